@@ -7,6 +7,7 @@ mod integrity;
 mod lock;
 mod manifest;
 mod metadata;
+mod theme_keys;
 mod values;
 mod variables;
 

@@ -4,6 +4,7 @@
 mod budgets;
 mod core_tools;
 mod effective;
+mod narrower;
 mod servers;
 
 use std::path::{Component, Path, PathBuf};
@@ -17,10 +18,10 @@ use crate::homes::Homes;
 use crate::layers::{self, Layer, LayerFile, OuterSettings};
 use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
-use crate::setting_table::{default_of, settings_table};
 use crate::{Config, jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
 use effective::{SettingsDifference, effective};
+use narrower::{drop_own_directory, is_narrower};
 
 /// Settings of a project file that do not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -318,6 +319,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         add_refusals(values, key, layers);
     }
     drop_unused_telemetry(values, outer);
+    drop_own_directory(values, project);
     let difference = SettingsDifference::of(outer, values);
     if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
         let mut loose = Vec::new();
@@ -406,59 +408,6 @@ fn is_below(path: &str, users: &[String], outer: &OuterSettings) -> bool {
     users.iter().map(|user| spelled(user)).any(|user| {
         own == user || (!leads_up && !user.as_os_str().is_empty() && own.starts_with(user))
     })
-}
-
-/// Whether a value is stricter than the user's, in another form, or has no effect.
-fn is_narrower(
-    key: &str,
-    value: &Value,
-    outer: &OuterSettings,
-    difference: &SettingsDifference,
-    project: &Path,
-) -> bool {
-    let users = difference.without();
-    match key {
-        "tools.sandboxAllowedPaths" => {
-            let users = texts(look(users, key));
-            value.is_array() && texts(Some(value)).iter().all(|own| is_below(own, &users, outer))
-        }
-        "security.environmentVariableRedaction.allowed" => {
-            let users = texts(look(users, key));
-            value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
-        }
-        // An empty list allows all.
-        "security.allowedExtensions" => {
-            let (users, own) = (texts(look(users, key)), texts(Some(value)));
-            value.is_array()
-                && own.is_empty() == users.is_empty()
-                && own.iter().all(|own| users.contains(own))
-        }
-        "general.defaultApprovalMode" => {
-            settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
-        }
-        "tools.allowed" => {
-            let (users, own) = (texts(look(users, key)), texts(Some(value)));
-            let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
-            !own.is_empty() && own.iter().all(is_covered)
-        }
-        "mcp.samplingTokens" => {
-            let users = look(users, key).and_then(Value::as_u64);
-            let users = users.or_else(|| default_of(key)?.as_u64());
-            value.as_u64().zip(users).is_some_and(|(own, users)| own <= users)
-        }
-        // A telemetry file inside the project, which reveals nothing beyond the session itself.
-        "telemetry" => value.as_object().is_some_and(|fields| {
-            fields.iter().all(|(name, field)| match name.as_str() {
-                "enabled" | "traces" => field.is_boolean(),
-                "target" => is(field, "local"),
-                "otlpEndpoint" => is(field, ""),
-                "outfile" => field.as_str().is_some_and(|file| is_inside(file, project)),
-                "logPrompts" => is(field, "false"),
-                _ => false,
-            })
-        }),
-        _ => false,
-    }
 }
 
 /// Returns a string, or the strings of a list.

@@ -52,11 +52,12 @@ impl Single {
     }
 
     /// Denies on behalf of a hook that did not answer. For `AfterAgent`, where a denial sends the
-    /// agent back to work, and `BeforeToolSelection`, where nothing can be denied, it ends the turn
-    /// instead.
+    /// agent back to work, and for guards at `BeforeToolSelection`, where nothing can be denied, it
+    /// ends the turn instead.
     fn refuse(&mut self, hook: &Hook, reason: String) {
         match hook.event {
-            HookEvent::AfterAgent | HookEvent::BeforeToolSelection => self.stop = Some(reason),
+            HookEvent::AfterAgent => self.stop = Some(reason),
+            HookEvent::BeforeToolSelection if hook.fail_closed => self.stop = Some(reason),
             _ => self.deny(reason),
         }
     }
@@ -73,6 +74,15 @@ impl Single {
         (self.decision, self.stop) = (None, None);
         self.reason.clear();
         if !self.messages.iter().any(|(level, _)| *level == Level::Warning) {
+            // The message names the hook.
+            let title = format!("the hook `{}` ", clean(hook.title(), 200));
+            let why = match why.strip_prefix(&title) {
+                Some("denied it") => {
+                    format!("it denied this, which has no effect at `{}`", hook.event.as_str())
+                }
+                Some(rest) => format!("it {rest}"),
+                None => why,
+            };
             self.messages.push(message(hook, Level::Warning, &why));
         }
         self
@@ -389,7 +399,7 @@ pub(crate) mod tests {
                 "sh: x: not found",
                 "hook `guard`: it exited with code 127: sh: x: not found",
             ),
-            (3, "", "", "hook `guard`: the hook `guard` exited with code 3"),
+            (3, "", "", "hook `guard`: it exited with code 3"),
             (0, r#"{"decision":"deny","reason":"not here"}"#, "", "hook `guard`: not here"),
             (0, r#"{"continue":false,"stopReason":"stop it"}"#, "", "hook `guard`: stop it"),
         ] {
@@ -448,7 +458,10 @@ pub(crate) mod tests {
             let said = interpret(&guard, &ended);
             assert!(said.stop.is_some_and(|why| why.contains("must approve")));
             assert_eq!(said.decision, None);
-            assert!(interpret(&Hook { event, ..hook(false) }, &end(2, "", "")).stop.is_some());
+            // Without a reason, only a guard ends the turn where nothing can be denied.
+            let said = interpret(&Hook { event, ..hook(false) }, &end(2, "", ""));
+            assert_eq!(said.stop.is_some(), event == HookEvent::AfterAgent);
+            assert!(interpret(&guard, &end(2, "", "")).stop.is_some());
         }
     }
 
@@ -463,6 +476,15 @@ pub(crate) mod tests {
             assert_eq!((said.decision, &said.stop), (None, &None));
             let [(Level::Warning, text)] = said.messages.as_slice() else { panic!("no warning") };
             assert!(text.contains("no tools today"), "{text}");
+        }
+        for (said, expected) in [
+            (end(2, "", ""), "it exited with code 2"),
+            (end(0, r#"{"decision":"deny"}"#, ""), "no effect at `BeforeToolSelection`"),
+        ] {
+            let said = interpret(&guard, &said);
+            assert_eq!((said.decision, &said.stop), (None, &None));
+            let [(Level::Warning, text)] = said.messages.as_slice() else { panic!("no warning") };
+            assert!(text.ends_with(expected) && text.matches("hook").count() == 1, "{text}");
         }
     }
 

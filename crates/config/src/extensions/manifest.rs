@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use super::theme_keys::{THEME_GROUPS, THEME_KEYS};
 use super::variables::ExtensionVariables;
 use crate::commands::one_line;
 use crate::jsonc;
@@ -201,7 +202,10 @@ impl Manifest {
         for theme in object.get("themes").and_then(Value::as_array).into_iter().flatten().take(MOST)
         {
             match theme.as_object() {
-                Some(theme) => manifest.themes.push(theme.clone()),
+                Some(theme) => {
+                    manifest.check_theme(theme);
+                    manifest.themes.push(theme.clone());
+                }
                 None => manifest.notes.push("its themes must be objects".to_owned()),
             }
         }
@@ -211,8 +215,21 @@ impl Manifest {
             .and_then(Value::as_str)
             .map(str::to_owned);
         manifest.check_keys("", object, KEYS);
-        if let Some(plan) = object.get("plan").and_then(Value::as_object) {
-            manifest.check_keys("plan.", plan, &["directory"]);
+        match object.get("plan") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(plan)) => {
+                manifest.check_keys("plan.", plan, &["directory"]);
+                if plan.get("directory").is_some_and(|value| !value.is_string()) {
+                    manifest.misspelled.push("`plan.directory` must be a string".to_owned());
+                }
+            }
+            Some(_) => {
+                let why = "`plan` must be an object, such as `{\"directory\": \"plans\"}`";
+                manifest.misspelled.push(why.to_owned());
+            }
+        }
+        if object.get("themes").is_some_and(|themes| !themes.is_array() && !themes.is_null()) {
+            manifest.misspelled.push("`themes` must be a list".to_owned());
         }
         for (name, server) in &manifest.servers.clone() {
             if let Some(server) = server.as_object() {
@@ -254,6 +271,23 @@ impl Manifest {
                 }
                 None if ABOUT.contains(&key.as_str()) => {}
                 None => self.unknown.push(format!("unknown key `{shown}`")),
+            }
+        }
+    }
+
+    /// Notes the unknown keys of a theme and its groups.
+    fn check_theme(&mut self, theme: &Object) {
+        self.check_keys("themes.", theme, THEME_KEYS);
+        for (path, known) in THEME_GROUPS {
+            let mut names = path.split('.');
+            let first = names.next().and_then(|name| theme.get(name));
+            let group = names.fold(first, |group, name| group?.get(name));
+            match group {
+                Some(Value::Object(group)) => {
+                    self.check_keys(&format!("themes.{path}."), group, known);
+                }
+                None | Some(Value::Null) => {}
+                Some(_) => self.misspelled.push(format!("`themes.{path}` must be an object")),
             }
         }
     }
@@ -407,6 +441,43 @@ mod tests {
         assert_eq!(manifest.settings.len(), 1);
         assert!(manifest.settings[0].sensitive && manifest.notes.len() == 2);
         assert_eq!(manifest.plan_directory.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn unknown_keys_of_themes_and_wrong_plans_are_reported() {
+        let base = json!({"name": "a", "version": "1"});
+        let notes = |key: &str, value: Value| {
+            let mut object = base.as_object().cloned().expect("object");
+            object.insert(key.to_owned(), value);
+            let manifest = Manifest::parse(&object).expect("a manifest");
+            [manifest.misspelled, manifest.unknown].concat().join("; ")
+        };
+        for (key, value, expected) in [
+            ("themes", json!([{"name": "t", "colour": "red"}]), "unknown key `themes.colour`"),
+            (
+                "themes",
+                json!([{"name": "t", "text": {"primry": "red"}}]),
+                "unknown key `themes.text.primry`; did you mean `primary`?",
+            ),
+            (
+                "themes",
+                json!([{"name": "t", "background": {"diff": {"changed": "red"}}}]),
+                "unknown key `themes.background.diff.changed`",
+            ),
+            ("themes", json!([{"name": "t", "ui": "red"}]), "`themes.ui` must be an object"),
+            ("themes", json!({}), "`themes` must be a list"),
+            ("plan", json!("x"), "`plan` must be an object"),
+            ("plan", json!({"directory": 5}), "`plan.directory` must be a string"),
+            ("plan", json!({"dir": "x"}), "unknown key `plan.dir`"),
+        ] {
+            let notes = notes(key, value.clone());
+            assert!(notes.contains(expected), "{value}: {notes}");
+        }
+        let theme = json!([{"name": "t", "type": "custom", "text": {"primary": "#fff", "link": ""},
+            "background": {"primary": "#000", "diff": {"added": "#020"}}, "AccentBlue": "blue",
+            "ui": {"gradient": ["red"]}}]);
+        assert_eq!(notes("themes", theme), "");
+        assert_eq!(notes("plan", json!({"directory": "p"})), "");
     }
 
     #[test]

@@ -170,6 +170,33 @@ fn differences_that_loosen_nothing_need_no_acceptance() {
     ] {
         assert_eq!(tightened(&project, &user), (project, Vec::new()));
     }
+    // A list of allowed extensions where the user has none, and the workspace itself.
+    let own = |paths: Value| json!({"tools": {"sandboxAllowedPaths": paths}});
+    for (project, left) in [
+        (json!({"security": {"allowedExtensions": ["a", "b"]}}), None),
+        (json!({"security": {"allowedExtensions": []}}), None),
+        (own(json!(["."])), Some(own(json!([])))),
+        (own(json!(["./", "/p", "/p/../p", "sub/.."])), Some(own(json!([])))),
+    ] {
+        let left = left.unwrap_or_else(|| project.clone());
+        assert_eq!(tightened(&project, &json!({})), (left, Vec::new()));
+    }
+    for paths in
+        [json!([".", ".git"]), json!([".."]), json!(["/p", "~"]), json!([""]), json!(["$P"])]
+    {
+        assert_eq!(tightened(&own(paths), &json!({})).1, ["tools.sandboxAllowedPaths"]);
+    }
+    for (project, user) in [
+        (json!([""]), json!([])),
+        (json!(["a", 5]), json!([])),
+        (json!("a"), json!([])),
+        (json!([]), json!(["a"])),
+        (json!(["a", "b"]), json!(["a"])),
+    ] {
+        let list = |list: &Value| json!({"security": {"allowedExtensions": list}});
+        let key = "security.allowedExtensions";
+        assert_eq!(tightened(&list(&project), &list(&user)).1, [key], "{project}");
+    }
     // Without effect while telemetry is off.
     for (project, left) in [
         (json!({"telemetry": {"target": "gcp"}}), json!({})),

@@ -1,0 +1,87 @@
+//! Values of project settings that only narrow what the user's settings allow.
+
+use std::path::Path;
+
+use parallax_protocol::Object;
+use parallax_protocol::paths::lexical;
+use serde_json::Value;
+
+use super::effective::SettingsDifference;
+use super::{core_tools, is, is_below, is_inside, texts};
+use crate::layers::OuterSettings;
+use crate::migrate::{look, set_if_absent, take};
+use crate::setting_table::{default_of, settings_table};
+
+/// Whether a value is stricter than the user's, in another form, or has no effect.
+pub(super) fn is_narrower(
+    key: &str,
+    value: &Value,
+    outer: &OuterSettings,
+    difference: &SettingsDifference,
+    project: &Path,
+) -> bool {
+    let users = difference.without();
+    match key {
+        "tools.sandboxAllowedPaths" => {
+            let users = texts(look(users, key));
+            value.is_array() && texts(Some(value)).iter().all(|own| is_below(own, &users, outer))
+        }
+        "security.environmentVariableRedaction.allowed" => {
+            let users = texts(look(users, key));
+            value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
+        }
+        // An empty list allows all.
+        "security.allowedExtensions" => {
+            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            let is_list = value.as_array().is_some_and(|list| list.len() == own.len());
+            let is_subset = || own.iter().all(|own| users.contains(own));
+            is_list
+                && match (users.is_empty(), own.is_empty()) {
+                    (true, true) => true,
+                    (true, false) => own.iter().all(|own| !own.trim().is_empty()),
+                    (false, own_is_empty) => !own_is_empty && is_subset(),
+                }
+        }
+        "general.defaultApprovalMode" => {
+            settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
+        }
+        "tools.allowed" => {
+            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
+            !own.is_empty() && own.iter().all(is_covered)
+        }
+        "mcp.samplingTokens" => {
+            let users = look(users, key).and_then(Value::as_u64);
+            let users = users.or_else(|| default_of(key)?.as_u64());
+            value.as_u64().zip(users).is_some_and(|(own, users)| own <= users)
+        }
+        // A telemetry file inside the project, which reveals nothing beyond the session itself.
+        "telemetry" => value.as_object().is_some_and(|fields| {
+            fields.iter().all(|(name, field)| match name.as_str() {
+                "enabled" | "traces" => field.is_boolean(),
+                "target" => is(field, "local"),
+                "otlpEndpoint" => is(field, ""),
+                "outfile" => field.as_str().is_some_and(|file| is_inside(file, project)),
+                "logPrompts" => is(field, "false"),
+                _ => false,
+            })
+        }),
+        _ => false,
+    }
+}
+
+/// Drops the project's own directory from the paths that commands may write: they may do so
+/// anyway, and the entry must not open what is protected in it.
+pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
+    const PATHS: &str = "tools.sandboxAllowedPaths";
+    let is_other = |entry: &Value| {
+        let path = entry.as_str().filter(|path| !path.is_empty());
+        path.is_none_or(|path| lexical(project, Path::new(path)) != project)
+    };
+    let Some(Value::Array(entries)) = look(values, PATHS) else { return };
+    let others: Vec<Value> = entries.iter().filter(|entry| is_other(entry)).cloned().collect();
+    if others.len() < entries.len() {
+        take(values, PATHS);
+        set_if_absent(values, PATHS, Value::Array(others));
+    }
+}
