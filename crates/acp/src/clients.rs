@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use crate::connection::ClientConnection;
@@ -12,15 +13,20 @@ use crate::rpc::RpcError;
 /// How long one of several clients may delay the others before it is removed.
 const SLOW: Duration = Duration::from_secs(2);
 
+/// New clients that an open request may not have seen yet.
+const JOINED: usize = 64;
+
 /// The clients of a session. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SessionClients {
     all: Arc<Mutex<Vec<ClientConnection>>>,
+    /// Tells open requests about new clients.
+    joined: broadcast::Sender<ClientConnection>,
 }
 
 impl SessionClients {
     pub(crate) fn new(first: ClientConnection) -> Self {
-        Self { all: Arc::new(Mutex::new(vec![first])) }
+        Self { all: Arc::new(Mutex::new(vec![first])), joined: broadcast::channel(JOINED).0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ClientConnection>> {
@@ -32,9 +38,11 @@ impl SessionClients {
         self.lock().iter().any(|known| known.is(client))
     }
 
-    /// Adds a client.
+    /// Adds a client. It also receives the requests that are open.
     pub(crate) fn add(&self, client: ClientConnection) {
-        self.lock().push(client);
+        self.lock().push(client.clone());
+        // Fails only if no request is open.
+        let _ = self.joined.send(client);
     }
 
     /// Removes a client and returns the number of remaining ones.
@@ -97,19 +105,28 @@ impl SessionClients {
         method: &'static str,
         params: Value,
     ) -> Result<Value, RpcError> {
-        let mut asked = JoinSet::new();
-        for client in self.all() {
+        let mut joined = self.joined.subscribe();
+        let (mut asked, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
+        let mut ask = |asked: &mut JoinSet<_>, client: ClientConnection| {
+            if known.iter().any(|known| known.is(&client)) {
+                return;
+            }
+            known.push(client.clone());
             let params = params.clone();
             asked.spawn(async move { client.request(method, params).await });
-        }
+        };
+        self.all().into_iter().for_each(|client| ask(&mut asked, client));
         let mut error = RpcError::internal("the client disconnected");
-        while let Some(answer) = asked.join_next().await {
-            match answer {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(refused)) => error = refused,
-                Err(_) => {}
+        loop {
+            tokio::select! {
+                answer = asked.join_next() => match answer {
+                    Some(Ok(Ok(answer))) => return Ok(answer),
+                    Some(Ok(Err(refused))) => error = refused,
+                    Some(Err(_)) => {}
+                    None => return Err(error),
+                },
+                Ok(client) = joined.recv() => ask(&mut asked, client),
             }
         }
-        Err(error)
     }
 }

@@ -127,14 +127,15 @@ impl AcpDispatcher {
         let sessions = self.sessions();
         match method {
             "session/cancel" => {
-                if let Some(handle) = text(params, "sessionId").ok().and_then(|id| sessions.get(id))
-                {
+                let handle = text(params, "sessionId").ok().and_then(|id| sessions.get(id));
+                if let Some(handle) = handle.filter(|it| it.clients.has(&self.connection)) {
                     order(handle, Order::Cancel { request: None });
                 }
             }
             "$/cancel_request" => {
                 if let Some(id) = params.get("requestId") {
-                    for handle in sessions.values() {
+                    let own = sessions.values().filter(|it| it.clients.has(&self.connection));
+                    for handle in own {
                         order(handle, Order::Cancel { request: Some(self.from(id.clone())) });
                     }
                 }
@@ -338,14 +339,24 @@ impl AcpDispatcher {
 
     fn close_session(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
         let name = text(params, "sessionId")?;
-        let handle = self.sessions().remove(name);
-        let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
+        let left = {
+            let mut sessions = self.sessions();
+            let handle = sessions.get(name).filter(|it| it.clients.has(&self.connection));
+            let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
+            // It goes on for its other clients.
+            match handle.clients.remove(&self.connection) {
+                0 => sessions.remove(name),
+                _ => None,
+            }
+        };
         let connection = self.connection.clone();
         self.opening.push(tokio::spawn(async move {
-            let (done, is_done) = oneshot::channel();
-            // Fails only if the session has ended already.
-            let _ = handle.orders.send(Order::Close { done }).await;
-            let _ = is_done.await;
+            if let Some(handle) = left {
+                let (done, is_done) = oneshot::channel();
+                // Fails only if the session has ended already.
+                let _ = handle.orders.send(Order::Close { done }).await;
+                let _ = is_done.await;
+            }
             connection.respond(id, Ok(json!({}))).await;
         }));
         Ok(())
@@ -508,7 +519,10 @@ fn directory(params: &Object) -> Result<PathBuf, RpcError> {
             let shown = directory.display();
             Err(RpcError::invalid_params(format!("the directory `{shown}` does not exist")))
         }
-        (true, true) => Ok(directory),
+        // Sessions belong to the real directory, as in the terminal.
+        (true, true) => directory.canonicalize().map_err(|error| {
+            RpcError::invalid_params(format!("`cwd` cannot be resolved: {error}"))
+        }),
     }
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct EditorSession {
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
+    /// A report of usage that is sent with the next prompt.
+    late_usage: Option<Value>,
     /// The commands that the clients know.
     commands: Vec<Value>,
     /// The sign-ins to MCP servers that are under way.
@@ -154,6 +156,7 @@ impl EditorSession {
             decided,
             decisions,
             has_title: false,
+            late_usage: None,
             commands: Vec::new(),
             sign_ins: JoinSet::new(),
             thinking_level: None,
@@ -417,6 +420,9 @@ impl EditorSession {
             Ok(read) => read,
             Err(error) => return from.respond(Err(error)).await,
         };
+        if let Some(usage) = self.late_usage.take() {
+            self.clients.update(&self.id, usage).await;
+        }
         let typed = chunk("user_message_chunk", &read.text);
         self.clients.update_others(&from.client, &self.id, typed).await;
         self.running = Some(RunningPrompt {
@@ -552,6 +558,12 @@ impl EditorSession {
         let mode = self.updates.mode;
         for mut update in self.updates.of(&event) {
             self.keep_terminal(&mut update);
+            // After the answer to a prompt, no update about it may follow.
+            let is_usage = matches!(event.body, EventBody::ContextUsed(_));
+            if is_usage && self.running.is_none() && self.has_title {
+                self.late_usage = Some(update);
+                continue;
+            }
             self.clients.update(&self.id, update).await;
         }
         if mode != self.updates.mode {

@@ -251,14 +251,7 @@ impl Session {
         }
         self.bus.set_turn(turn);
         let (begun, waited) = (Instant::now(), self.bus.user_wait());
-        refresh_definitions(
-            turn == 1,
-            self.subagents.as_deref(),
-            &self.registry,
-            &mut self.conversation,
-            &mut self.inbox,
-        )
-        .await;
+        // First: an interrupt may come while definitions are read.
         let cancel = match &self.environment.role {
             Some(role) => role.cancel.child_token(),
             None => CancellationToken::new(),
@@ -267,6 +260,14 @@ impl Session {
             cancel.cancel();
         }
         self.inbox.set_turn(Some(cancel.clone()));
+        refresh_definitions(
+            turn == 1,
+            self.subagents.as_deref(),
+            &self.registry,
+            &mut self.conversation,
+            &mut self.inbox,
+        )
+        .await;
         self.bus.send(EventBody::TurnStarted { prompt: input.shown().to_owned() });
         let overrides = input.take_overrides();
         let Self { current, registry, approvals, inbox, .. } = self;

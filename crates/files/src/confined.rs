@@ -138,6 +138,11 @@ impl Confined {
         Self { editor, ..self }
     }
 
+    /// Whether an editor may have another content than the disk.
+    pub fn may_be_in_editor(&self) -> bool {
+        self.editor().is_some()
+    }
+
     pub(crate) fn editor(&self) -> Option<&dyn EditorFiles> {
         self.editor.files()
     }

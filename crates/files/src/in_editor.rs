@@ -15,7 +15,8 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 
 type ReadFile = (Vec<u8>, FileMetadata);
 
-/// Returns the content in the editor instead of the one on disk, for text files.
+/// Returns the content in the editor instead of the one on disk, for text files. Content of more than
+/// `limit` bytes is an error: that on disk may be another.
 pub(crate) fn replace_by_editor(
     path: &Confined,
     limit: u64,
@@ -28,7 +29,12 @@ pub(crate) fn replace_by_editor(
         _ => return on_disk,
     };
     match editor.read(path.path()) {
-        Ok(Some(mut text)) if text.len() as u64 <= limit => {
+        Ok(Some(text)) if text.len() as u64 > limit => Err(FileError::TooLarge {
+            path: path.shown().to_path_buf(),
+            size: text.len() as u64,
+            limit,
+        }),
+        Ok(Some(mut text)) => {
             // Editors hide the byte order mark, so it could not be written back.
             if text.starts_with(BYTE_ORDER_MARK) {
                 text.remove(0);
@@ -36,7 +42,7 @@ pub(crate) fn replace_by_editor(
             let size = text.len() as u64;
             Ok((text.into_bytes(), FileMetadata { size, ..metadata }))
         }
-        Ok(_) => on_disk,
+        Ok(None) => on_disk,
         // Clients have no common error for a file that they do not have.
         Err(_) if on_disk.is_err() => on_disk,
         Err(message) => {

@@ -54,7 +54,14 @@ fn input(message: impl std::fmt::Display) -> Failure {
 /// Returns an error if an id is taken or invalid, or a session or file is not found.
 pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resumed, Failure> {
     match choice {
-        SessionChoice::New | SessionChoice::Clear => Ok(fresh(library, new_id(), Vec::new())),
+        SessionChoice::New | SessionChoice::Clear => {
+            let mut fresh = fresh(library, new_id(), Vec::new());
+            // The client knows the id and may load the session in another process.
+            if library.is_exact && !library.ephemeral {
+                fresh.notices.extend(fresh.journal.announce().err().map(|error| error.message));
+            }
+            Ok(fresh)
+        }
         SessionChoice::WithId(id) => with_id(library, id),
         SessionChoice::Resume(selector) => resume(library, selector),
         SessionChoice::Import(path) => {
@@ -165,6 +172,9 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
             return Ok(fresh(library, new_id(), vec![notice]));
         }
         Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
+            if let Some(resumed) = unprompted(library, selector) {
+                return Ok(resumed);
+            }
             let failure = unreadable(library, selector).or_else(|| elsewhere(library, selector));
             return Err(failure.unwrap_or_else(|| input(error)));
         }
@@ -225,6 +235,17 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
         }
         Err(error) => Err(input(error)),
     }
+}
+
+/// Opens a session of this project that has no prompt yet, if its id is given exactly. It is in no
+/// list.
+fn unprompted(library: &SessionLibrary<'_>, id: &str) -> Option<Resumed> {
+    if !library.is_exact || !SessionId::is_valid(id) {
+        return None;
+    }
+    let path = library.homes().journal(project(library), &SessionId::from(id));
+    let (journal, loaded) = Journal::open_append(&path, &library.homes().keys).ok()?;
+    Some(taken(loaded.head.session_id.clone(), journal, loaded))
 }
 
 /// Returns whether the error means that a file may be readable but not writable.

@@ -104,6 +104,44 @@ impl Journal {
         Ok(())
     }
 
+    /// Writes the head immediately, so that another process can open the session by its ID before it
+    /// has a prompt. It is not listed until then.
+    ///
+    /// # Errors
+    /// See [`Store::append`].
+    pub fn announce(&self) -> Result<(), StoreError> {
+        self.begin(&mut self.lock())
+    }
+
+    /// Creates the file and writes the head, unless that was done.
+    fn begin(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        if inner.file.is_none() {
+            match JournalFile::make(&self.path) {
+                Ok(file) => inner.file = Some(file),
+                Err(error) => {
+                    inner.off = is_disk_full(&error);
+                    return Err(self.error("create", &error));
+                }
+            }
+            inner.new_entry = true;
+        }
+        if let Some(head) = inner.head.clone() {
+            if let Some(file) = &mut inner.file {
+                let begun = file.encrypt(head.session_id.as_str(), &self.keys);
+                begun.map_err(|error| self.error("encrypt", &error))?;
+            }
+            inner
+                .write(&Record::Session(head.clone()))
+                .map_err(|error| self.error("write to", &error))?;
+            inner.head = None;
+            inner.began_with = Some((head, Arc::default()));
+        }
+        if let Some(mut reserved) = inner.reserved.take() {
+            reserved.0 = None;
+        }
+        Ok(())
+    }
+
     /// Opens a journal to continue it: locks it, reads it, and removes a torn last line. An
     /// unencrypted journal becomes encrypted if the keys say so; an encrypted journal stays
     /// encrypted. Nothing is appended to a [`LoadedSession::broken`] journal.
@@ -281,36 +319,13 @@ impl Store for Journal {
             }
             return Ok(());
         }
-        if inner.file.is_none() {
-            match JournalFile::make(&self.path) {
-                Ok(file) => inner.file = Some(file),
-                Err(error) => {
-                    inner.off = is_disk_full(&error);
-                    return Err(self.error("create", &error));
-                }
-            }
-            inner.new_entry = true;
-        }
         let Some(record) = self.keys.redacted_record(record) else {
             let why = io::Error::other("secrets cannot be redacted from a record");
             return Err(self.error("write to", &why));
         };
         let record = record.as_ref();
         self.make_again(&mut inner).map_err(|error| self.error("recreate", &error))?;
-        if let Some(head) = inner.head.clone() {
-            if let Some(file) = &mut inner.file {
-                let begun = file.encrypt(head.session_id.as_str(), &self.keys);
-                begun.map_err(|error| self.error("encrypt", &error))?;
-            }
-            inner
-                .write(&Record::Session(head.clone()))
-                .map_err(|error| self.error("write to", &error))?;
-            inner.head = None;
-            inner.began_with = Some((head, Arc::default()));
-        }
-        if let Some(mut reserved) = inner.reserved.take() {
-            reserved.0 = None;
-        }
+        self.begin(&mut inner)?;
         inner.write(record).map_err(|error| self.error("write to", &error))?;
         inner.since.push(record.clone());
         Ok(())

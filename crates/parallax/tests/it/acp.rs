@@ -387,6 +387,23 @@ fn unsaved_text_is_read_and_edited() {
 }
 
 #[test]
+fn large_unsaved_text_is_read_too() {
+    for (saved, unsaved) in [(10, 20_000), (20_000, 10), (20_000, 20_000)] {
+        let world = World::new(
+            r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},{"text":"Done"}]"#,
+        );
+        std::fs::write(world.home.project().join("a.txt"), "saved line\n".repeat(saved))
+            .expect("file");
+        let (mut editor, session) = with_files(&world);
+        let id = editor.prompt(&session, "read it");
+        editor.serve_files(id, Some(&"unsaved line\n".repeat(unsaved)));
+        let requests = world.server.requests();
+        let body = String::from_utf8_lossy(&requests[1].body).into_owned();
+        assert!(body.contains("unsaved line") && !body.contains("nsaved line\\nsaved"), "{saved}");
+    }
+}
+
+#[test]
 fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
     let world = World::new(WRITE);
     let (mut editor, session) = with_files(&world);

@@ -270,3 +270,40 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(other.call(4, "session/prompt", prompt("more"))["result"]["stopReason"], "end_turn");
 }
+
+#[test]
+fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
+    let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+    let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
+    let served = Served::start(&world);
+    let mut one = Client::open(&served);
+    one.call(1, "initialize", json!({"protocolVersion": 1}));
+    let opened = one.call(2, "session/new", json!({"cwd": world.home.project(), "mcpServers": []}));
+    let session = opened["result"]["sessionId"].clone();
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    one.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt}));
+    while one.next()["method"] != "session/request_permission" {}
+    let mut other = Client::open(&served);
+    other.call(1, "initialize", json!({"protocolVersion": 1}));
+    let refused = other.call(2, "session/close", json!({"sessionId": session}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    other.send(&json!({"jsonrpc": "2.0", "method": "session/cancel",
+        "params": {"sessionId": session}}));
+    let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+    other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "session/load", "params": params}));
+    let request = loop {
+        let message = other.next();
+        if message["method"] == "session/request_permission" {
+            break message;
+        }
+    };
+    // The session goes on for the second client when the first one closes it.
+    assert!(one.call(4, "session/close", json!({"sessionId": session}))["result"].is_object());
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
+    other.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome}));
+    let mut seen = String::new();
+    while !seen.contains("done") {
+        seen.push_str(&other.next().to_string());
+    }
+    assert!(world.home.project().join("made").exists());
+}

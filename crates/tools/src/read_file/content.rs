@@ -24,6 +24,8 @@ const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 const MAX_SVG: u64 = 1024 * 1024;
 /// Smaller files, in bytes, are read as a whole, so that later changes can be shown.
 const SMALL: u64 = 128 * 1024;
+/// Larger files, in bytes, are not requested from an editor, but read from the disk.
+const MAX_IN_EDITOR: u64 = 64 * 1024 * 1024;
 
 /// The requested lines, from 1, inclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -134,12 +136,14 @@ fn read_text(
     // character.
     let last = last.min(first.saturating_add(MOST_CHARACTERS as u64 - 1));
     let range = LineRange { first, last, line_characters: LINE_CHARACTERS };
-    if size <= SMALL {
-        match read_capped(target, SMALL) {
+    // An editor gives only whole files.
+    let whole = if target.may_be_in_editor() { MAX_IN_EDITOR } else { SMALL };
+    if size <= whole {
+        match read_capped(target, whole) {
             Ok((bytes, facts)) => {
                 let lines = lines_from_bytes(&bytes, facts, range);
                 seen.record(target.path(), lines.snapshot, Some(&bytes));
-                return Ok(lines);
+                return Ok(shortened(lines));
             }
             // The file grew, or it is a kernel file without a size.
             Err(FileError::TooLarge { .. }) => {}

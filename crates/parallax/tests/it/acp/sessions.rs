@@ -103,3 +103,62 @@ fn statistics_and_history_of_a_session_are_complete() {
     assert!(change.contains("+new"), "{change}");
     assert_eq!(calls[0]["locations"][0]["path"], json!(world.home.project().join("a.txt")));
 }
+
+#[test]
+fn session_without_a_prompt_is_loaded_by_another_process() {
+    let world = World::new(r#"[{"text":"first"}]"#);
+    let mut one = Editor::ready(&world, &[]);
+    let session = one.open(&world);
+    one.end();
+    let mut other = Editor::ready(&world, &[]);
+    let listed = other.call("session/list", json!({"cwd": world.home.project()}));
+    assert_eq!(listed["result"]["sessions"], json!([]), "it is not listed before it has a prompt");
+    let load = |id: &str| json!({"sessionId": id, "cwd": world.home.project(), "mcpServers": []});
+    assert_eq!(other.call("session/load", load("unknown"))["error"]["code"], -32602);
+    let loaded = other.call("session/load", load(&session));
+    assert!(loaded["result"]["modes"].is_object(), "{loaded}");
+    let id = other.prompt(&session, "go");
+    assert_eq!(other.answer(id)["result"]["stopReason"], "end_turn");
+    let listed = other.call("session/list", json!({"cwd": world.home.project()}));
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
+}
+
+#[test]
+fn every_spelling_of_a_directory_is_the_same_project() {
+    let world = World::new(r#"[{"text":"first"}]"#);
+    let link = world.home.root().join("link");
+    std::os::unix::fs::symlink(world.home.project(), &link).expect("a link");
+    let mut editor = Editor::ready(&world, &[]);
+    let opened = editor.call("session/new", json!({"cwd": link, "mcpServers": []}));
+    let session = opened["result"]["sessionId"].as_str().expect("a session").to_owned();
+    let id = editor.prompt(&session, "go");
+    editor.answer(id);
+    editor.call("session/close", json!({"sessionId": session}));
+    let project = world.home.project().display().to_string();
+    for cwd in [format!("{project}/"), format!("{project}/."), link.display().to_string()] {
+        let listed = editor.call("session/list", json!({"cwd": cwd}));
+        assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session), "{cwd}");
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+        assert!(editor.call("session/load", params)["result"].is_object(), "{cwd}");
+        editor.call("session/close", json!({"sessionId": session}));
+    }
+    assert!(world.run_well(&["--list-sessions"]).out().contains(&session[..8]));
+}
+
+#[test]
+fn cancelled_at_any_moment_a_prompt_ends_and_nothing_follows_its_answer() {
+    let world = World::new(r#"[{"chunks":[{"gate":"held"}],"repeat":0}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    for round in 0..24 {
+        let session = editor.open(&world);
+        let id = editor.prompt(&session, "go");
+        std::thread::sleep(std::time::Duration::from_micros(round * 150));
+        editor.notify("session/cancel", json!({"sessionId": session}));
+        assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+        let from = editor.seen.len();
+        editor.call("session/close", json!({"sessionId": session}));
+        let late: Vec<_> =
+            editor.seen[from..].iter().filter(|it| it["method"] == "session/update").collect();
+        assert_eq!(late, Vec::<&serde_json::Value>::new());
+    }
+}
