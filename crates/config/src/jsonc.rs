@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::CstInputValue;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp};
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -87,6 +87,14 @@ pub(crate) fn input(value: &Value) -> CstInputValue {
             fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
         ),
     }
+}
+
+/// Returns the last property with a name: of several, it is the one that counts.
+pub(crate) fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+    let is_it = |property: &CstObjectProp| {
+        property.name().and_then(|found| found.decoded_value().ok()).as_deref() == Some(name)
+    };
+    object.properties().into_iter().rfind(is_it)
 }
 
 /// Returns the line and column of the end of a text, counted from 1, for errors about missing

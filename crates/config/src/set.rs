@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::{CstArray, CstObject, CstObjectProp};
+use jsonc_parser::cst::{CstArray, CstObject};
 use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::gate;
+use crate::jsonc::last;
 use crate::load::Config;
 use crate::setting_table::settings_table;
 use crate::{jsonc, layers, migrate, state};
@@ -160,14 +161,6 @@ fn put(object: &CstObject, pieces: &[&str], value: &Value) {
             put(&group, rest, value);
         }
     }
-}
-
-/// Returns the last property with a name: of several, it is the one that counts.
-fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
-    let is_it = |property: &CstObjectProp| {
-        property.name().and_then(|found| found.decoded_value().ok()).as_deref() == Some(name)
-    };
-    object.properties().into_iter().rfind(is_it)
 }
 
 /// Changes the items of a list one by one, so that comments beside the others stay.

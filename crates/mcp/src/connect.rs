@@ -317,18 +317,26 @@ fn refused(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
             McpError::Protocol { message: error.message.to_string() }
         }
-        ClientInitializeError::ExpectedInitResult(Some(ServerResult::CustomResult(result))) => {
-            let wrong = serde_json::from_value::<InitializeResult>(result.0.clone()).err();
-            let wrong =
-                wrong.map_or_else(|| "it has a different id".to_owned(), |it| it.to_string());
-            McpError::Protocol { message: format!("the response to `initialize`: {wrong}") }
-        }
-        ClientInitializeError::ExpectedInitResult(_)
-        | ClientInitializeError::ExpectedInitResponse(_) => McpError::Protocol {
+        ClientInitializeError::ExpectedInitResult(result) => McpError::Protocol {
+            message: format!("the response to `initialize`: {}", wrong_result(result.as_ref())),
+        },
+        ClientInitializeError::ExpectedInitResponse(_) => McpError::Protocol {
+            message: "there was another message instead of the response to `initialize`".to_owned(),
+        },
+        ClientInitializeError::ConflictInitResponseId(..) => McpError::Protocol {
             message: "the response to `initialize` has a different id".to_owned(),
         },
         _ if why.contains("401") => McpError::SignIn { again: false },
         _ => McpError::Start { why: plain(&cause(error)) },
+    }
+}
+
+/// Describes what is wrong with the result of `initialize`. Its id is the right one.
+fn wrong_result(result: Option<&ServerResult>) -> String {
+    let value = result.and_then(|result| serde_json::to_value(result).ok()).unwrap_or_default();
+    match serde_json::from_value::<InitializeResult>(value) {
+        Err(wrong) => wrong.to_string(),
+        Ok(_) => "it is the result of another request".to_owned(),
     }
 }
 

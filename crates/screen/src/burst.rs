@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::decode::DecodedInput;
-use crate::key::{InputEvent, Key};
+use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 /// The longest pause within a burst.
 const GAP: Duration = Duration::from_millis(30);
@@ -47,9 +47,18 @@ impl Burst {
                     self.held.push(key);
                     self.newest = Some(now);
                 }
-                DecodedInput::Event(_) => {
+                DecodedInput::Event(event) => {
+                    self.settle(&mut out);
+                    // In a paste of several lines, it is a character of the text.
+                    let is_control = |key: Key| {
+                        key.modifiers == Modifiers::CTRL && matches!(key.code, KeyCode::Char(_))
+                    };
+                    if self.is_paste && matches!(event, InputEvent::Key(key) if is_control(key)) {
+                        self.newest = Some(now);
+                        continue;
+                    }
                     self.end(&mut out);
-                    out.push(item);
+                    out.push(DecodedInput::Event(event));
                 }
             }
         }
@@ -131,6 +140,8 @@ mod tests {
                 '\n' => Key::ctrl('j'),
                 '\t' => Key::plain(KeyCode::Tab),
                 '^' => Key::plain(KeyCode::Up),
+                '\u{3}' => Key::ctrl('c'),
+                '\u{4}' => Key::ctrl('d'),
                 char => Key::plain(KeyCode::Char(char)),
             };
             let mut decoded: Vec<DecodedInput> = text.chars().map(key).map(as_key).collect();
@@ -144,6 +155,7 @@ mod tests {
                 KeyCode::Tab => "<tab>".to_owned(),
                 KeyCode::Up => "<up>".to_owned(),
                 _ if key == Key::ctrl('j') => "<ctrl+j>".to_owned(),
+                _ if key == Key::ctrl('c') => "<ctrl+c>".to_owned(),
                 KeyCode::Char(char) => char.to_string(),
                 code => format!("{code:?}"),
             },
@@ -165,6 +177,9 @@ mod tests {
             (&[(0, "\rone")], r#"<paste "\none">"#),
             (&[(0, "a\r\r\rb")], r#"<paste "a\n\n\nb">"#),
             (&[(0, "ä\r漢字")], r#"<paste "ä\n漢字">"#),
+            // Control characters of the text press no keys.
+            (&[(0, "a\rb\u{3}\rc")], r#"<paste "a\nb\nc">"#),
+            (&[(0, "a\rb"), (9, "\u{4}\u{3}"), (18, "\rc")], r#"<paste "a\nb\nc">"#),
             // A read may end anywhere.
             (&[(0, "one\r"), (20, "two\r"), (40, "three")], r#"one<paste "\ntwo\nthree">"#),
             (&[(0, "o"), (5, "ne"), (9, "\r"), (12, "two\r")], r#"one<paste "\ntwo\n">"#),
@@ -188,6 +203,8 @@ mod tests {
             // A key that types no text ends the burst.
             (&[(0, "text\r^text\r")], "text<enter><up>text<enter>"),
             (&[(0, "^\r")], "<up><enter>"),
+            (&[(0, "text\u{3}")], "text<ctrl+c>"),
+            (&[(0, "text\r\u{3}")], "text<enter><ctrl+c>"),
         ] {
             assert_eq!(delivered(pieces), expected, "{pieces:?}");
         }

@@ -9,8 +9,10 @@
 mod beneath;
 mod command;
 mod compare;
+mod copy_budget;
 mod edit;
 mod error;
+mod fixed_files;
 mod git;
 mod git_index;
 mod history;
@@ -103,6 +105,9 @@ pub struct CheckpointOptions {
     /// it, the limit is a quarter of this. Added directories that take more than half of it to scan
     /// are skipped from then on.
     pub command_time: Duration,
+    /// Number of files to read and copy before one command above which the time limit is a quarter,
+    /// because they cannot all be saved in time.
+    pub command_files: usize,
     /// Maximum number of files and directories of the workspace that are scanned.
     pub entries: usize,
 }
@@ -123,6 +128,7 @@ impl CheckpointOptions {
             file_bytes: 20 * MEBIBYTE,
             command_bytes: 200 * MEBIBYTE,
             command_time: Duration::from_secs(3),
+            command_files: 25_000,
             entries: 200_000,
         }
     }

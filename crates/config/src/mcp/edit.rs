@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::homes::Homes;
+use crate::jsonc::last;
 use crate::{jsonc, layers, state};
 
 /// The settings file to change.
@@ -52,9 +53,12 @@ pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) 
 pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, ConfigError> {
     let mut edited = Edited::Added;
     state::update(file, |root| {
-        let servers = root.object_value_or_set("mcpServers");
+        let servers = match last(root, "mcpServers") {
+            Some(servers) => servers.object_value_or_set(),
+            None => root.object_value_or_set("mcpServers"),
+        };
         let value = jsonc::input(&Value::Object(server.clone()));
-        match servers.get(name) {
+        match last(&servers, name) {
             Some(there) => {
                 edited = Edited::Updated;
                 there.set_value(value);
@@ -79,7 +83,9 @@ pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
         return Ok(Edited::NotThere);
     }
     state::update(file, |root| {
-        if let Some(entry) = root.object_value("mcpServers").and_then(|servers| servers.get(name)) {
+        let servers = last(root, "mcpServers").and_then(|servers| servers.object_value());
+        // Without the last one, an earlier one would count.
+        while let Some(entry) = servers.as_ref().and_then(|servers| last(servers, name)) {
             entry.remove();
         }
     })?;
@@ -99,6 +105,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn keys_that_are_there_twice_are_changed_where_they_count() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("settings.json");
+        let text = r#"{"mcpServers": {"a": {"command": "1"}}, // first
+            "mcpServers": {"b": {"command": "2"}, "b": {"command": "3"}}}"#;
+        std::fs::write(&file, text).expect("written");
+        let server = json!({"command": "c"});
+        let server = server.as_object().expect("an object");
+        assert_eq!(add_server(&file, "f", server).expect("added"), Edited::Added);
+        assert_eq!(add_server(&file, "b", server).expect("changed"), Edited::Updated);
+        let servers =
+            || jsonc::read_object(&file).expect("read").expect("there")["mcpServers"].clone();
+        assert_eq!(servers(), json!({"b": {"command": "c"}, "f": {"command": "c"}}));
+        assert_eq!(remove_server(&file, "b").expect("removed"), Edited::Removed);
+        assert_eq!(servers(), json!({"f": {"command": "c"}}));
+        assert_eq!(remove_server(&file, "a").expect("looked"), Edited::NotThere);
+        assert!(std::fs::read_to_string(&file).expect("the file").contains("// first"));
+    }
 
     #[test]
     fn server_edits_preserve_comments() {

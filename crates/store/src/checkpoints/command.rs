@@ -4,17 +4,18 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::Reach;
-use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
 use super::beneath::{ConfinedPath, EntryHandle};
 use super::compare::{Comparison, is_of_new_repository};
+use super::copy_budget::{CopyBudget, time_limit};
 use super::edit::not_kept;
+use super::fixed_files::is_fixed;
 use super::git::Known;
 use super::journal::{FileRecord, Record};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
@@ -446,7 +447,8 @@ impl Checkpoints {
     fn take_all(&self, open: &[(usize, &WorkspaceEntry, Option<GitId>)]) -> Vec<TakeResult> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
-        let budget = Budget::new(self.time_to_keep());
+        let was_late = self.kept_late.load(Ordering::Relaxed);
+        let budget = CopyBudget::new(time_limit(&self.options, was_late, open.len()));
         let work = || {
             let mut mine = Vec::new();
             while let Some((at, entry, blob)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -473,21 +475,12 @@ impl Checkpoints {
         results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time limit for reading and copying files, so that commands in a large workspace
-    /// are not delayed for long.
-    fn time_to_keep(&self) -> Duration {
-        match self.kept_late.load(Ordering::Relaxed) {
-            true => self.options.command_time / 4,
-            false => self.options.command_time,
-        }
-    }
-
     /// Returns where the contents are, and the stamp of the file that was read.
     fn take_one(
         &self,
         entry: &WorkspaceEntry,
         blob: Option<GitId>,
-        budget: &Budget,
+        budget: &CopyBudget,
     ) -> io::Result<(Old, Stamp)> {
         if Instant::now() >= budget.until {
             budget.was_cut.store(true, Ordering::Relaxed);
@@ -566,47 +559,3 @@ impl Checkpoints {
 
 /// The index of an entry, where its contents are, and the stamp of the file that was read.
 type TakeResult = (usize, Old, Option<Stamp>);
-
-/// The limits on bytes and time for reading before one command.
-#[derive(Debug)]
-struct Budget {
-    compared: AtomicU64,
-    copied: AtomicU64,
-    until: Instant,
-    was_cut: AtomicBool,
-}
-
-impl Budget {
-    fn new(time: Duration) -> Self {
-        Self {
-            compared: AtomicU64::new(0),
-            copied: AtomicU64::new(0),
-            until: Instant::now() + time,
-            was_cut: AtomicBool::new(false),
-        }
-    }
-}
-
-/// Whether commands of this user can neither write the file nor replace it. `folders` caches
-/// whether the contents of a directory can be replaced.
-fn is_fixed(place: &ConfinedPath, folders: &mut HashMap<PathBuf, bool>) -> bool {
-    let path = place.path();
-    let user = rustix::process::geteuid();
-    // The owner can make a file writable.
-    let can_change = |path: &Path| {
-        accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
-            || statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|stat| stat.st_uid == user.as_raw())
-    };
-    let Some(folder) = path.parent() else { return false };
-    let open = match folders.get(folder) {
-        Some(open) => *open,
-        None => {
-            // A directory that can be renamed can be replaced by another.
-            let open = folder.ancestors().any(can_change);
-            folders.insert(folder.to_path_buf(), open);
-            open
-        }
-    };
-    !open && !can_change(&path)
-}
