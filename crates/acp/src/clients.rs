@@ -116,7 +116,7 @@ impl SessionClients {
             asked.spawn(async move { client.request(method, params).await });
         };
         self.all().into_iter().for_each(|client| ask(&mut asked, client));
-        let mut error = RpcError::internal("the client disconnected");
+        let mut error = RpcError::disconnected();
         loop {
             tokio::select! {
                 answer = asked.join_next() => match answer {

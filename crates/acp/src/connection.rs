@@ -92,7 +92,7 @@ impl ClientConnection {
         if !self.send(&message).await {
             pending().remove(&id);
         }
-        answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client disconnected")))
+        answer.await.unwrap_or_else(|_| Err(RpcError::disconnected()))
     }
 
     /// Handles the answer to a request. Unexpected answers are ignored.

@@ -31,6 +31,8 @@ use crate::updates::ClientFeatures;
 const ORDERS: usize = 64;
 /// Number of sessions per page of `session/list`.
 const PAGE: usize = 50;
+/// An extension method: how the last turns of sessions ended, for servers of tasks.
+const LAST_TURNS: &str = "_parallax/last_turns";
 /// How long `initialize` may wait for the names of the providers.
 const PROVIDERS: Duration = Duration::from_millis(25);
 /// How long all sessions may take to end after the client disconnected.
@@ -192,6 +194,7 @@ impl AcpDispatcher {
             "session/close" => self.close_session(id, &params),
             "session/list" => self.list(id, &params),
             "session/delete" => self.delete(id, &params),
+            LAST_TURNS => self.last_turns(id, &params),
             "authenticate" => self.authenticate(id, &params),
             "logout" => {
                 self.look_up(id, None, |launch| {
@@ -390,6 +393,25 @@ impl AcpDispatcher {
                 result["nextCursor"] = json!((cursor + PAGE).to_string());
             }
             Ok(result)
+        });
+        Ok(())
+    }
+
+    /// Returns how the last turns of sessions ended that need not be open.
+    fn last_turns(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
+        let directory = directory(params)?;
+        let ids = rpc::list(params, "sessionIds")?;
+        let ids: Vec<String> = ids.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        self.look_up(id, Some(directory), move |launch| {
+            let library = launch.session_library();
+            let mut turns = Object::new();
+            for id in ids {
+                if let Ok((reason, time)) = library.last_turn(&id) {
+                    let turn = json!({"lastTurn": reason, "updatedAt": time.to_string()});
+                    turns.insert(id, turn);
+                }
+            }
+            Ok(json!({"turns": turns}))
         });
         Ok(())
     }

@@ -39,7 +39,17 @@ impl PastCalls<'_> {
                     .as_ref()
                     .and_then(|display| serde_json::from_value::<Display>(display.clone()).ok());
                 let content = match shown {
-                    Some(Display::Diff(diff)) => tool_updates::diff_content(&diff),
+                    Some(Display::Diff(diff)) => {
+                        let mut content = tool_updates::diff_content(&diff);
+                        // The whole text, where the call has it.
+                        if let Some(text) = args.get("content").and_then(Value::as_str)
+                            && name == "write_file"
+                            && diff.is_new_file
+                        {
+                            content["newText"] = json!(text);
+                        }
+                        content
+                    }
                     _ => tool_updates::text_content(output),
                 };
                 json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),

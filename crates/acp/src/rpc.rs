@@ -9,6 +9,8 @@ const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
+/// Of this program: the connection to a client ended.
+const DISCONNECTED: i64 = -32099;
 const INTERNAL: i64 = -32603;
 /// Error code of the Agent Client Protocol: the user must authenticate first.
 const AUTH_REQUIRED: i64 = -32000;
@@ -50,6 +52,15 @@ impl RpcError {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self { code: INTERNAL, message: message.into() }
+    }
+
+    /// No answer comes any more.
+    pub(crate) fn disconnected() -> Self {
+        Self { code: DISCONNECTED, message: "the client disconnected".to_owned() }
+    }
+
+    pub(crate) fn is_disconnected(&self) -> bool {
+        self.code == DISCONNECTED
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {

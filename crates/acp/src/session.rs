@@ -177,14 +177,7 @@ impl EditorSession {
     /// Returns how the last turn of a loaded session ended: `none` without a turn, `cut_off` if its
     /// process ended before it, otherwise the name of the reason.
     pub(crate) fn last_turn(&self) -> String {
-        if self.open.is_cut_off() {
-            return "cut_off".to_owned();
-        }
-        let ended = self.open.past().iter().rev().find_map(|record| match record {
-            Record::TurnEnd { reason, .. } => Some(reason.clone()),
-            _ => None,
-        });
-        ended.unwrap_or_else(|| "none".to_owned())
+        parallax_sessions::last_turn(&self.open.past(), self.open.is_cut_off())
     }
 
     fn past_updates(&self, records: &[Record]) -> Vec<Value> {
@@ -623,12 +616,18 @@ impl EditorSession {
             let decide = match form {
                 Some(form) if offers_form => {
                     let answer = clients.request("elicitation/create", form).await;
+                    if is_gone(&answer) {
+                        return;
+                    }
                     permission::answers(&ask, &answer)
                 }
                 // The client cannot show questions.
                 Some(_) => Decide::new(ask.id.clone(), AskOutcome::Cancel),
                 None => {
                     let answer = clients.request("session/request_permission", request).await;
+                    if is_gone(&answer) {
+                        return;
+                    }
                     permission::decision(&ask, &answer)
                 }
             };
@@ -664,6 +663,11 @@ impl EditorSession {
         }
         self.answer(Ok(json!(stop))).await;
     }
+}
+
+/// Whether no client is left to answer. The session ends: a rejection would ask the model once more.
+fn is_gone(answer: &Result<Value, RpcError>) -> bool {
+    answer.as_ref().is_err_and(RpcError::is_disconnected)
 }
 
 /// Waits for the next change of the MCP servers, for ever if there are none.

@@ -108,11 +108,44 @@ pub(crate) fn last_bytes(text: &str) -> &str {
 
 pub(crate) fn diff_content(diff: &FileDiff) -> Value {
     let path: &PathBuf = &diff.file_path;
-    let Some(texts) = &diff.texts else { return text_content(&diff.diff) };
     let change = if diff.is_new_file { "add" } else { "modify" };
-    let old = (!diff.is_new_file).then_some(&texts.old);
-    json!({"type": "diff", "path": path, "oldText": old, "newText": texts.new,
-        "_meta": {"kind": change}})
+    let (old, new, is_partial) = match &diff.texts {
+        Some(texts) => (texts.old.clone(), texts.new.clone(), false),
+        // The journal has only what changed.
+        None => {
+            let (old, new) = texts_of(&diff.diff);
+            (old, new, !diff.is_new_file)
+        }
+    };
+    let old = (!diff.is_new_file).then_some(old);
+    let mut content = json!({"type": "diff", "path": path, "oldText": old, "newText": new,
+        "_meta": {"kind": change}});
+    if is_partial {
+        content["_meta"]["partial"] = json!(true);
+    }
+    content
+}
+
+/// Returns the texts before and after a change, as far as a unified diff contains them.
+fn texts_of(diff: &str) -> (String, String) {
+    let (mut old, mut new) = (String::new(), String::new());
+    let mut is_in_hunk = false;
+    for line in diff.split_inclusive('\n') {
+        let Some((sign, text)) = line.split_at_checked(1).filter(|_| is_in_hunk) else {
+            is_in_hunk |= line.starts_with("@@");
+            continue;
+        };
+        match sign {
+            "-" => old.push_str(text),
+            "+" => new.push_str(text),
+            "\\" | "@" => {}
+            _ => {
+                old.push_str(text);
+                new.push_str(text);
+            }
+        }
+    }
+    (old, new)
 }
 
 /// Converts the todo list to a plan.

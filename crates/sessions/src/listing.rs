@@ -1,7 +1,9 @@
 //! The sessions of a project, for lists and browsers.
 
+use jiff::Timestamp;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::store::Record;
 
 use crate::SessionLibrary;
 use crate::history::{found, loaded};
@@ -9,6 +11,18 @@ use crate::past::{self, PastItem};
 
 use parallax_store::Homes;
 use parallax_store::SessionEntry;
+
+/// Returns how the last turn of a session ended, by its records and whether it was cut off.
+pub fn last_turn(records: &[Record], is_cut_off: bool) -> String {
+    if is_cut_off {
+        return "cut_off".to_owned();
+    }
+    let ended = records.iter().rev().find_map(|record| match record {
+        Record::TurnEnd { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    ended.unwrap_or_else(|| "none".to_owned())
+}
 
 fn input(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
@@ -28,6 +42,18 @@ impl SessionLibrary<'_> {
     /// Returns an error if no session or several sessions match.
     pub fn session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         found(self, selector)
+    }
+
+    /// Returns how the last turn of a session of this project ended ([`Record::TurnEnd`]): `cut_off`
+    /// if it was interrupted by the end of its process, `none` before the first one. Also returns when
+    /// the session was last used. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the session is not found or cannot be read.
+    pub fn last_turn(&self, id: &str) -> Result<(String, Timestamp), Failure> {
+        let entry = found(self, id)?;
+        let loaded = loaded(self, &entry)?;
+        Ok((last_turn(&loaded.records, loaded.cut_off), entry.last_used))
     }
 
     /// Deletes a session of this project with its artifacts. Blocking.

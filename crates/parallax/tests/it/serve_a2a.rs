@@ -132,6 +132,51 @@ fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
 }
 
 #[test]
+fn states_and_files_of_tasks_outlive_the_server() {
+    let script = json!([
+        {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": "new\n"}}]},
+        {"text": "written"},
+        {"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}},
+        {"calls": [{"name": "run_shell_command", "args": {"command": "touch x"}}]},
+        {"text": "never", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let settings = json!({"general": {"defaultApprovalMode": "auto_edit"}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let served = Served::start(&world);
+    let send = |text: &str| {
+        let reply = ask(&served, "POST", "/message:send", "1.0", &text_message(text, None)).json();
+        let state = reply["task"]["status"]["state"].as_str().unwrap_or_default().to_owned();
+        (reply["task"]["id"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned(), state)
+    };
+    let (written, failed, waiting) = (send("write"), send("fail"), send("run"));
+    assert_eq!(failed.1, "TASK_STATE_FAILED");
+    assert_eq!(waiting.1, "TASK_STATE_INPUT_REQUIRED");
+    let requests = world.server.requests().len();
+    drop(served);
+    assert_eq!(world.server.requests().len(), requests, "the end of the server rejects nothing");
+    let served = Served::start(&world);
+    let get = |path: &str| ask(&served, "GET", path, "1.0", &Value::Null).json();
+    let listed = get("/tasks");
+    let state = |id: &str| {
+        let tasks = listed["tasks"].as_array().expect("tasks");
+        let task = tasks.iter().find(|task| task["id"] == id).expect("the task");
+        task["status"]["state"].as_str().expect("a state").to_owned()
+    };
+    assert_eq!(state(&written.0), "TASK_STATE_COMPLETED");
+    assert_eq!(state(&failed.0), "TASK_STATE_FAILED");
+    let waiting_state = state(&waiting.0);
+    assert!(["TASK_STATE_CANCELED", "TASK_STATE_FAILED"].contains(&waiting_state.as_str()));
+    let filtered = get("/tasks?status=TASK_STATE_COMPLETED");
+    assert_eq!(filtered["totalSize"], 1, "{filtered}");
+    let task = get(&format!("/tasks/{}", written.0));
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], "new\n", "{task}");
+    let time = |task: &Value| task["status"]["timestamp"].as_str().expect("a time").to_owned();
+    let entry = listed["tasks"].as_array().expect("tasks").iter().find(|it| it["id"] == task["id"]);
+    assert_eq!(time(&task), time(entry.expect("the task")));
+}
+
+#[test]
 fn stream_has_the_task_its_updates_and_its_end() {
     let script = json!([
         {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": "new\n"}}]},

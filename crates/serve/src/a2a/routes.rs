@@ -273,24 +273,36 @@ async fn list(
         None => None,
     };
     let context = text("contextId");
-    let state_of = |id: &String| state.a2a.held(id).map_or(TaskState::Completed, |it| it.state());
-    let ids: Vec<String> = A2aTasks::list(state)
-        .await?
-        .into_iter()
-        .filter(|id| context.is_none_or(|context| context == id))
-        .filter(|id| wanted.is_none_or(|wanted| wanted == state_of(id)))
-        .collect();
+    let mut ids = A2aTasks::list(state).await?;
+    ids.retain(|id| context.is_none_or(|context| context == id));
+    let end = match wanted {
+        // Only what is shown is read.
+        None => ids.len().min(start.saturating_add(size)),
+        Some(_) => ids.len(),
+    };
+    let first = if wanted.is_none() { start.min(end) } else { 0 };
+    let closed = |id: &&String| state.a2a.held(id).is_none();
+    let read: Vec<&str> =
+        ids.get(first..end).unwrap_or_default().iter().filter(closed).map(String::as_str).collect();
+    let ended = A2aTasks::ended_turns(state, &read).await;
+    let snapshot_of = |id: &String| {
+        // Those of earlier processes are loaded when they are asked for.
+        let task = state.a2a.held(id).unwrap_or_else(|| {
+            let task = Task::new(id, TaskState::Completed);
+            task.restore(&ended.get(id).cloned().unwrap_or_default());
+            Arc::new(task)
+        });
+        task.snapshot()
+    };
+    if let Some(wanted) = wanted {
+        ids.retain(|id| snapshot_of(id).state == wanted);
+    }
     let total = ids.len();
     let page: Vec<Value> = ids
         .iter()
         .skip(start)
         .take(size)
-        .map(|id| {
-            // Those of earlier processes are loaded when they are asked for.
-            let task = state.a2a.held(id);
-            let task = task.unwrap_or_else(|| Arc::new(Task::new(id, TaskState::Completed)));
-            messages::task(&task.snapshot(), Some(0), version)
-        })
+        .map(|id| messages::task(&snapshot_of(id), Some(0), version))
         .collect();
     let next = start + page.len();
     let token = if next < total { next.to_string() } else { String::new() };

@@ -37,6 +37,20 @@ impl TaskState {
     }
 }
 
+/// How the last turn of a task of an earlier process ended.
+#[derive(Debug, Clone)]
+pub(super) struct EndedTurn {
+    pub(super) state: TaskState,
+    /// When, if it is known.
+    pub(super) time: Option<String>,
+}
+
+impl Default for EndedTurn {
+    fn default() -> Self {
+        Self { state: TaskState::Completed, time: None }
+    }
+}
+
 /// A piece of a message or an artifact.
 #[derive(Debug, Clone)]
 pub(super) enum TaskPart {
@@ -172,9 +186,13 @@ impl Task {
     }
 
     /// Sets the state of a loaded session. A failed one says so.
-    pub(super) fn restore(&self, state: TaskState) {
+    pub(super) fn restore(&self, ended: &EndedTurn) {
         let mut inner = self.lock();
+        let state = ended.state;
         inner.snapshot.state = state;
+        if let Some(time) = &ended.time {
+            inner.snapshot.time.clone_from(time);
+        }
         if state == TaskState::Failed {
             let text = "the last turn failed, or its process ended".to_owned();
             inner.snapshot.said = Some(Self::agent_message(&mut inner, vec![TaskPart::Text(text)]));

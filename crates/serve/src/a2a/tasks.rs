@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::acp_client::{AcpClient, AgentMessage};
 use super::errors::A2aError;
 use super::messages::ClientMessage;
-use super::task::{PendingApproval, Task, TaskState};
+use super::task::{EndedTurn, PendingApproval, Task, TaskState};
 use crate::server::ServerState;
 
 /// Tasks that are held at a time.
@@ -108,11 +108,15 @@ impl A2aTasks {
             return Err(missing());
         }
         Self::make_room(state).await?;
+        let ended = Self::ended_turns(state, &[id]).await.remove(id);
         let task = Arc::new(Task::new(id, TaskState::Completed));
         state.a2a.lock().insert(id.to_owned(), Arc::clone(&task));
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
         match Self::client(state).request("session/load", params).await {
-            Ok(loaded) => task.restore(state_of(&loaded)),
+            Ok(loaded) => {
+                let state = state_of(&loaded["_meta"]);
+                task.restore(&EndedTurn { state, time: ended.and_then(|ended| ended.time) });
+            }
             Err(_) => {
                 state.a2a.lock().remove(id);
                 return Err(missing());
@@ -121,7 +125,23 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// The ids and times of all tasks, newest first.
+    /// How the last turns of tasks ended, by id, without opening their sessions.
+    pub(super) async fn ended_turns(
+        state: &Arc<ServerState>,
+        ids: &[&str],
+    ) -> HashMap<String, EndedTurn> {
+        let params = json!({"cwd": Self::directory(), "sessionIds": ids});
+        let found = Self::client(state).request("_parallax/last_turns", params).await;
+        let found = found.unwrap_or_default();
+        let turns = found.get("turns").and_then(Value::as_object);
+        let turn = |(id, turn): (&String, &Value)| {
+            let time = turn.get("updatedAt").and_then(Value::as_str).map(milliseconds);
+            (id.clone(), EndedTurn { state: state_of(turn), time })
+        };
+        turns.into_iter().flatten().map(turn).collect()
+    }
+
+    /// The ids of all tasks, newest first.
     pub(super) async fn list(state: &Arc<ServerState>) -> Result<Vec<String>, A2aError> {
         let mut ids = Vec::new();
         let mut cursor = Value::Null;
@@ -219,9 +239,14 @@ impl A2aTasks {
     }
 }
 
+/// A time in the form that tasks have.
+fn milliseconds(time: &str) -> String {
+    time.parse::<jiff::Timestamp>().map_or_else(|_| time.to_owned(), |time| format!("{time:.3}"))
+}
+
 /// The state of a task of an earlier process, by how its last turn ended.
-fn state_of(loaded: &Value) -> TaskState {
-    match loaded["_meta"]["lastTurn"].as_str() {
+fn state_of(turn: &Value) -> TaskState {
+    match turn["lastTurn"].as_str() {
         None | Some("done" | "max_turns" | "budget" | "loop" | "stopped") => TaskState::Completed,
         Some("none") => TaskState::Submitted,
         Some("cancelled") => TaskState::Cancelled,
@@ -319,7 +344,8 @@ fn update(state: &Arc<ServerState>, params: &Value) {
             let diffs = content
                 .into_iter()
                 .flatten()
-                .filter(|it| is_done && it.get("type").and_then(Value::as_str) == Some("diff"));
+                // Only a whole text is the content of a file.
+                .filter(|it| is_done && it["type"] == "diff" && it["_meta"]["partial"] != true);
             for diff in diffs {
                 let field = |name: &str| diff.get(name).and_then(Value::as_str);
                 if let (Some(path), Some(text)) = (field("path"), field("newText")) {

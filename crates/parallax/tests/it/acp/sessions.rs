@@ -99,8 +99,9 @@ fn statistics_and_history_of_a_session_are_complete() {
     let calls: Vec<Value> = again.updates("tool_call").into_iter().cloned().collect();
     let kinds: Vec<&Value> = calls.iter().map(|call| &call["kind"]).collect();
     assert_eq!(kinds, ["read", "edit"]);
-    let change = calls[1]["content"][0]["content"]["text"].as_str().unwrap_or_default();
-    assert!(change.contains("+new"), "{change}");
+    let change = &calls[1]["content"][0];
+    assert_eq!((&change["type"], &change["newText"]), (&json!("diff"), &json!("new\n")));
+    assert!(change["oldText"].is_null(), "{change}");
     assert_eq!(calls[0]["locations"][0]["path"], json!(world.home.project().join("a.txt")));
 }
 
