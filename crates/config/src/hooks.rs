@@ -155,9 +155,10 @@ impl Hook {
         state::digest(pieces.iter().map(Vec::as_slice))
     }
 
-    /// Returns the files that the command runs. Blocking.
+    /// Returns the files that the command runs, and those that its variables name (`BASH_ENV`).
+    /// Blocking.
     pub(crate) fn scripts(&self, project: &Path) -> Vec<PathBuf> {
-        scripts::scripts(&self.command, project)
+        scripts::scripts(&self.command, &self.env, project)
     }
 }
 
@@ -600,6 +601,12 @@ mod tests {
         let before = hooks[0].hash(folder.path());
         assert_eq!(before, hooks[0].hash(folder.path()));
         std::fs::write(&script, "two").expect("written");
+        assert_ne!(before, hooks[0].hash(folder.path()));
+        let (hooks, _) = read(&json!({"BeforeTool": [{"hooks": [
+            {"command": "true", "env": {"BASH_ENV": "./check.sh"}}
+        ]}]}));
+        let before = hooks[0].hash(folder.path());
+        std::fs::write(&script, "three").expect("written");
         assert_ne!(before, hooks[0].hash(folder.path()));
     }
 }

@@ -2,6 +2,7 @@
 //! command. Files that the command writes, and data that it reads, may change between runs.
 
 mod followed;
+mod variables;
 
 use std::path::{Path, PathBuf};
 
@@ -60,10 +61,12 @@ const DATA: [&str; 16] = [
     "tmp", "cache", "out", "err",
 ];
 
-/// Returns the files that the command runs, inside and outside of `project`, without duplicates,
-/// including the files that these name. Blocking: looks for the files.
-pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
-    let line = Words::of(command, project);
+/// Returns the files that the command runs with these variables, inside and outside of `project`,
+/// without duplicates, including the files that these name. Blocking: looks for the files.
+pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -> Vec<PathBuf> {
+    let mut line = Words::of(command, project);
+    let named = env.iter().flat_map(|(name, value)| variables::words(name, &in_project(value)));
+    line.words.extend(named);
     let mut files: Vec<PathBuf> = Vec::new();
     for (word, is_run) in line.words.iter().filter(|(word, _)| !word.is_empty()) {
         for base in &line.bases {
@@ -119,11 +122,7 @@ struct Words {
 
 impl Words {
     fn of(command: &str, project: &Path) -> Self {
-        let mut text = command.to_owned();
-        for name in VARIABLES {
-            let braced = format!("${{{name}}}");
-            text = text.replace(&braced, PROJECT).replace(&format!("${name}"), PROJECT);
-        }
+        let text = in_project(command);
         let line = bash::analyse(&text);
         let mut words: Vec<(String, bool)> = Vec::new();
         // The directories that relative names may start from: the command may change its working
@@ -133,6 +132,10 @@ impl Words {
             // `D=tools; $D/x.sh`
             let values = command.assignments.iter().filter_map(|it| it.value.text.as_deref());
             bases.extend(values.filter(|it| !it.is_empty()).map(|it| place(project, project, it)));
+            for assignment in &command.assignments {
+                let value = assignment.value.text.as_deref().unwrap_or_default();
+                words.extend(variables::words(&assignment.name, value));
+            }
             let name = command.name().unwrap_or_default();
             if WRITERS.contains(&name) {
                 continue;
@@ -164,6 +167,11 @@ impl Words {
                 words.push((text.clone(), is_run));
                 // `--config=x.js`
                 words.extend(text.split_once('=').map(|(_, value)| (value.to_owned(), false)));
+                // `env NODE_OPTIONS='-r ./x.js' node`
+                let variable = text.split_once('=').filter(|(name, _)| !name.starts_with('-'));
+                words.extend(
+                    variable.into_iter().flat_map(|(name, value)| variables::words(name, value)),
+                );
             }
         }
         if line.trouble.is_some() {
@@ -178,6 +186,16 @@ impl Words {
         words.extend(read.filter_map(|it| Some((it.target.text.clone()?, false))));
         Self { words, bases }
     }
+}
+
+/// Replaces the variables that hold the project directory.
+fn in_project(text: &str) -> String {
+    let mut text = text.to_owned();
+    for name in VARIABLES {
+        let braced = format!("${{{name}}}");
+        text = text.replace(&braced, PROJECT).replace(&format!("${name}"), PROJECT);
+    }
+    text
 }
 
 /// Returns the part of a path after the last expansion: `lib/x.sh` for `"$HERE/lib/x.sh"`.
@@ -246,7 +264,7 @@ mod tests {
             std::fs::write(project.join(name), "x").expect("written");
         }
         let found = |command: &str| -> Vec<String> {
-            let files = scripts(command, &project);
+            let files = scripts(command, &[], &project);
             files.iter().filter_map(|it| Some(it.file_name()?.to_string_lossy().into())).collect()
         };
         for (command, expected) in [
@@ -268,9 +286,37 @@ mod tests {
             ("python3 pkg; python3 -m pkg", &["__main__.py"]),
             ("D=$GEMINI_PROJECT_DIR; \"$D/hk.sh\" g.log", &["hk.sh"]),
             ("D=sub; $D/x.sh", &["x.sh"]),
+            ("BASH_ENV=in.txt LOG=hooks.log bash -c true", &["in.txt"]),
+            ("env NODE_OPTIONS='-r ./rules' node -e 1", &["rules.js"]),
             ("bash \"$(git rev-parse --show-toplevel)/sub/x.sh\"", &["x.sh"]),
         ] {
             assert_eq!(found(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn files_named_by_variables_are_hashed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let project = folder.path();
+        for name in ["start.txt", "a.js", "b.so", "state.json", "in.sh"] {
+            std::fs::write(project.join(name), "x").expect("written");
+        }
+        for (name, value, expected) in [
+            ("BASH_ENV", "start.txt", &["start.txt"][..]),
+            ("ENV", "$GEMINI_PROJECT_DIR/start.txt", &["start.txt"]),
+            ("PYTHONSTARTUP", "./in.sh", &["in.sh"]),
+            ("NODE_OPTIONS", "--require ./a --max-old-space-size=99", &["a.js"]),
+            ("NODE_OPTIONS", "--import=./a.js", &["a.js"]),
+            ("LD_PRELOAD", "/none.so:./b.so", &["b.so"]),
+            ("GIT_SSH_COMMAND", "sh in.sh -x", &["in.sh"]),
+            ("STATE", "state.json", &[]),
+            ("STATE", "in.sh", &["in.sh"]),
+            ("WORDS", "see in.sh", &["in.sh"]),
+        ] {
+            let env = [(name.to_owned(), value.to_owned())];
+            let files = scripts("true", &env, project);
+            let names: Vec<_> = files.iter().filter_map(|it| it.file_name()?.to_str()).collect();
+            assert_eq!(names, expected, "{name}={value}");
         }
     }
 }
