@@ -56,6 +56,8 @@ pub struct HiddenFileTracker {
     record: Option<PathBuf>,
     known: Arc<Mutex<Vec<TrackedFile>>>,
     looked_up: Arc<Mutex<RecordCache>>,
+    /// Where hidden links led in this session.
+    targets: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 /// Paths to hide in addition to those that a view found itself.
@@ -154,6 +156,19 @@ impl HiddenFileTracker {
             .collect();
         self.keep(&before, known, &mut memory);
         followed
+    }
+
+    /// Records where hidden links lead, and returns where else hidden links led earlier in this
+    /// session: a command may have removed or replaced such a link to read its target.
+    pub fn earlier_targets(&self, targets: &[PathBuf]) -> Vec<PathBuf> {
+        let mut known = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = known.iter().filter(|path| !targets.contains(path)).cloned().collect();
+        for target in targets {
+            if known.len() < MAX_TRACKED && !known.contains(target) {
+                known.push(target.clone());
+            }
+        }
+        earlier
     }
 
     /// Records more hidden paths.

@@ -23,9 +23,9 @@ impl LinkTargets {
         !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
     }
 
-    /// Returns the paths in no particular order.
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.0.iter()
+    /// Returns the one that is the path or the outermost directory around it.
+    pub fn around(&self, path: &Path) -> Option<&PathBuf> {
+        path.ancestors().filter_map(|above| self.0.get(above)).last()
     }
 }
 

@@ -280,7 +280,8 @@ impl RunShellCommand {
         }
         if scope.mode != ApprovalMode::Yolo && line.trouble.is_none() {
             let roots = self.workspace.roots();
-            add_writes(&mut permissions, git_worktree_writes::find(line, directory, &roots));
+            let links = &sandbox.closed_names;
+            add_writes(&mut permissions, git_worktree_writes::find(line, directory, &roots, links));
         }
         if !permissions.file_system.write.is_empty() {
             let (roots, none) = (self.workspace.roots(), Permissions::default());

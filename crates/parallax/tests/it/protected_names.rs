@@ -39,7 +39,8 @@ fn protected_names_are_unchanged_after_a_command() {
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let answers = answers(&world.server);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {answers:?} {}", done.err());
         for (pattern, protection) in patterns() {
             let name = pattern.replace('*', "x");
             let expected = match protection {
@@ -467,6 +468,63 @@ fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
             assert!(answers[1].contains("Output: (empty)"), "{said}");
             assert_eq!(answers[0].contains("to write "), !permitted, "{said}");
         }
+    }
+}
+
+#[test]
+fn git_that_would_change_the_target_of_a_protected_link_needs_permission_before_it_runs() {
+    for (tier, permitted) in tiers().flat_map(|tier| [(tier, false), (tier, true)]) {
+        let world = World::new(&commands(&["git checkout -q other"]));
+        world.home.write("conf/rc", "one\n").expect("written");
+        world.home.write("a", "one\n").expect("written");
+        let root = world.home.project().canonicalize().expect("a path");
+        std::os::unix::fs::symlink("conf/rc", root.join(".envrc")).expect("a link");
+        git(&world, "", &["init", "-q", "-b", "main"]);
+        git(&world, "", &["add", "."]);
+        git(&world, "", &["commit", "-qm", "one"]);
+        git(&world, "", &["checkout", "-qb", "other"]);
+        world.home.write("conf/rc", "two\n").expect("written");
+        world.home.write("a", "two\n").expect("written");
+        git(&world, "", &["commit", "-qam", "two"]);
+        git(&world, "", &["checkout", "-q", "main"]);
+        let rule = match permitted {
+            true => format!("permissions.fileSystem.write = [{:?}]\n", root.join("conf")),
+            false => String::new(),
+        };
+        let rule = format!("{RULE}commandPrefix = \"git\"\n{rule}");
+        world.home.write_home(".parallax/policies/git.toml", &rule).expect("written");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        let answers = answers(&world.server);
+        let said = format!("{tier} {permitted}: {answers:#?} {}", done.err());
+        for name in ["conf/rc", "a"] {
+            assert_eq!(world.read(name), if permitted { "two\n" } else { "one\n" }, "{said}");
+        }
+        assert_eq!(answers[0].contains("to write "), !permitted, "{said}");
+    }
+}
+
+#[test]
+fn removed_link_of_a_hidden_file_opens_no_target() {
+    // Landlock cannot hide files of the workspace.
+    for tier in tiers().filter(|tier| *tier != "landlock") {
+        let world = World::new(&commands(&["sh build", "cat keys/env sub/keys/env", "ls keys"]));
+        for name in ["keys/env", "sub/keys/env"] {
+            world.home.write(name, "SECRET").expect("written");
+        }
+        let root = world.home.project();
+        std::os::unix::fs::symlink("keys/env", root.join(".env")).expect("a link");
+        std::os::unix::fs::symlink("keys/env", root.join("sub/.env.local")).expect("a link");
+        let script = "rm .env; ln -sfn /dev/null sub/.env.local; echo ran > inside\n";
+        world.home.write("build", script).expect("written");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let answers = answers(&world.server);
+        assert!(!format!("{answers:?}").contains("SECRET"), "{tier}: {answers:?}");
     }
 }
 

@@ -88,8 +88,33 @@ fn one_line(words: &[u8]) -> String {
     String::from_utf8_lossy(words).trim().replace('\n', "; ")
 }
 
+/// How often to try again if a path vanishes before `bwrap` covers it, such as the socket of another
+/// program that ends. The next attempt leaves it out.
+const ATTEMPTS: usize = 4;
+/// How `bwrap` begins messages about paths that it cannot use.
+const UNUSABLE: &str = "bwrap: Can't ";
+
 /// Runs the command inside and waits for its end.
 pub(crate) fn run(
+    plan: &Plan,
+    program: &OsStr,
+    args: &[OsString],
+    parent: &OwnedFd,
+) -> SandboxResult<ExitStatus> {
+    for _ in 1..ATTEMPTS {
+        match attempt(plan, program, args, parent) {
+            Err(SandboxFailure::Unsupported(words)) if words.starts_with(UNUSABLE) => {
+                // The next child must not inherit that this process ignores them.
+                kernel::reset_signals_for_the_command();
+            }
+            ended => return ended,
+        }
+    }
+    attempt(plan, program, args, parent)
+}
+
+/// Starts `bwrap` once. The command has not started if the result begins with [`UNUSABLE`].
+fn attempt(
     plan: &Plan,
     program: &OsStr,
     args: &[OsString],

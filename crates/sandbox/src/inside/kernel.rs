@@ -91,6 +91,13 @@ pub(crate) fn leave_signals_to_the_command() {
     }
 }
 
+/// No longer ignores the signals for the command, which stay blocked.
+pub(crate) fn reset_signals_for_the_command() {
+    for signal in FOR_THE_COMMAND {
+        set_signal(signal, false);
+    }
+}
+
 /// Unblocks all signals.
 pub(crate) fn unblock_signals() {
     // SAFETY: the set is a local that `sigemptyset` fills before it is used.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{ClosedPaths, LeftAlone, TrackedPaths, link_targets, outermost};
+use parallax_files::{ClosedPaths, LeftAlone, TrackedPaths, link_targets, outermost, real_path};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -195,7 +195,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let closed_tree: Vec<PathBuf> =
         tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
     plan.readable.extend(closed_tree);
-    secrets::add_targets(&mut plan.hidden, &plan.readable);
+    secrets::add_targets(&mut plan.hidden, &plan.readable, subject.roots);
     let homes: Vec<&PathBuf> = options.other_homes.iter().chain([&options.home]).collect();
     for home in &homes {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
@@ -212,7 +212,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         options.hidden_places.record(&left_alone);
     }
     left_alone.extend(found.secrets.iter().cloned());
-    secrets::add_targets(&mut left_alone, &plan.readable);
+    secrets::add_targets(&mut left_alone, &plan.readable, subject.roots);
     let readable = plan.readable.clone();
     left_alone.retain(|path| !readable.contains(path));
     if bash::uses_git(line) {
@@ -258,7 +258,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     // A granted path is neither read-only nor hidden. A read-only path inside a granted directory
     // stays read-only.
     let granted = permissions.file_system.write.clone();
-    plan.read_only.retain(|path| !granted.contains(path));
+    let leads_to_granted = |path: &Path| {
+        path.is_symlink() && real_path(path).is_some_and(|real| granted.contains(&real))
+    };
+    plan.read_only
+        .retain(|path| granted.is_empty() || !(granted.contains(path) || leads_to_granted(path)));
     plan.hidden.retain(|path| !readable.contains(path));
     if let Some(own) = &options.worktree {
         // Parallax and the user's git rely on these files: no permission opens them.
@@ -299,13 +303,19 @@ fn follow(
     let targets = targets.into_iter().chain(of_home);
     let targets = targets.filter(|path| in_workspace(&path) && !options.readable.contains(path));
     let is_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
-    hidden.extend(targets.filter(|path| !is_root(path)));
-    options.hidden_places.track(roots, &hidden, |path| {
+    let targets: Vec<PathBuf> = targets.filter(|path| !is_root(path)).collect();
+    // Where links cannot be mounted, a command can remove one.
+    let earlier = options.hidden_places.earlier_targets(&targets);
+    hidden.extend(targets);
+    hidden.extend(earlier.iter().cloned());
+    let mut tracked = options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
             && (of_settings(path)
                 || path.file_name().is_some_and(secrets::is_secret_name)
                 || rules.is_some_and(|rules| rules.holds(path)))
-    })
+    });
+    tracked.hidden.extend(earlier.into_iter().filter(|path| path.symlink_metadata().is_ok()));
+    tracked
 }
 
 fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {

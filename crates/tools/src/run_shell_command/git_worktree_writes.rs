@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{self, Command, ShellLine};
+use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::protected_names::{folded_names, protection};
 
 use super::tracked::{LIST, QUIET, TIME};
@@ -14,8 +15,13 @@ use super::tracked::{LIST, QUIET, TIME};
 const MOST: usize = 8;
 
 /// Returns the protected files and directories below `roots` that git commands of the line would
-/// write in the working tree around `directory`. Blocking.
-pub(super) fn find(line: &ShellLine, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+/// write in the working tree around `directory`, including what protected links lead to. Blocking.
+pub(super) fn find(
+    line: &ShellLine,
+    directory: &Path,
+    roots: &[PathBuf],
+    links: &dyn FindLinkTargets,
+) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
         return found;
@@ -33,7 +39,13 @@ pub(super) fn find(line: &ShellLine, directory: &Path, roots: &[PathBuf]) -> Vec
                 changed.flat_map(|(old, new)| changed_between(top, &old, &new)).collect()
             }
         };
-        for path in named.iter().filter_map(|path| protected_part(path, roots)) {
+        if named.is_empty() {
+            continue;
+        }
+        let linked = links.link_targets(roots);
+        let protected =
+            |path: &PathBuf| protected_part(path, roots).or_else(|| linked.around(path).cloned());
+        for path in named.iter().filter_map(protected) {
             if !found.contains(&path) && found.len() < MOST {
                 found.push(path);
             }
@@ -115,6 +127,8 @@ fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    use parallax_files::ClosedNames;
+
     #[test]
     fn protected_files_that_git_would_write_are_found_before_it_runs() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -133,6 +147,8 @@ mod tests {
         git("init -q -b main");
         write("sub/.gitattributes", "* text\n");
         write("a", "one");
+        write("conf/rc", "one");
+        std::os::unix::fs::symlink("conf/rc", root.join(".envrc")).expect("a link");
         git("add .");
         git("commit -qm one");
         git("checkout -qb other");
@@ -144,12 +160,15 @@ mod tests {
         git("commit -qm two");
         git("checkout -qb plain main");
         write("a", "three");
-        git("commit -qam three");
+        write("conf/rc", "two");
+        git("add .");
+        git("commit -qm three");
         git("checkout -q main");
         write("sub/.gitattributes", "* eol=lf\n");
         git("stash -q");
         let found = |line: &str| {
-            let found = find(&bash::analyse(line), &root, std::slice::from_ref(&root));
+            let links = ClosedNames::default();
+            let found = find(&bash::analyse(line), &root, std::slice::from_ref(&root), &links);
             let mut names: Vec<String> = found
                 .iter()
                 .filter_map(|path| path.strip_prefix(&root).ok())
@@ -167,7 +186,7 @@ mod tests {
             ("git reset --hard other", both),
             ("git cherry-pick other", both),
             ("git restore --source=other .", both),
-            ("git checkout plain", ""),
+            ("git checkout plain", "conf/rc"),
             ("git checkout -b new", ""),
             ("git checkout other-not-there; git status", ""),
             ("git stash pop", "sub/.gitattributes"),

@@ -46,12 +46,12 @@ pub(super) fn directories_with_hidden<'a>(
 }
 
 /// Adds the targets of hidden links and of paths through links, and removes links to what may be
-/// read: a link and its target are one secret.
-pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf]) {
+/// read, and to whole workspace directories: a link and its target are one secret.
+pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf], roots: &[PathBuf]) {
     let known: HashSet<PathBuf> = hidden.iter().cloned().collect();
     let mut targets = Vec::new();
     hidden.retain(|path| match real_path(path).filter(|real| real != path) {
-        Some(real) if readable.contains(&real) => false,
+        Some(real) if readable.contains(&real) || roots.contains(&real) => false,
         Some(real) => {
             targets.extend((!known.contains(&real)).then_some(real));
             true
@@ -140,9 +140,11 @@ mod tests {
         link("../away/netrc", ".netrc");
         link("dots/read", ".pypirc");
         link("dots/none", ".vault-token");
-        let names = [".npmrc", ".docker/config.json", ".netrc", ".pypirc", ".vault-token", ".ssh"];
+        link("dots/work", ".aws");
+        let names =
+            [".npmrc", ".docker/config.json", ".netrc", ".pypirc", ".vault-token", ".ssh", ".aws"];
         let mut hidden: Vec<PathBuf> = names.map(|name| home.join(name)).into();
-        add_targets(&mut hidden, &[home.join("dots/read")]);
+        add_targets(&mut hidden, &[home.join("dots/read")], &[home.join("dots/work")]);
         let added = ["dots/npmrc", "dots/docker/config.json", "../away/netrc", "dots/none"];
         let added: Vec<PathBuf> = added
             .iter()
@@ -152,7 +154,7 @@ mod tests {
             })
             .collect();
         assert_eq!(hidden.get(5..), Some(added.as_slice()));
-        assert!(!hidden.contains(&home.join(".pypirc")));
+        assert!(!hidden.contains(&home.join(".pypirc")) && !hidden.contains(&home.join(".aws")));
         assert_eq!(directories_elsewhere(&hidden, &[&home]), [away]);
         for hidden in ["/key", "/etc/key", "/proc/1/x"] {
             assert!(directories_elsewhere(&[hidden.into()], &[]).is_empty(), "{hidden}");
