@@ -4,6 +4,7 @@ use std::path::Path;
 
 use parallax_protocol::Object;
 use parallax_protocol::paths::lexical;
+use parallax_protocol::protected_names::{folded_names, protection};
 use serde_json::Value;
 
 use super::effective::SettingsDifference;
@@ -70,13 +71,15 @@ pub(super) fn is_narrower(
     }
 }
 
-/// Drops the project's own directory from the paths that commands may write: they may do so
-/// anyway, and the entry must not open what is protected in it.
+/// Drops directories of the project from the paths that commands may write: they may do so anyway,
+/// and the entry must not open what is protected in it.
 pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
     const PATHS: &str = "tools.sandboxAllowedPaths";
     let is_other = |entry: &Value| {
         let path = entry.as_str().filter(|path| !path.is_empty());
-        path.is_none_or(|path| lexical(project, Path::new(path)) != project)
+        // Variables are expanded later.
+        let path = path.filter(|path| !path.contains('$') && !path.starts_with('~'));
+        path.is_none_or(|path| !is_ordinary_part(&lexical(project, Path::new(path)), project))
     };
     let Some(Value::Array(entries)) = look(values, PATHS) else { return };
     let others: Vec<Value> = entries.iter().filter(|entry| is_other(entry)).cloned().collect();
@@ -84,4 +87,18 @@ pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
         take(values, PATHS);
         set_if_absent(values, PATHS, Value::Array(others));
     }
+}
+
+/// Whether the path is the project's directory, or one below it that is not protected and that no
+/// link leads out of.
+fn is_ordinary_part(path: &Path, project: &Path) -> bool {
+    let Ok(below) = path.strip_prefix(project) else { return false };
+    let names = folded_names(below);
+    let is_protected = names.iter().any(|name| name == ".git") || protection(&names).is_some();
+    let stays = match (path.canonicalize(), project.canonicalize()) {
+        (Ok(path), Ok(project)) => path.starts_with(project),
+        // It does not exist.
+        _ => path.symlink_metadata().is_err(),
+    };
+    !is_protected && stays
 }

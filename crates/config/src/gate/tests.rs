@@ -176,14 +176,19 @@ fn differences_that_loosen_nothing_need_no_acceptance() {
         (json!({"security": {"allowedExtensions": ["a", "b"]}}), None),
         (json!({"security": {"allowedExtensions": []}}), None),
         (own(json!(["."])), Some(own(json!([])))),
-        (own(json!(["./", "/p", "/p/../p", "sub/.."])), Some(own(json!([])))),
+        (own(json!(["./", "/p", "/p/../p", "sub/..", "./x", "/p/a/b"])), Some(own(json!([])))),
     ] {
         let left = left.unwrap_or_else(|| project.clone());
         assert_eq!(tightened(&project, &json!({})), (left, Vec::new()));
     }
-    for paths in
-        [json!([".", ".git"]), json!([".."]), json!(["/p", "~"]), json!([""]), json!(["$P"])]
-    {
+    for paths in [
+        json!([".", ".git"]),
+        json!(["a/.vscode"]),
+        json!([".."]),
+        json!(["/p", "~"]),
+        json!([""]),
+        json!(["$P"]),
+    ] {
         assert_eq!(tightened(&own(paths), &json!({})).1, ["tools.sandboxAllowedPaths"]);
     }
     for (project, user) in [

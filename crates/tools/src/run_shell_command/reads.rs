@@ -170,11 +170,19 @@ fn searches_elsewhere(command: &str, roots: &[PathBuf]) -> bool {
         .iter()
         .filter(|word| !word.text.as_deref().unwrap_or(&word.source).starts_with('-'));
     let Some(last) = operands.skip(1).last() else { return false };
-    let text = last.text.as_deref().unwrap_or(&last.source).trim_start_matches('"');
-    let path = Path::new(text);
+    let text = last.text.as_deref().unwrap_or(&last.source).trim_matches('"');
+    let below_home = ["~", "$HOME", "${HOME}"]
+        .iter()
+        .find_map(|home| text.strip_prefix(home))
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let path = match below_home.map(|rest| (std::env::home_dir(), rest.trim_matches('/'))) {
+        Some((Some(home), rest)) => home.join(rest),
+        Some((None, _)) => return false,
+        None => PathBuf::from(text),
+    };
     let is_outside = path.is_absolute()
-        && !roots.iter().any(|root| root.starts_with(path) || path.starts_with(root));
-    line.trouble.is_none() && (is_outside || text.starts_with("~/") || text.starts_with("$HOME"))
+        && !roots.iter().any(|root| root.starts_with(&path) || path.starts_with(root));
+    line.trouble.is_none() && is_outside
 }
 
 /// Number of directories and levels searched for a protected file before a recursive search is
@@ -431,6 +439,8 @@ mod tests {
             "ls -la",
             "rg K",
             "grep -rn K ~/other",
+            "grep -rn K ~",
+            "grep -rn K \"$HOME\"",
             "grep -rn K /opt/x",
         ] {
             assert!(!closed(command), "{command}");
