@@ -24,7 +24,7 @@ use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::history::PastCalls;
 use crate::host::Host;
-use crate::options::{DEFAULT_LEVEL, SessionChoices};
+use crate::options::{DEFAULT_LEVEL, SessionChoices, mode_id};
 use crate::permission;
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
@@ -424,6 +424,15 @@ impl EditorSession {
             is_truncated: false,
             usage: BTreeMap::new(),
         });
+        if let Some(changed) = self.change_option(&read.text).await {
+            return match changed {
+                Ok(text) => {
+                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                    self.answer(Ok(json!("end_turn"))).await;
+                }
+                Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
+            };
+        }
         if read.text.starts_with('/') {
             let host = self.host.clone();
             let reply = host.slash(&self.open, &mut self.events, &read.text).await;
@@ -437,6 +446,37 @@ impl EditorSession {
             }
         }
         self.preparing = Some(self.prepare(read));
+    }
+
+    /// Runs `/model NAME`, `/mode NAME`, or `/mode`; `None` for another text.
+    async fn change_option(&mut self, text: &str) -> Option<Result<String, RpcError>> {
+        let mut words = text.strip_prefix('/')?.split_whitespace();
+        let option = words.next()?;
+        if option == "mode" && self.open.commands.takes("mode") {
+            return None;
+        }
+        let value = words.next();
+        if let ("mode", None) = (option, value) {
+            return Some(Ok(format!("The approval mode is `{}`.", mode_id(self.updates.mode))));
+        }
+        let mut value = value?;
+        if value == "set" {
+            value = words.next()?;
+        }
+        let changed = match option {
+            "model" if value != "why" => {
+                let changed = self.set_model(value.to_owned()).await;
+                if changed.is_ok() {
+                    self.announce_options().await;
+                }
+                changed.map(|()| format!("The model is `{value}`."))
+            }
+            "mode" => {
+                self.set_mode(value).await.map(|_| format!("The approval mode is `{value}`."))
+            }
+            _ => return None,
+        };
+        Some(changed)
     }
 
     /// Reports an invalid command or file as text.

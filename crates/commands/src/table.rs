@@ -525,14 +525,19 @@ pub static TABLE: &[CommandSpec] = &[
             ("memory show", "Show the loaded context files", ""),
             ("memory list", "List the loaded context files", ""),
         ]),
-    plain("mode", SlashCommand::Mode, "Choose the approval mode").own(),
+    plain("mode", SlashCommand::Mode, "Choose the approval mode").own().editors(&[(
+        "mode",
+        "Show or change the approval mode",
+        "default | autoEdit | plan | yolo",
+    )]),
     plain("model", SlashCommand::Model, "Choose the model")
         .with(&[
             plain("manage", SlashCommand::Model, "Choose the model"),
             plain("set", SlashCommand::ModelSet, "Use a model by name").takes("NAME [--persist]"),
             plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
         ])
-        .headless("/model [why]"),
+        .headless("/model [why]")
+        .editors(&[("model", "Show or change the model", "NAME")]),
     plain("parallax", SlashCommand::Parallax, "Reach a goal with coordinated subagents")
         .takes("GOAL")
         .own(),

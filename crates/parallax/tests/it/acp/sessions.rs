@@ -163,3 +163,26 @@ fn cancelled_at_any_moment_a_prompt_ends_and_nothing_follows_its_answer() {
         assert_eq!(late, Vec::<&serde_json::Value>::new());
     }
 }
+
+#[test]
+fn commands_change_mode_and_model() {
+    let world = World::new(r#"[{"text":"first"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    for (line, said) in [
+        ("/mode", "The approval mode is `default`."),
+        ("/model gemini-2.5-flash", "The model is `gemini-2.5-flash`."),
+        ("/mode plan", "The approval mode is `plan`."),
+        ("/mode nonsense", "unknown or disabled"),
+    ] {
+        let id = editor.prompt(&session, line);
+        assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+        let chunks = editor.updates("agent_message_chunk");
+        let text = chunks.last().expect("a chunk")["content"]["text"].as_str().expect("text");
+        assert!(text.contains(said), "{line}: {text}");
+    }
+    let id = editor.prompt(&session, "go");
+    editor.answer(id);
+    let requests = world.server.requests();
+    assert!(requests[0].path.contains("gemini-2.5-flash"), "{}", requests[0].path);
+}
