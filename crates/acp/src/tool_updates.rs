@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
+use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{ToolDone, ToolStatus};
 use parallax_protocol::tool::{Display, FileDiff, Preview, Todo, TodoStatus, ToolKind};
 use serde_json::{Value, json};
 
 /// Maximum bytes of text in a call's content. The end of longer text is kept.
 const MAX_TEXT: usize = 64 * 1024;
+/// Calls of a subagent that are shown while it runs.
+const MAX_STEPS: usize = 12;
 /// Names of path arguments.
 const PATH_ARGUMENTS: &[&str] = &["file_path", "absolute_path", "path", "dir_path"];
 
@@ -146,6 +149,24 @@ fn texts_of(diff: &str) -> (String, String) {
         }
     }
     (old, new)
+}
+
+/// Returns what a subagent thinks about and its newest calls, one line each.
+pub(crate) fn progress_text(progress: &AgentProgress) -> String {
+    let mut lines = Vec::new();
+    if !progress.thought.is_empty() {
+        lines.push(progress.thought.clone());
+    }
+    let hidden = progress.steps.len().saturating_sub(MAX_STEPS);
+    for step in progress.steps.iter().skip(hidden) {
+        let state = match step.status {
+            None => " (running)",
+            Some(ToolStatus::Success) => "",
+            Some(_) => " (failed)",
+        };
+        lines.push(format!("- {}{state}", title(&step.title, &step.name)));
+    }
+    lines.join("\n")
 }
 
 /// Converts the todo list to a plan.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::Object;
+use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{
     CallPhase, Compaction, Event, EventBody, ItemDone, ItemStart, Level,
 };
@@ -146,6 +147,7 @@ impl UpdateBuilder {
                 Vec::new()
             }
             EventBody::Compaction(compaction) => self.compacted(compaction),
+            EventBody::Agent { item, progress } => self.progressed(item, progress),
             EventBody::Retry(retry) => self.notice(Level::Warning, &retry.message),
             EventBody::Aside { text } => self.notice(Level::Warning, text),
             EventBody::StateChanged { model, mode } => self.changed(model, *mode),
@@ -202,6 +204,23 @@ impl UpdateBuilder {
             }
             None => Vec::new(),
         }
+    }
+
+    /// Shows what a subagent does as the content of the call that started it.
+    fn progressed(&mut self, item: &ItemId, progress: &AgentProgress) -> Vec<Value> {
+        let Some(ItemInProgress::Call(id)) = self.items.get(item) else { return Vec::new() };
+        let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
+        // Its end comes with the result of the call.
+        if !call.is_announced || progress.end.is_some() {
+            return Vec::new();
+        }
+        let text = tool_updates::progress_text(progress);
+        if text.is_empty() || text == call.output {
+            return Vec::new();
+        }
+        call.output = text;
+        vec![json!({"sessionUpdate": "tool_call_update", "toolCallId": id.as_str(),
+            "status": "in_progress", "content": [tool_updates::text_content(&call.output)]})]
     }
 
     fn done(&mut self, item: &ItemId, done: &ItemDone) -> Vec<Value> {

@@ -186,3 +186,28 @@ fn commands_change_mode_and_model() {
     let requests = world.server.requests();
     assert!(requests[0].path.contains("gemini-2.5-flash"), "{}", requests[0].path);
 }
+
+#[test]
+fn work_of_a_subagent_is_shown_while_it_runs() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"invoke_agent","args":{"agent_name":"generalist","prompt":"look"}}]},
+        {"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},
+        {"chunks":[{"gate":"held"},{"candidates":[{"content":{"role":"model","parts":[{"functionCall":
+            {"name":"complete_task","args":{"result":{"response":"seen"}}}}]},"finishReason":"STOP"}]}]},
+        {"text":"Done"}]"#,
+    );
+    std::fs::write(world.home.project().join("a.txt"), "x\n").expect("file");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "go");
+    let shown =
+        editor.until(|it| it.to_string().contains("- ") && it.to_string().contains("a.txt"));
+    let update = &shown["params"]["update"];
+    assert_eq!(
+        (&update["sessionUpdate"], &update["status"]),
+        (&json!("tool_call_update"), &json!("in_progress"))
+    );
+    world.at_gate("held");
+    world.server.open_gate("held");
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+}
