@@ -239,6 +239,28 @@ fn approval_is_answered_by_the_next_message() {
 }
 
 #[test]
+fn text_of_a_rejection_reaches_the_model_and_that_of_an_approval_is_refused() {
+    let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+    let world = World::new(&json!([{"calls": [call]}, {"text": "no"}]).to_string());
+    let served = Served::start(&world);
+    let reply = rpc(&served, "1.0", "SendMessage", text_message("make it", None)).json();
+    let task = &reply["result"]["task"];
+    let call = task["status"]["message"]["parts"][1]["data"]["toolCall"]["toolCallId"].clone();
+    let answer = |option: &str| {
+        let decision = json!({"outcome": {"outcome": "selected", "optionId": option},
+            "toolCallId": call});
+        let message = json!({"message": {"messageId": "m2", "role": "ROLE_USER",
+            "taskId": task["id"], "parts": [{"data": decision}, {"text": "use git instead"}]}});
+        rpc(&served, "1.0", "SendMessage", message).json()
+    };
+    assert_eq!(answer("proceed_once")["error"]["code"], -32602);
+    assert_eq!(answer("cancel")["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert!(!world.home.project().join("made").exists());
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert!(answers.contains("use git instead"), "{answers}");
+}
+
+#[test]
 fn simultaneous_approval_requests_are_answered_in_sequence() {
     let call = |name: &str| {
         let command = format!("touch {name}");

@@ -184,6 +184,16 @@ impl A2aTasks {
         });
         if let Some(pending) = task.take_pending(call) {
             let result = decision(message, &pending.params);
+            let outcome = &result["outcome"];
+            let is_rejection = outcome["outcome"] == "cancelled" || outcome["optionId"] == "cancel";
+            if message.decision.is_some() && !message.text.trim().is_empty() && !is_rejection {
+                task.ask(pending);
+                return Err(A2aError::InvalidParams(
+                    "the text of an answer reaches the agent only with a rejection: send it as a \
+                     message of its own when the task is over"
+                        .into(),
+                ));
+            }
             Self::client(state).answer(&pending.id, Ok(result)).await;
             return Ok(task);
         }
@@ -263,13 +273,18 @@ fn decision(message: &ClientMessage, params: &Value) -> Value {
     let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
     if let Some(decision) = &message.decision {
         // Gemini CLI's clients answer `{outcome: "proceed_once", callId}`.
-        return match decision.get("outcome") {
+        let mut result = match decision.get("outcome") {
             Some(Value::String(id)) => match ids().find(|it| it == id) {
                 Some(id) => selected(id),
                 None => json!({"outcome": {"outcome": "cancelled"}}),
             },
             outcome => json!({"outcome": outcome}),
         };
+        // The model reads why.
+        if !message.text.trim().is_empty() {
+            result["_meta"] = json!({"feedback": message.text.trim()});
+        }
+        return result;
     }
     let text = message.text.trim();
     let named = options.into_iter().flatten().find(|option| {
