@@ -128,7 +128,9 @@ impl ToolRunner<'_> {
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
             {
-                batch.declined |= decide.outcome == AskOutcome::Cancel;
+                if decide.outcome == AskOutcome::Cancel {
+                    batch.declined = Some(batch.declined.map_or(index, |first| first.min(index)));
+                }
                 batch.ends |= decide.ends;
             }
             let transition = self.respond(decide, *prepared).await;
