@@ -51,8 +51,11 @@ pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError>
     }
     let text = String::from_utf8(done.stdout)
         .map_err(|_| BatchError::Input(format!("`{command}` printed text that is not UTF-8")))?;
+    // Lists such as that of `git ls-files -z` end each item with a NUL.
+    let separator = if text.contains('\0') { '\0' } else { '\n' };
+    let lines = text.split(separator).map(|line| line.strip_suffix('\r').unwrap_or(line));
     let items: Vec<String> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+        lines.filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     if items.is_empty() {
         return Err(BatchError::Input(format!("`{command}` printed nothing")));
     }
@@ -186,5 +189,7 @@ mod tests {
         assert!(failed.to_string().contains("why"), "{failed}");
         assert!(items("true", Path::new("/")).is_err());
         assert_eq!(items("printf 'a\\n\\nb\\n'", Path::new("/")).expect("items"), ["a", "b"]);
+        let odd = items("printf 'a\\nb\\000\"c\"\\000'", Path::new("/")).expect("items");
+        assert_eq!(odd, ["a\nb", "\"c\""]);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use parallax_protocol::excerpt::one_line;
+use parallax_protocol::code_text::{code_text, prose_text};
+use parallax_protocol::excerpt;
 
 use crate::diff::Diff;
 use crate::finding::{Finding, Severity};
@@ -10,7 +11,13 @@ use crate::finding::{Finding, Severity};
 /// Number of context lines around the line of a finding.
 const CONTEXT: u64 = 3;
 
-/// Returns the list with the hunk of each finding. Control characters are escaped.
+/// Returns a text of the model in one line, with characters that hide or reorder it made visible.
+fn one_line(text: &str) -> String {
+    prose_text(&excerpt::one_line(text)).into_owned()
+}
+
+/// Returns the list with the hunk of each finding. Characters that hide or reorder text are visible,
+/// and code keeps its indentation.
 pub fn findings_text(findings: &[Finding], diff: &Diff) -> String {
     let mut text = String::new();
     for finding in findings {
@@ -29,12 +36,12 @@ pub fn findings_text(findings: &[Finding], diff: &Diff) -> String {
         }
         let excerpt = diff.excerpt(&finding.file, finding.line, CONTEXT);
         for line in excerpt {
-            let _ = writeln!(text, "    {}", one_line(line));
+            let _ = writeln!(text, "    {}", code_text(line));
         }
         if !finding.suggestion.trim().is_empty() {
             let _ = writeln!(text, "  Suggested change:");
             for line in finding.suggestion.lines() {
-                let _ = writeln!(text, "    {}", one_line(line));
+                let _ = writeln!(text, "    {}", code_text(line));
             }
         }
         text.push('\n');
