@@ -4,7 +4,7 @@ use std::io;
 
 use crate::confined::{Confined, EntryKind, FileMetadata};
 use crate::error::FileError;
-use crate::lines::read_capped;
+use crate::lines::{read_capped, read_from_disk};
 use crate::seen_files::{Snapshot, hash};
 use crate::write::{ExpectedState, WriteResult};
 
@@ -78,8 +78,19 @@ pub(crate) fn write_in_editor(
     if let Err(error) = target.parent(true) {
         return Some(Err(error));
     }
-    let failed = |message| FileError::from_io(target.shown(), "write", io::Error::other(message));
-    let written = editor.write(target.path(), text)?.map_err(failed);
+    let failed =
+        |message: String| FileError::from_io(target.shown(), "write", io::Error::other(message));
+    let Some(written) = editor.write(target.path(), text) else {
+        // The disk is written, whose content may be older than what the editor shows.
+        let is_unsaved = match (&before, read_from_disk(target, MAX_WRITTEN)) {
+            (Ok((shown, _)), Ok((saved, _))) => *shown != saved,
+            (Ok(_), Err(_)) => true,
+            _ => false,
+        };
+        let message = "it has unsaved changes in the editor: save it there first".to_owned();
+        return is_unsaved.then(|| Err(failed(message)));
+    };
+    let written = written.map_err(failed);
     Some(written.map(|()| {
         let metadata = target.open().map_or_else(|_| unsaved(), |(_, metadata)| metadata);
         WriteResult { created, in_place: true, snapshot: Snapshot::of(metadata, bytes) }

@@ -325,7 +325,10 @@ pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata
     replace_by_editor(path, limit, read_from_disk(path, limit))
 }
 
-fn read_from_disk(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+pub(crate) fn read_from_disk(
+    path: &Confined,
+    limit: u64,
+) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
     let too_large = |size| FileError::TooLarge { path: path.shown().to_path_buf(), size, limit };
     if metadata.size > limit {

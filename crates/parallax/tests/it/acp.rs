@@ -404,6 +404,25 @@ fn large_unsaved_text_is_read_too() {
 }
 
 #[test]
+fn unsaved_changes_are_named_if_the_client_cannot_write() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},
+        {"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"unsaved","new_string":"changed"}}]},
+        {"text":"Done"}]"#,
+    );
+    std::fs::write(world.home.project().join("a.txt"), "saved\n").expect("file");
+    let mut editor = Editor::start(&world, &[]);
+    let capabilities = json!({"fs": {"readTextFile": true, "writeTextFile": false}});
+    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "edit it");
+    editor.serve_files(id, Some("unsaved line\n"));
+    let body = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
+    assert!(body.contains("unsaved changes in the editor"), "{body}");
+    assert_eq!(world.read("a.txt"), "saved\n");
+}
+
+#[test]
 fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
     let world = World::new(WRITE);
     let (mut editor, session) = with_files(&world);
