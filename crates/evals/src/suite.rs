@@ -64,7 +64,7 @@ struct ScheduledRun {
 
 impl Suite {
     /// Runs everything and calls `finished` for each run as it ends. Cancelling stops the active
-    /// runs. Returns the results so far, sorted by case, model, and run number.
+    /// runs, which have no result. Returns the results so far, sorted by case, model, and run number.
     ///
     /// # Errors
     /// Returns an error if the options contradict each other.
@@ -96,7 +96,7 @@ impl Suite {
                 let _permit = free.acquire_owned().await;
                 match cancel.is_cancelled() {
                     true => None,
-                    false => Some(suite.run_job(job, &cancel).await),
+                    false => suite.run_job(job, &cancel).await,
                 }
             });
         }
@@ -136,7 +136,8 @@ impl Suite {
         jobs
     }
 
-    async fn run_job(&self, job: ScheduledRun, cancel: &CancellationToken) -> RunResult {
+    /// Returns `None` for a run that was cancelled: it says nothing about the model.
+    async fn run_job(&self, job: ScheduledRun, cancel: &CancellationToken) -> Option<RunResult> {
         let case = &job.case;
         let mut result = RunResult {
             case: case.name.clone(),
@@ -156,8 +157,8 @@ impl Suite {
         let workspace = match tokio::task::spawn_blocking(move || CaseWorkspace::create(&of)).await
         {
             Ok(Ok(workspace)) => workspace,
-            Ok(Err(error)) => return RunResult { error: Some(error.to_string()), ..result },
-            Err(error) => return RunResult { error: Some(error.to_string()), ..result },
+            Ok(Err(error)) => return Some(RunResult { error: Some(error.to_string()), ..result }),
+            Err(error) => return Some(RunResult { error: Some(error.to_string()), ..result }),
         };
         let mut workspace = workspace;
         match self.measure(&job, &workspace, cancel).await {
@@ -180,7 +181,8 @@ impl Suite {
             }
             Err(problem) => result.error = Some(problem),
         }
-        if self.keeps_failed && !result.pass {
+        let is_cancelled = cancel.is_cancelled() && result.error.as_deref() == Some(CANCELED);
+        if self.keeps_failed && !result.pass && !is_cancelled {
             workspace.keep();
             let place = format!("files: {}", workspace.path().display());
             let before = result.error.take().map(|error| format!("{error}; "));
@@ -188,7 +190,7 @@ impl Suite {
         }
         // Removing a large project takes time.
         let _ = tokio::task::spawn_blocking(move || drop(workspace)).await;
-        result
+        (!is_cancelled).then_some(result)
     }
 
     async fn measure(

@@ -1,7 +1,9 @@
 //! `parallax eval` with the shipped cases, and with test cases and a scripted model.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{World, finish};
@@ -42,6 +44,24 @@ fn edit(content: &str) -> Value {
         {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": content}}]},
         {"text": "Done."},
     ])
+}
+
+#[test]
+fn interrupted_run_has_no_result() {
+    let mut script = edit("new\n");
+    script.as_array_mut().expect("replies").push(json!({"chunks": [{"gate": "held"}]}));
+    let world = world(&script, EDIT);
+    let out = world.home.project().join("results.jsonl");
+    let mut command = world.command(&["eval", "cases/one", "--runs", "2", "--jobs", "1", "--out"]);
+    command.arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("start");
+    world.at_gate("held");
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::INT).expect("interrupt");
+    assert_eq!(child.wait().expect("the end").code(), Some(130));
+    let rows = rows(&out);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["pass"], true, "{rows:?}");
 }
 
 #[test]
