@@ -10,6 +10,7 @@ mod messages;
 mod routes;
 mod stream;
 mod task;
+mod task_query;
 mod tasks;
 mod version;
 

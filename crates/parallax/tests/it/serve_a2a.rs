@@ -169,6 +169,12 @@ fn states_and_files_of_tasks_outlive_the_server() {
     assert!(["TASK_STATE_CANCELED", "TASK_STATE_FAILED"].contains(&waiting_state.as_str()));
     let filtered = get("/tasks?status=TASK_STATE_COMPLETED");
     assert_eq!(filtered["totalSize"], 1, "{filtered}");
+    let whole = get("/tasks?includeArtifacts=true&historyLength=1&status=TASK_STATE_COMPLETED");
+    assert_eq!(whole["tasks"][0]["artifacts"][0]["parts"][0]["text"], "new\n", "{whole}");
+    assert_eq!(whole["tasks"][0]["history"].as_array().expect("messages").len(), 1);
+    assert!(filtered["tasks"][0].get("artifacts").is_none(), "{filtered}");
+    let late = get("/tasks?statusTimestampAfter=2999-01-01T00:00:00Z");
+    assert_eq!(late["totalSize"], 0, "{late}");
     let task = get(&format!("/tasks/{}", written.0));
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "new\n", "{task}");
     let time = |task: &Value| task["status"]["timestamp"].as_str().expect("a time").to_owned();

@@ -24,6 +24,15 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
     let message = params.get("message").and_then(Value::as_object);
     let message = message.ok_or_else(|| invalid("`message` is missing"))?;
     let text = |name: &str| message.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    if text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent")) {
+        return Err(invalid("`message.role` is that of the agent"));
+    }
+    // A task is its own context.
+    if let (Some(task), Some(context)) = (text("taskId"), text("contextId"))
+        && task != context
+    {
+        return Err(invalid("`contextId` is not that of the task"));
+    }
     let parts = message.get("parts").and_then(Value::as_array);
     let parts = parts.ok_or_else(|| invalid("`message.parts` is missing"))?;
     let mut read = ClientMessage {

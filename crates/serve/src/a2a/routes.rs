@@ -13,6 +13,7 @@ use super::errors::A2aError;
 use super::messages;
 use super::stream;
 use super::task::{Task, TaskState};
+use super::task_query::TaskQuery;
 use super::tasks::A2aTasks;
 use super::version::A2aVersion;
 use crate::reply::{ReplyBody, json_reply};
@@ -22,8 +23,6 @@ use crate::server::ServerState;
 const MAX_BODY: usize = 16 * 1024 * 1024;
 /// How long a client may take to send it.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
-/// Tasks of a page, unless the client says otherwise.
-const PAGE: usize = 50;
 
 /// Whether a path belongs to this protocol.
 pub(crate) fn is_route(path: &str) -> bool {
@@ -252,41 +251,22 @@ async fn list(
     version: A2aVersion,
     params: &Value,
 ) -> Result<Value, A2aError> {
-    let text = |name: &str| params.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-    let number = |name: &str| match params.get(name) {
-        // In a query it is a text.
-        Some(Value::String(text)) => text.parse().ok(),
-        value => value.and_then(Value::as_u64),
-    };
-    let size = number("pageSize").map_or(PAGE, |size| usize::try_from(size).unwrap_or(PAGE));
-    let size = size.clamp(1, 100);
-    let invalid = || A2aError::InvalidParams("`pageToken` is not valid".to_owned());
-    let start: usize = match text("pageToken") {
-        Some(token) => token.parse().map_err(|_| invalid())?,
-        None => 0,
-    };
-    let wanted = match text("status") {
-        Some(word) => {
-            let state = TaskState::parse(word);
-            Some(state.ok_or_else(|| A2aError::InvalidParams(format!("unknown status `{word}`")))?)
-        }
-        None => None,
-    };
-    let context = text("contextId");
+    let query = TaskQuery::read(params)?;
     let mut ids = A2aTasks::list(state).await?;
-    ids.retain(|id| context.is_none_or(|context| context == id));
-    let end = match wanted {
-        // Only what is shown is read.
-        None => ids.len().min(start.saturating_add(size)),
-        Some(_) => ids.len(),
+    ids.retain(|id| query.context.as_ref().is_none_or(|context| context == id));
+    // Only what is shown is read, unless a filter needs all.
+    let (first, end) = match query.filters() {
+        true => (0, ids.len()),
+        false => {
+            let end = ids.len().min(query.start.saturating_add(query.size));
+            (query.start.min(end), end)
+        }
     };
-    let first = if wanted.is_none() { start.min(end) } else { 0 };
     let closed = |id: &&String| state.a2a.held(id).is_none();
     let read: Vec<&str> =
         ids.get(first..end).unwrap_or_default().iter().filter(closed).map(String::as_str).collect();
     let ended = A2aTasks::ended_turns(state, &read).await;
     let snapshot_of = |id: &String| {
-        // Those of earlier processes are loaded when they are asked for.
         let task = state.a2a.held(id).unwrap_or_else(|| {
             let task = Task::new(id, TaskState::Completed);
             task.restore(&ended.get(id).cloned().unwrap_or_default());
@@ -294,19 +274,28 @@ async fn list(
         });
         task.snapshot()
     };
-    if let Some(wanted) = wanted {
-        ids.retain(|id| snapshot_of(id).state == wanted);
+    if query.filters() {
+        ids.retain(|id| query.matches(&snapshot_of(id)));
     }
     let total = ids.len();
-    let page: Vec<Value> = ids
-        .iter()
-        .skip(start)
-        .take(size)
-        .map(|id| messages::task(&snapshot_of(id), Some(0), version))
-        .collect();
-    let next = start + page.len();
+    let mut page = Vec::new();
+    for id in ids.iter().skip(query.start).take(query.size) {
+        // Those of earlier processes are loaded only if more than their state is asked for.
+        if query.history > 0 || query.has_artifacts {
+            // One that cannot be loaded is shown without its messages.
+            let _ = A2aTasks::find(state, id).await;
+        }
+        let mut task = messages::task(&snapshot_of(id), Some(query.history), version);
+        if !query.has_artifacts
+            && let Some(fields) = task.as_object_mut()
+        {
+            fields.shift_remove("artifacts");
+        }
+        page.push(task);
+    }
+    let next = query.start + page.len();
     let token = if next < total { next.to_string() } else { String::new() };
-    Ok(json!({"tasks": page, "nextPageToken": token, "pageSize": size, "totalSize": total}))
+    Ok(json!({"tasks": page, "nextPageToken": token, "pageSize": query.size, "totalSize": total}))
 }
 
 async fn rest(
