@@ -66,8 +66,8 @@ impl ToolRunner<'_> {
             }
         }
         loop {
-            if let Some(first) = batch.declined {
-                self.skip_later(&mut batch, first);
+            if batch.declined {
+                self.skip_queued(&mut batch);
             }
             while !cancel.is_cancelled()
                 && let Some(next) = batch.take_startable(self.registry)

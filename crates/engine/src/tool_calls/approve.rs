@@ -128,9 +128,7 @@ impl ToolRunner<'_> {
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
             {
-                if decide.outcome == AskOutcome::Cancel {
-                    batch.declined = Some(batch.declined.map_or(index, |first| first.min(index)));
-                }
+                batch.declined |= decide.outcome == AskOutcome::Cancel;
                 batch.ends |= decide.ends;
             }
             let transition = self.respond(decide, *prepared).await;

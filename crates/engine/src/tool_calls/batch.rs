@@ -245,9 +245,9 @@ pub(super) struct ToolBatch<'a> {
     replacements: VecDeque<usize>,
     pub(super) fatal: Option<ToolError>,
     pub(super) stopped: Option<String>,
-    /// The first call that the user denied without a message: later calls that have not started are
+    /// Whether the user denied a call without a message, so that calls that have not started are
     /// skipped.
-    pub(super) declined: Option<usize>,
+    pub(super) declined: bool,
     /// Whether the turn ends as well.
     pub(super) ends: bool,
     /// The number of calls that were not cancelled.
@@ -279,7 +279,7 @@ impl<'a> ToolBatch<'a> {
             replacements: VecDeque::new(),
             fatal: None,
             stopped: None,
-            declined: None,
+            declined: false,
             ends: false,
             executed: 0,
             images: BTreeMap::new(),
@@ -362,22 +362,6 @@ impl<'a> ToolBatch<'a> {
             CallStage::AwaitingApproval { prepared, .. } => Some((index, prepared)),
             _ => None,
         }
-    }
-
-    /// Takes the calls after `index` that wait for the user before they start, with their requests.
-    /// Questions of the model and repetitions outside the sandbox stay.
-    pub(super) fn take_unstarted_after(&mut self, index: usize) -> Vec<(usize, AskId)> {
-        let mut taken = Vec::new();
-        for (number, call) in self.calls.iter_mut().enumerate().skip(index + 1) {
-            if let CallStage::AwaitingApproval { ask, prepared } = &call.stage
-                && prepared.rerun.denial.is_none()
-                && !prepared.is_user_question()
-            {
-                taken.push((number, ask.clone()));
-                call.stage = CallStage::Preparing;
-            }
-        }
-        taken
     }
 
     /// Takes all calls that wait for the user, with their requests.

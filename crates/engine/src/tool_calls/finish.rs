@@ -6,7 +6,6 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
 use parallax_protocol::image::Image;
 use parallax_protocol::observer::{CallEnd, Observation};
-use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::{CallTold, Record, ResultRecord};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
@@ -69,14 +68,10 @@ impl ToolRunner<'_> {
     }
 
     /// Skips the calls that have not started because the user denied an earlier one.
-    pub(super) fn skip_later(&mut self, batch: &mut ToolBatch<'_>, denied: usize) {
-        let told = || "[Operation Cancelled] The user denied an earlier call.".to_owned();
+    pub(super) fn skip_queued(&mut self, batch: &mut ToolBatch<'_>) {
         for index in batch.take_queued() {
-            self.finish_cancelled(batch, index, told());
-        }
-        for (index, ask) in batch.take_unstarted_after(denied) {
-            self.bus.send(EventBody::AskClosed { ask, outcome: Some(AskOutcome::Cancel) });
-            self.finish_cancelled(batch, index, told());
+            let told = "[Operation Cancelled] The user denied an earlier call.".to_owned();
+            self.finish_cancelled(batch, index, told);
         }
     }
 

@@ -169,29 +169,6 @@ async fn denial_without_feedback_skips_calls_not_started() {
 }
 
 #[tokio::test]
-async fn denial_without_feedback_closes_later_requests_but_not_earlier_ones() {
-    let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("ask_run", 1), ("ask_run", 2), ("ask_run", 3)]), has_text("on")];
-    let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
-    rig.prompt("go").await;
-    let mut open = Vec::new();
-    for _ in 0..3 {
-        open.push(next_ask(&mut rig).await.id);
-    }
-    answer(&rig, Decide::new(open[1].clone(), AskOutcome::Cancel)).await;
-    let closed = |body: &EventBody| {
-        matches!(body, EventBody::AskClosed { ask, outcome }
-        if *ask == open[2] && *outcome == Some(AskOutcome::Cancel))
-    };
-    rig.until(closed).await;
-    answer(&rig, Decide::new(open[0].clone(), AskOutcome::ProceedOnce)).await;
-    let (_, events) = rig.finish().await;
-    let first = tools_done(&events).into_iter().find(|done| done.index == 0).expect("the first");
-    assert!(!first.for_model.contains("denied"), "{first:?}");
-    assert_eq!(texts(&events), ["on"]);
-}
-
-#[tokio::test]
 async fn response_that_was_not_offered_leaves_the_request_open() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
