@@ -15,6 +15,8 @@ pub(crate) struct BatchBudget {
     spent: f64,
     /// The most that a task has cost.
     largest: f64,
+    /// Whether a task has ended.
+    has_ended: bool,
     running: BTreeMap<String, RunningCost>,
 }
 
@@ -37,7 +39,7 @@ pub(crate) enum BudgetDecision {
 
 impl BatchBudget {
     pub(crate) fn new(limit: Option<f64>) -> Self {
-        Self { limit, spent: 0.0, largest: 0.0, running: BTreeMap::new() }
+        Self { limit, spent: 0.0, largest: 0.0, has_ended: false, running: BTreeMap::new() }
     }
 
     /// What ended and running tasks have cost.
@@ -65,9 +67,13 @@ impl BatchBudget {
                 BudgetDecision::Wait
             };
         }
-        // Nothing is known of the first tasks: each gets its share.
-        let shares =
-            if expected > 0.0 { 1 } else { jobs.saturating_sub(self.running.len()).max(1) };
+        // Several tasks of unknown cost could spend a multiple of the limit.
+        if expected == 0.0 && !self.has_ended && !self.running.is_empty() {
+            return BudgetDecision::Wait;
+        }
+        // Of models without prices, nothing is known: each task gets its share.
+        let is_alone = expected > 0.0 || !self.has_ended;
+        let shares = if is_alone { 1 } else { jobs.saturating_sub(self.running.len()).max(1) };
         BudgetDecision::Start(Some(left / shares as f64))
     }
 
@@ -97,6 +103,7 @@ impl BatchBudget {
     /// Counts a task that an earlier run ended.
     pub(crate) fn skip(&mut self, cost: f64) {
         self.spent += cost;
+        self.has_ended = true;
         self.largest = self.largest.max(cost);
     }
 }
@@ -129,9 +136,11 @@ mod tests {
     #[test]
     fn task_does_not_start_when_the_remaining_budget_is_too_small() {
         let mut budget = BatchBudget::new(Some(1.0));
-        assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(0.25)));
-        budget.start(&task("a", None), Some(0.25));
+        assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(1.0)));
+        budget.start(&task("a", None), Some(1.0));
         budget.update("a", 0.1);
+        // Its cost is unknown, so no other one starts beside it.
+        assert_eq!(budget.allow(&task("b", None), 4), BudgetDecision::Wait);
         budget.end("a", 0.3);
         // Now a task is expected to cost 0.3.
         let BudgetDecision::Start(Some(left)) = budget.allow(&task("b", None), 4) else {

@@ -91,6 +91,20 @@ impl<'r> Contents<'r> {
         head.unwrap_or_else(|| self.record.base.clone())
     }
 
+    /// Returns the newest commit in the log of the worktree, which commands of other worktrees cannot
+    /// write; `None` without a log.
+    pub(super) fn logged_commit(&self) -> Option<String> {
+        use std::io::{Seek as _, SeekFrom};
+        let mut log = open_regular(&self.own.as_ref()?.join("logs/HEAD")).ok()?;
+        let start = log.metadata().ok()?.len().saturating_sub(LARGEST_LINK);
+        log.seek(SeekFrom::Start(start)).ok()?;
+        let mut bytes = Vec::new();
+        log.take(LARGEST_LINK).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let newest = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        self.commit_of(newest.split(' ').nth(1)?)
+    }
+
     /// Whether the branch that was created for the worktree points to the commit.
     pub(super) fn is_tip(&self, commit: &str) -> bool {
         self.commit_of(&self.branch()).as_deref() == Some(commit)

@@ -236,7 +236,16 @@ impl Worktree {
         let contents = contents::Contents::of(&self.record)?;
         let (mut place, mut merged) = (String::new(), branch.clone());
         match contents.current_branch() {
-            Some(current) if current == *branch => {}
+            Some(current) if current == *branch => {
+                // Sessions of other worktrees can write all branches of worktrees.
+                let logged = contents.logged_commit().filter(|commit| !contents.is_tip(commit));
+                if let Some(commit) = logged {
+                    place = format!(
+                        "\n  warning:  another process moved {branch}; the last commit here is \
+                         {commit}\n  restore:  git update-ref refs/heads/{branch} {commit}"
+                    );
+                }
+            }
             Some(current) => {
                 place = format!("\n  branch:   {current} (checked out instead of {branch})");
                 merged = current;

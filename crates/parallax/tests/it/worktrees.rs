@@ -247,3 +247,25 @@ fn changed_copy_of_an_included_file_keeps_the_worktree() {
     let done = world.run_well(&["--worktree=copy", "-p", "go", "-y"]);
     assert!(done.err().contains("Kept worktree `copy` (uncommitted changes)"), "{}", done.err());
 }
+
+#[test]
+fn branch_that_another_process_moved_is_named_with_the_last_commit() {
+    let line = "echo x > x && git add x && git -c user.name=x -c user.email=x@y commit -qm mine";
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
+        {"chunks": [{"gate": "held"}, {"candidates": [{"content": {"role": "model",
+            "parts": [{"text": "done"}]}, "finishReason": "STOP"}]}]},
+    ]);
+    let world = repository(&script);
+    let mut command = world.command(&["--worktree=mine", "-p", "go", "-y"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("start");
+    world.at_gate("held");
+    let commit = git(&world, &["rev-parse", "parallax/mine"]);
+    git(&world, &["update-ref", "refs/heads/parallax/mine", "main"]);
+    world.server.open_gate("held");
+    let done = child.wait_with_output().expect("the end");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let line = format!("git update-ref refs/heads/parallax/mine {commit}");
+    assert!(said.contains("another process moved parallax/mine") && said.contains(&line), "{said}");
+}
