@@ -189,7 +189,8 @@ impl AgentState {
             !answer.state.is_some_and(RemoteTaskState::is_final)
         };
         let (version, schemes) = (card.version, &card.credentials);
-        let request = card.send(message, card.is_streaming);
+        let trace = task.traceparent.as_deref();
+        let request = card.send(message, card.is_streaming).traced(trace);
         let streams = card.is_streaming;
         let sent = self
             .transport
@@ -209,7 +210,7 @@ impl AgentState {
             };
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let request = card.get_task(&id);
+            let request = card.get_task(&id).traced(trace);
             let item = |item| add(answer, item);
             self.transport.results(&request, version, schemes, false, item).await?;
         }

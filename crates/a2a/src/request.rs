@@ -12,6 +12,25 @@ pub(crate) struct A2aRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) body: Option<Value>,
+    /// The W3C trace context that is passed on.
+    pub(crate) traceparent: Option<String>,
+}
+
+impl A2aRequest {
+    fn new(method: Method, url: Url, body: Option<Value>) -> Self {
+        Self { method, url, body, traceparent: None }
+    }
+
+    /// Fetches a document.
+    pub(crate) fn get(url: Url) -> Self {
+        Self::new(Method::GET, url, None)
+    }
+
+    /// Passes a trace context on.
+    pub(crate) fn traced(mut self, traceparent: Option<&str>) -> Self {
+        self.traceparent = traceparent.map(str::to_owned);
+        self
+    }
 }
 
 /// A message, and the conversation that it belongs to.
@@ -92,7 +111,7 @@ impl AgentCard {
             params["tenant"] = json!(tenant);
         }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        A2aRequest { method: Method::POST, url: self.url.clone(), body: Some(body) }
+        A2aRequest::new(Method::POST, self.url.clone(), Some(body))
     }
 
     fn http(&self, method: Method, place: &str, body: Option<Value>) -> A2aRequest {
@@ -106,7 +125,7 @@ impl AgentCard {
             base.push_str(&path(tenant));
         }
         url.set_path(&format!("{base}/{place}"));
-        A2aRequest { method, url, body }
+        A2aRequest::new(method, url, body)
     }
 }
 

@@ -22,6 +22,7 @@ const ERROR: usize = 500;
 /// Requests that are repeated with new credentials.
 const NEW_CREDENTIALS: u32 = 2;
 const EVENTS: &str = "text/event-stream";
+const TRACE_HEADER: &str = "traceparent";
 const VERSION_HEADER: &str = "A2A-Version";
 
 /// The HTTP side of one agent.
@@ -40,11 +41,7 @@ impl A2aTransport {
 
     /// Fetches a card.
     pub(crate) async fn card(&self, url: &Url) -> Result<Value, A2aError> {
-        let request = A2aRequest {
-            method: parallax_http::reqwest::Method::GET,
-            url: url.clone(),
-            body: None,
-        };
+        let request = A2aRequest::get(url.clone());
         let response = self.send(&request, Version::V10, &[], false).await?;
         let bytes = read(response, url, MAX_CARD).await?;
         json(&bytes, url)
@@ -119,6 +116,9 @@ impl A2aTransport {
             sending = sending.header(ACCEPT, accepted);
             if version == Version::V10 {
                 sending = sending.header(VERSION_HEADER, "1.0");
+            }
+            if let Some(traceparent) = &request.traceparent {
+                sending = sending.header(TRACE_HEADER, traceparent);
             }
             if let Some(body) = &request.body {
                 sending = sending.json(body);

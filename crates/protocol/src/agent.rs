@@ -56,6 +56,8 @@ pub struct RemoteTask {
     pub prompt: String,
     /// Receives what the agent reports while it works. Must not block.
     pub status: Box<dyn Fn(String) + Send + Sync>,
+    /// The W3C trace context of the call, to be passed on.
+    pub traceparent: Option<String>,
     /// Ends the task, also at the agent.
     pub cancel: CancellationToken,
 }

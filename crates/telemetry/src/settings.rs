@@ -139,7 +139,15 @@ impl TelemetrySettings<'_> {
             None => Some(DEFAULT_ENDPOINT.to_owned()),
         };
         let base = base.and_then(|base| self.http_endpoint(&base, warnings));
-        let of_base = |signal: &str| base.as_ref().map(|base| format!("{base}/v1/{signal}"));
+        // A query stays behind the path.
+        let of_base = |signal: &str| {
+            base.as_ref().map(|base| match base.split_once('?') {
+                Some((base, query)) => {
+                    format!("{}/v1/{signal}?{query}", base.trim_end_matches('/'))
+                }
+                None => format!("{base}/v1/{signal}"),
+            })
+        };
         let [traces, metrics, logs] = own;
         let (traces, metrics, logs) = (
             traces.or_else(|| of_base("traces")),

@@ -115,6 +115,8 @@ impl Invocation for InvokeAgentCall {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
-        Box::pin(SubagentRun::new(subagents, agent, item, resume, run.cancel).work(prompt))
+        let traceparent = run.progress.traceparent();
+        let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);
+        Box::pin(run.traced(traceparent).work(prompt))
     }
 }

@@ -26,7 +26,9 @@ impl SubagentRun {
         let status = Box::new(move |report| drop(sender.try_send(report)));
         let cancel = self.cancel.child_token();
         let _end_with_me = cancel.clone().drop_guard();
-        let mut running = remote.run(RemoteTask { prompt, status, cancel: cancel.clone() });
+        let traceparent = self.traceparent.clone();
+        let mut running =
+            remote.run(RemoteTask { prompt, status, traceparent, cancel: cancel.clone() });
         self.picture.sent();
         self.tell();
         let limit = tokio::time::sleep(self.agent.time);

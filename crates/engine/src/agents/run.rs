@@ -81,6 +81,8 @@ pub(super) struct SubagentRun {
     kept: Option<String>,
     /// What it left in its own workspace.
     finished: Option<FinishedWorkspace>,
+    /// The trace context of the call, for a remote agent.
+    pub(super) traceparent: Option<String>,
 }
 
 impl SubagentRun {
@@ -106,7 +108,14 @@ impl SubagentRun {
             journal: None,
             kept: None,
             finished: None,
+            traceparent: None,
         }
+    }
+
+    /// Sets the trace context of the call.
+    pub(super) fn traced(mut self, traceparent: Option<String>) -> Self {
+        self.traceparent = traceparent;
+        self
     }
 
     /// Runs the subagent; always returns a result that the calling model can read.

@@ -203,6 +203,21 @@ fn rejected_credentials_are_fetched_again_or_explained() {
 }
 
 #[test]
+fn trace_context_is_passed_on_to_a_remote_agent() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let answer = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
+    let far = Far::start(|| vec![card("0.3", false), json_response(&answer)]);
+    let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.env("GEMINI_TELEMETRY_ENABLED", "true");
+    command.env("GEMINI_TELEMETRY_OUTFILE", world.home.root().join("telemetry.log"));
+    command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01"));
+    assert!(command.output().expect("run").status.success());
+    assert!(far.heads()[1].contains(&format!("traceparent: 00-{TRACE}-")), "{:?}", far.heads());
+}
+
+#[test]
 fn errors_of_a_remote_agent_reach_the_model_as_failures() {
     let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "broken"}});
     let failed = json!({"id": "t", "status": {"state": "failed",

@@ -393,6 +393,8 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     assert!(set_endpoint("not an address", "http").contains("not the address of a collector"));
     assert!(set_endpoint(&collector.url(), "grpc").contains("gRPC is not supported"));
     assert!(!collector.items("/v1/traces").is_empty());
+    assert_eq!(set_endpoint(&format!("{}/otlp/?key=1", collector.url()), "http"), "");
+    assert!(!collector.items("/otlp/v1/traces?key=1").is_empty());
     // A project's `.env` cannot set the telemetry destination.
     world
         .home
