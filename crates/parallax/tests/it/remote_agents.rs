@@ -1,10 +1,14 @@
 //! Remote agents: the program as a client of Agent2Agent, with its own server and with odd ones.
 
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testkit::canned::{CannedResponse, Server, stream, whole};
+use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream, whole};
 
 use crate::serve::Served;
-use crate::support::World;
+use crate::support::{World, until};
 
 fn invoke(prompt: &str) -> Value {
     json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "far", "prompt": prompt}}]})
@@ -215,6 +219,33 @@ fn trace_context_is_passed_on_to_a_remote_agent() {
     command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01"));
     assert!(command.output().expect("run").status.success());
     assert!(far.heads()[1].contains(&format!("traceparent: 00-{TRACE}-")), "{:?}", far.heads());
+}
+
+#[test]
+fn interrupted_task_is_cancelled_at_the_agent() {
+    let task = json!({"jsonrpc": "2.0", "id": 1, "result": {"task": {"id": "t9", "contextId": "c",
+        "status": {"state": "TASK_STATE_WORKING"}}}});
+    let mut working = head();
+    working.extend([data(&task.to_string()), ResponsePiece::Hang]);
+    let cancelled = json!({"jsonrpc": "2.0", "id": 1, "result": {"id": "t9",
+        "status": {"state": "TASK_STATE_CANCELED"}}});
+    let far = Far::start(|| vec![card("1.0", true), working, json_response(&cancelled)]);
+    let world = World::new(&json!([invoke("x"), {"text": "never"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("start");
+    until("the task", || far.bodies().len() == 2);
+    // The answer has begun once the request was read.
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::INT).expect("interrupt");
+    assert_eq!(child.wait().expect("the end").code(), Some(130));
+    let sent = far.bodies();
+    assert_eq!(
+        (&sent[2]["method"], &sent[2]["params"]["id"]),
+        (&json!("CancelTask"), &json!("t9"))
+    );
 }
 
 #[test]
