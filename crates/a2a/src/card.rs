@@ -1,7 +1,8 @@
 //! The card of an agent: where it is, and which form of the protocol it speaks.
 
+use parallax_config::agents::{is_on_this_machine, is_private_to_peer};
 use parallax_http::address::check_url;
-use parallax_http::url::{Host, Url};
+use parallax_http::url::Url;
 use serde_json::Value;
 
 /// A version of the protocol.
@@ -106,25 +107,15 @@ fn address(text: &str, from: Option<&Url>) -> Result<Url, String> {
         None => Url::parse(text),
     };
     let url = parsed.map_err(|error| format!("its address `{text}` is not a URL: {error}"))?;
-    match url.scheme() {
-        "https" => {}
-        "http" if is_local(&url) => {}
-        _ => return Err(format!("its address `{url}` is not an `https://` URL")),
+    if !is_private_to_peer(&url) {
+        return Err(format!("its address `{url}` is not an `https://` URL"));
     }
-    let is_elsewhere = from.is_some_and(|from| from.host() != url.host() && !is_local(from));
+    let is_elsewhere =
+        from.is_some_and(|from| from.host() != url.host() && !is_on_this_machine(from));
     if is_elsewhere && check_url(&url, &[]).is_err() {
         return Err(format!("its address `{url}` is on a private network, the card is not"));
     }
     Ok(url)
-}
-
-fn is_local(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(host)) => host == "localhost" || host.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,9 @@ mod remote;
 mod rules;
 
 pub use acknowledged::{Acknowledged, acknowledge};
-pub use remote::{CardSource, DynamicValue, RemoteAuth, RemoteDefinition};
+pub use remote::{
+    CardSource, DynamicValue, RemoteAuth, RemoteDefinition, is_on_this_machine, is_private_to_peer,
+};
 
 /// Maximum size of a definition in bytes.
 const LARGEST: u64 = 512 * 1024;

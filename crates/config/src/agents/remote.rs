@@ -180,20 +180,33 @@ pub(super) fn read(fields: &Object, tier: &AgentTier) -> Result<Agent, String> {
     Ok(agent)
 }
 
-/// Returns a URL to which credentials travel encrypted.
-fn address(text: &str, key: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("`{key}` is not a URL: {error}"))?;
-    let is_local = match url.host() {
+/// Whether nothing that is sent to a URL can be read on the way: it is encrypted, or stays on this
+/// machine.
+pub fn is_private_to_peer(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.has_host(),
+        "http" => is_on_this_machine(url),
+        _ => false,
+    }
+}
+
+/// Whether a URL names this machine by a loopback address or name.
+pub fn is_on_this_machine(url: &Url) -> bool {
+    match url.host() {
         Some(Host::Domain(host)) => host == "localhost" || host.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    };
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_local => Ok(url),
-        "http" => Err(format!("`{key}` must be an `https://` URL, except on this machine")),
-        other => Err(format!("`{key}` must be an `https://` URL, not `{other}:`")),
+    }
+}
+
+fn address(text: &str, key: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("`{key}` is not a URL: {error}"))?;
+    match is_private_to_peer(&url) {
+        true => Ok(url),
+        false => {
+            Err(format!("`{key}` must be an `https://` URL, or an `http://` URL of this machine"))
+        }
     }
 }
 
