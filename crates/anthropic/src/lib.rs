@@ -7,6 +7,7 @@ mod client;
 mod errors;
 mod generation;
 mod rejected;
+mod rejection_learning;
 mod request;
 mod response;
 

@@ -10,9 +10,10 @@ use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::error::BatchError;
 use crate::events::{EventReader, EventSummary};
-use crate::run_task::TaskUpdate;
+use crate::task_update::TaskUpdate;
 
 /// How often the events of an agent are read.
 const POLL: Duration = Duration::from_millis(100);
@@ -138,7 +139,7 @@ pub(crate) async fn follow(
 }
 
 async fn read(mut events: EventReader) -> Result<(EventReader, bool), BatchError> {
-    crate::workspace::blocking(move || {
+    blocking(move || {
         let changed = events.read_new().map_err(|error| {
             BatchError::Input(format!("Failed to read the events of a task: {error}"))
         })?;

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask, slug};
 use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
 use crate::result::TaskState;
-use crate::workspace::blocking;
 use job_status::{JobStatus, MOST_INDEXES};
 use kubectl::Kubectl;
 use manifests::Manifests;

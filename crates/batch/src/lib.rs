@@ -7,6 +7,7 @@
 
 mod agent;
 mod apply;
+mod blocking;
 mod budget;
 mod compare;
 mod directory;
@@ -24,6 +25,7 @@ mod run_task;
 mod serial;
 mod slurm;
 mod summary;
+mod task_update;
 mod workspace;
 
 pub use apply::{ApplyEnd, ApplyForm, apply_results};
@@ -38,7 +40,8 @@ pub use progress::BatchProgress;
 pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use result_log::print_results;
-pub use run_task::{FinishedBranches, TaskRunner, TaskUpdate};
+pub use run_task::{FinishedBranches, TaskRunner};
 pub use serial::Serial;
 pub use slurm::{SlurmOptions, run_slurm};
 pub use summary::{Summary, SummaryRow};
+pub use task_update::TaskUpdate;

@@ -10,7 +10,8 @@ use crate::budget::{BatchBudget, BudgetDecision};
 use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask};
 use crate::result::{TaskResult, TaskState};
-use crate::run_task::{TaskRunner, TaskUpdate};
+use crate::run_task::TaskRunner;
+use crate::task_update::TaskUpdate;
 
 /// Updates that wait to be shown.
 const UPDATES: usize = 256;

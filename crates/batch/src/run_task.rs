@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Reporter, Stop};
+use crate::blocking::blocking;
 use crate::directory::{BatchDirectory, BatchLock, TaskDirectory};
 use crate::error::BatchError;
 use crate::events::{EventEnd, EventReader, EventSummary};
@@ -21,7 +22,8 @@ use crate::membership;
 use crate::plan::PlannedTask;
 use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
 use crate::serial::Serial;
-use crate::workspace::{self, TaskWorkspace, blocking};
+use crate::task_update::TaskUpdate;
+use crate::workspace::{self, TaskWorkspace};
 
 /// The files that an attempt writes.
 const FILES: [&str; 7] = [
@@ -69,21 +71,6 @@ struct FinishedBranch {
     checkout: PathBuf,
     branch: String,
     commit: String,
-}
-
-/// What a running task does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskUpdate {
-    /// The task.
-    pub id: String,
-    /// What it does, in a few words; from the model, so not safe to print.
-    pub activity: String,
-    /// US dollars so far.
-    pub cost: f64,
-    /// Tokens so far.
-    pub tokens: u64,
-    /// Answers with status 429 so far.
-    pub rate_limited: u64,
 }
 
 /// What one attempt works with.

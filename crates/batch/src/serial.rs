@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use tokio::sync::{Mutex, MutexGuard};
 
+use crate::blocking::blocking;
 use crate::error::BatchError;
-use crate::workspace::blocking;
 
 /// A lock within this process and between processes.
 #[derive(Debug)]

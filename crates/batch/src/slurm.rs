@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::directory::{BatchDirectory, write_whole};
 use crate::error::BatchError;
 use crate::plan::Plan;
 use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
 use crate::result::TaskState;
 use crate::run_task::TaskRunner;
-use crate::workspace::blocking;
 
 /// How often results are looked for.
 const POLL: Duration = Duration::from_secs(1);

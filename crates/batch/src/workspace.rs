@@ -7,6 +7,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
 use sha2::{Digest as _, Sha256};
 
+use crate::blocking::blocking;
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::plan::{PlannedTask, Repository, hex};
@@ -20,16 +21,6 @@ const ID_LENGTH: usize = 50;
 pub(crate) struct TaskWorkspace {
     worktree: Worktree,
     serial: Arc<Serial>,
-}
-
-/// Runs something that blocks.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
-) -> Result<T, BatchError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => Err(BatchError::Input(format!("A task of the batch crashed: {error}"))),
-    }
 }
 
 /// The name of a task's worktree, the same in every run of the batch.

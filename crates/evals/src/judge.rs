@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentProcess, AgentRun};
 use crate::case::{Case, Judge};
-use crate::checks::json_of;
+use crate::case_outcome::json_of;
 use crate::results::CheckResult;
 
 /// Time limit of the judge.

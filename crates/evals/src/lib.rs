@@ -5,7 +5,8 @@
 
 mod agent;
 mod case;
-mod checks;
+mod case_outcome;
+mod check;
 mod comparison;
 mod error;
 mod judge;
@@ -17,7 +18,8 @@ mod statistics;
 mod suite;
 mod workspace;
 
-pub use case::{Case, CaseLimits, Check, Judge, find_cases};
+pub use case::{Case, CaseLimits, Judge, find_cases};
+pub use check::Check;
 pub use comparison::Comparison;
 pub use error::EvalError;
 pub use page::page;

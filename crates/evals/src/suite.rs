@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentProcess, AgentRun};
 use crate::case::Case;
-use crate::checks::CaseOutcome;
+use crate::case_outcome::CaseOutcome;
 use crate::error::EvalError;
 use crate::judge::judge;
 use crate::recording;

@@ -25,15 +25,16 @@ mod screen;
 pub mod seatbelt;
 mod shared_sandbox;
 pub mod shell;
+mod spawn_request;
 mod start;
 mod stdio_server;
 mod terminal;
+mod terminal_size;
 pub mod text;
 pub mod user_program;
 
 pub use command::{
     Command, CommandOutcome, Control, DetachedCommand, FinishedCommand, Limits, Mode, StopReason,
-    TerminalSize,
 };
 pub use error::StartError;
 pub use output::Output;
@@ -45,6 +46,7 @@ pub use redactor::Redactor;
 pub use registry::Processes;
 pub use screen::LiveOutput;
 pub use stdio_server::{StdioProgram, StdioServer, StdioStreams};
+pub use terminal_size::TerminalSize;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

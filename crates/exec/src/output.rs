@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::capture::{Capture, CaptureLimits, CapturedText, TailBuffer};
-use crate::command::TerminalSize;
 use crate::output_file::{LimitBehavior, OutputFile, OutputFileWriter};
 use crate::terminal::Emulator;
+use crate::terminal_size::TerminalSize;
 use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
 use parallax_protocol::secret::Redact;
 use parallax_protocol::shell::Screen;

@@ -63,6 +63,20 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
+impl Processes {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// Returns an error if the shell or the directory does not exist, or the command cannot be
+    /// started.
+    pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
+        if self.closing().is_cancelled() {
+            return Err(StartError::Closed);
+        }
+        RunningCommand::start(self, command).await
+    }
+}
+
 impl RunningCommand {
     pub(crate) async fn start(
         processes: &Processes,

@@ -11,12 +11,11 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::Ending;
 use crate::background::{BackgroundHistory, BackgroundProcess, BackgroundState};
-use crate::command::{Command, Control};
-use crate::process::RunningCommand;
+use crate::command::Control;
 use crate::process_tree::{self, ProcessTable, ProcessTree};
 use crate::shared_sandbox::SharedNamespaces;
-use crate::{Ending, StartError};
 
 /// Time limit for ending the commands when the session ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -104,18 +103,6 @@ impl Processes {
     /// Returns a handle for a task of the registry itself.
     pub(crate) fn without_owner(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), _owner: None }
-    }
-
-    /// Starts a command.
-    ///
-    /// # Errors
-    /// Returns an error if the shell or the directory does not exist, or the command cannot be
-    /// started.
-    pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
-        if self.shared.closing.is_cancelled() {
-            return Err(StartError::Closed);
-        }
-        RunningCommand::start(self, command).await
     }
 
     /// Returns the control handle of the running command with this process (and group) ID.

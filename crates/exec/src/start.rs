@@ -1,6 +1,5 @@
 //! Starts the shell in a pipe or a terminal, separated from the terminal of this process.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -9,18 +8,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::command::{Command, Mode, TerminalSize};
+use crate::command::{Command, Mode};
 use crate::shared_sandbox::{self, SharedNamespaces};
 use crate::shell::{Shell, arguments_for};
+use crate::spawn_request::SpawnRequest;
+use crate::terminal_size::TerminalSize;
 use crate::{Ending, StartError, process_tree, terminal};
-
-/// A program to start.
-pub(crate) struct SpawnRequest {
-    pub(crate) program: OsString,
-    pub(crate) arguments: Vec<OsString>,
-    pub(crate) directory: PathBuf,
-    pub(crate) environment: Vec<(OsString, OsString)>,
-}
 
 /// A running shell.
 pub(crate) struct Started {

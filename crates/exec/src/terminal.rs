@@ -12,9 +12,9 @@ use vt100::capture::{
 
 use crate::Ending;
 use crate::capture::TailBuffer;
-use crate::command::TerminalSize;
 use crate::screen::screen_of;
-use crate::start::SpawnRequest;
+use crate::spawn_request::SpawnRequest;
+use crate::terminal_size::TerminalSize;
 use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;

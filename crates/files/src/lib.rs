@@ -7,6 +7,7 @@
 pub mod archive;
 mod closed_names;
 mod confined;
+mod editor_write;
 mod encoding;
 mod error;
 mod exchange;
@@ -24,8 +25,10 @@ mod remove_tree;
 mod seen_files;
 mod tree;
 mod walk;
+mod whole_file;
 mod workspace;
 mod write;
+mod write_state;
 
 pub use closed_names::{ClosedNames, ClosedPaths, outermost};
 pub use confined::{Confined, DirectoryEntry, EntryKind, FileMetadata, Listing};
@@ -35,7 +38,7 @@ pub use exchange::exchange;
 pub use hidden_file_tracker::{HiddenFileTracker, TrackedPaths};
 pub use ignore_rules::{Filtering, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use left_alone::LeftAlone;
-pub use lines::{LineRange, TextLines, lines_from_bytes, read_capped, read_head, read_lines};
+pub use lines::{LineRange, TextLines, lines_from_bytes, read_lines};
 pub use parallax_protocol::paths::lexical;
 pub use protected_names::{is_protected_name, is_secret_file};
 pub use real_path::{link_targets, real_path};
@@ -43,8 +46,10 @@ pub use remove_tree::{remove_tree, remove_tree_at};
 pub use seen_files::{Freshness, Hash, SeenFiles, Snapshot, hash};
 pub use tree::{folder_tree, folder_tree_of};
 pub use walk::{SkippedEntries, WalkOptions, walk};
+pub use whole_file::{read_capped, read_head};
 pub use workspace::{Access, Workspace, WorkspaceOptions};
-pub use write::{ExpectedState, WriteResult, atomic_write};
+pub use write::atomic_write;
+pub use write_state::{ExpectedState, WriteResult};
 
 /// The parallel walker, for crates that use it directly.
 pub use ignore::{DirEntry, WalkBuilder, WalkParallel, WalkState};

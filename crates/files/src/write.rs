@@ -13,10 +13,11 @@ use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
 use crate::confined::{Confined, FileMetadata};
+use crate::editor_write::write_in_editor;
 use crate::error::FileError;
-use crate::in_editor::write_in_editor;
 use crate::open::open_leaf;
 use crate::seen_files::{Hash, Hasher, Snapshot, hash};
+use crate::write_state::{ExpectedState, WriteResult};
 
 /// Maximum size of a hard-linked file, which is kept in memory while it is rewritten.
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
@@ -26,29 +27,6 @@ const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// Attempts to find a name for a temporary file.
 const MAX_NAMES: u32 = 16;
-
-/// The required state of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpectedState {
-    /// Any state.
-    Anything,
-    /// The file does not exist.
-    Absent,
-    /// The file has this content.
-    Content(Hash),
-}
-
-/// The result of a write.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WriteResult {
-    /// Whether the file is new.
-    pub created: bool,
-    /// Whether it was rewritten in place (hard links, foreign owner) instead of being replaced by a
-    /// rename.
-    pub in_place: bool,
-    /// The state of the file now.
-    pub snapshot: Snapshot,
-}
 
 /// Writes a whole file: to a temporary file next to it, synced, then renamed over it. Mode, owner,
 /// and extended attributes are preserved; a new file gets the usual mode, and missing directories

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::recording_redaction::Secrets;
-use crate::script::{ScriptScene, is_session_context};
+use crate::scene::{ScriptScene, is_session_context};
 use parallax_protocol::excerpt::clipped;
 
 /// The digest of a request.

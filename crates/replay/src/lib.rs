@@ -3,10 +3,12 @@
 
 mod digest;
 mod playback;
+mod recorded_error;
 mod recording;
 mod recording_redaction;
 mod regular_file;
 mod replay;
+mod scene;
 pub mod script;
 mod scripted_model;
 

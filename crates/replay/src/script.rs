@@ -21,7 +21,6 @@
 //! A request uses the first unused line of its method.
 
 mod read;
-mod scene;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,11 +32,11 @@ use regex::Regex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub(crate) use self::scene::{ScriptScene, is_session_context};
 use crate::digest::{Digest, replayable};
-use crate::recording::RecordedError;
+use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::{self, FileReadError};
+use crate::scene::{self, ScriptScene};
 use parallax_protocol::excerpt::clipped;
 
 /// Maximum size of a script.

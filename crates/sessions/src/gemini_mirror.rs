@@ -6,25 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
+use parallax_protocol::store::{Record, Store, StoreError};
 
 use crate::SessionLibrary;
 use crate::transcript::{Making, TranscriptTarget};
 
 /// The setting that enables the mirror.
 pub const SETTING: &str = "sessions.mirror";
-
-/// Number of id characters in a file name.
-const ID: usize = 8;
-
-/// Returns the file name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
-pub fn record_name(head: &SessionHead) -> String {
-    let minute = head.start_time.get(..16).unwrap_or(&head.start_time).replace(':', "-");
-    let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
-    let minute: String = minute.chars().filter(plain).collect();
-    let id: String = head.session_id.as_str().chars().take(ID).collect();
-    format!("session-{minute}-{id}.jsonl")
-}
 
 /// Minimum time between two updates of the mirror within a turn.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -98,24 +86,4 @@ impl SessionLibrary<'_> {
 
 fn problem(error: &dyn std::fmt::Display) -> String {
     format!("`{SETTING}` is off for this session: failed to write its mirror: {error}")
-}
-
-#[cfg(test)]
-mod tests {
-    use parallax_protocol::ids::SessionId;
-
-    use super::*;
-
-    #[test]
-    fn record_is_named_by_minute_and_id() {
-        let head = SessionHead {
-            version: 1,
-            session_id: SessionId::from("1a2b3c4d-5e6f"),
-            project: "/p".to_owned(),
-            start_time: "2026-01-31T09:05:33.120Z".to_owned(),
-            forked_from: None,
-            one_shot: false,
-        };
-        assert_eq!(record_name(&head), "session-2026-01-31T09-05-1a2b3c4d.jsonl");
-    }
 }

@@ -18,7 +18,6 @@ use parallax_store::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::moves::keep_before;
 use crate::{SessionChoice, SessionLibrary};
 
 /// The state with which a session begins.
@@ -416,4 +415,9 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
         records,
         notices: loaded.notices,
     }
+}
+
+/// Returns the number of contents before a prompt.
+pub(crate) fn keep_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
+    PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

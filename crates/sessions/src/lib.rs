@@ -8,6 +8,7 @@ mod choice;
 pub mod encrypted_sessions;
 pub mod export;
 pub mod gemini_mirror;
+pub mod gemini_record;
 pub mod history;
 mod listing;
 pub mod moves;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::paths::lexical;
-use parallax_protocol::store::{PromptMark, SessionHead, Store as _};
+use parallax_protocol::store::{SessionHead, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, SessionEntry, SessionOrigin};
 use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
-use crate::gemini_mirror::record_name;
-use crate::history::loaded;
+use crate::gemini_record::record_name;
+use crate::history::{keep_before, loaded};
 use crate::past::{self, PastItem};
 use crate::{SessionChoice, SessionLibrary};
 
@@ -307,9 +307,4 @@ impl SessionLibrary<'_> {
         let path = self.directory.join(self.config.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }
-}
-
-/// Returns the number of contents before a prompt.
-pub(crate) fn keep_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
-    PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

@@ -7,12 +7,12 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_protocol::store::{Record, SessionHead};
+use parallax_protocol::store::Record;
 use parallax_store::{JournalTail, Keys};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::export::Messages;
-use crate::gemini_mirror::record_name;
+use crate::gemini_record::{head, record_name, shaped};
 
 /// Name of the transcript file in the session's artifact directory.
 pub const TRANSCRIPT: &str = "transcript.jsonl";
@@ -155,35 +155,6 @@ impl Making {
     }
 }
 
-pub fn head(session: &SessionHead) -> Value {
-    json!({
-        "sessionId": session.session_id,
-        "projectHash": parallax_store::project_hash(Path::new(&session.project)),
-        "startTime": session.start_time,
-        "lastUpdated": session.start_time,
-        "kind": "main",
-        "directories": [session.project],
-    })
-}
-
-/// Converts a message to Gemini CLI's form: the text of an answer is a string, and a prompt is the
-/// text as typed.
-pub fn shaped(message: &Value) -> Value {
-    let mut message = message.clone();
-    let Some(fields) = message.as_object_mut() else { return message };
-    let typed = fields.remove("displayContent");
-    if fields.get("type").and_then(Value::as_str) == Some("gemini") {
-        let parts = fields.get("content").and_then(Value::as_array);
-        let spoken = parts.into_iter().flatten().filter(|part| part.get("thought").is_none());
-        let text: String = spoken.filter_map(|part| part.get("text")?.as_str()).collect();
-        fields.insert("content".to_owned(), text.into());
-        fields.entry("thoughts").or_insert_with(|| json!([]));
-    } else if let Some(typed) = typed {
-        fields.insert("content".to_owned(), typed);
-    }
-    message
-}
-
 fn push(out: &mut Vec<u8>, line: &Value) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.push(b'\n');
@@ -205,6 +176,8 @@ fn create(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const JOURNAL: [&str; 5] = [

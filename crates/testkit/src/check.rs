@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::recorded::Recorded;
 use crate::script::Method;
-use crate::server::Recorded;
 
 mod parts;
 mod tools;

@@ -18,12 +18,14 @@ pub mod otlp;
 #[cfg(unix)]
 pub mod pty;
 #[cfg(unix)]
+mod recorded;
 pub mod scenario;
 pub mod script;
 pub mod server;
 mod wire;
 
 pub use home::{API_KEY, TestHome};
+pub use recorded::Recorded;
 pub use script::{Method, Script, ScriptError};
-pub use server::{ModelServer, Options, Recorded};
+pub use server::{ModelServer, Options};
 pub use wire::WireFormat;

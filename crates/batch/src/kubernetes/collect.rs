@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::blocking::blocking;
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::kubernetes::kubectl::Kubectl;
@@ -14,7 +15,6 @@ use crate::kubernetes::record::{AttemptUsage, SubmittedJob, folder};
 use crate::plan::PlannedTask;
 use crate::result::{TaskResult, TaskState};
 use crate::result_log::ResultLogReader;
-use crate::workspace::blocking;
 
 /// Indexes whose logs are read with one command.
 const CHUNK: usize = 16;

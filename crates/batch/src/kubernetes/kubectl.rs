@@ -8,8 +8,8 @@ use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
 use parallax_protocol::excerpt::one_line;
 use serde_json::Value;
 
+use crate::blocking::blocking;
 use crate::error::BatchError;
-use crate::workspace::blocking;
 
 /// How long it may take.
 const COMMAND_TIME: Duration = Duration::from_secs(120);

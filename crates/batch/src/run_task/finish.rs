@@ -7,12 +7,13 @@ use parallax_protocol::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 
 use super::{TaskAttempt, TaskOutcome, now};
+use crate::blocking::blocking;
 use crate::directory::write_whole;
 use crate::error::BatchError;
 use crate::events::EventSummary;
 use crate::plan::hex;
 use crate::result::{Attempt, TaskResult, TaskState, title};
-use crate::workspace::{TaskWorkspace, blocking};
+use crate::workspace::TaskWorkspace;
 
 impl TaskAttempt<'_> {
     /// Collects what the agent left, and writes the result. Until that is written, another process

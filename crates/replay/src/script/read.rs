@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Capture, ScriptConditions, ScriptLine};
 use crate::digest::Digest;
-use crate::recording::RecordedError;
+use crate::recorded_error::RecordedError;
 use parallax_protocol::excerpt::{clipped, one_line};
 
 const STREAM: &str = "generateContentStream";

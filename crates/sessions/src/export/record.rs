@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, directories};
 use parallax_store::LoadedSession;
 
-use crate::transcript::{head as record_head, shaped};
+use crate::gemini_record::{head as record_head, shaped};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Recorded, Shared, lock, parse_path};
+use super::{Shared, lock, parse_path};
 use crate::http::Connection;
+use crate::recorded::Recorded;
 use crate::script::{
     Cut, Loop, Match, Method, Reply, ReplyBody, StreamElement, response, text_response,
 };

@@ -2,6 +2,8 @@
 //! screens, one SVG per scene. `--gallery` draws each scene in all looks and two widths.
 
 #[cfg(unix)]
+mod conversation;
+#[cfg(unix)]
 mod more_scenes;
 #[cfg(unix)]
 mod scenes;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::scenes::{COMPOSER, calls, edit, prompts, read, says, scene, shell, steps};
+use super::conversation::{COMPOSER, calls, edit, prompts, read, says, scene, shell, steps};
 use super::stage::{Scene, StageAction};
 
 const ASK: &str = "Why does a lost link make us hammer the host?";

@@ -1,13 +1,11 @@
 //! The scenes of the screenshots, with their scripts and input.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::pty::Key;
 
+use super::conversation::{COMPOSER, calls, edit, last, prompts, read, says, scene, shell, steps};
 use super::more_scenes;
 use super::stage::{Scene, StageAction};
-
-const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
-pub(super) const COMPOSER: &str = "Type your message";
 
 /// Returns all scenes.
 pub fn all() -> Vec<Scene> {
@@ -29,57 +27,6 @@ pub fn all() -> Vec<Scene> {
     }
     documented.extend(more_scenes::all());
     documented
-}
-
-pub(super) fn scene(name: &'static str, script: Vec<Value>, steps: Vec<StageAction>) -> Scene {
-    Scene {
-        name,
-        size: (96, 30),
-        script: Value::Array(script).to_string(),
-        settings: SETTINGS,
-        without: &[],
-        is_documented: false,
-        steps,
-    }
-}
-
-// --- what the model says
-
-/// Returns the parts as one document, the last of its response.
-fn last(parts: &Value, prompt: u64, cached: u64, answer: u64) -> Value {
-    json!({
-        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {
-            "promptTokenCount": prompt, "cachedContentTokenCount": cached,
-            "candidatesTokenCount": answer, "totalTokenCount": prompt + answer,
-        },
-    })
-}
-
-pub(super) fn says(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
-    json!({"chunks": [last(&json!([{"text": text}]), prompt, cached, answer)]})
-}
-
-pub(super) fn calls(calls: &[Value], prompt: u64, cached: u64) -> Value {
-    let parts: Vec<Value> = calls.iter().map(|call| json!({"functionCall": call})).collect();
-    json!({"chunks": [last(&Value::Array(parts), prompt, cached, 60)]})
-}
-
-pub(super) fn shell(command: &str, description: &str) -> Value {
-    json!({"name": "run_shell_command", "args": {"command": command, "description": description}})
-}
-
-pub(super) fn read(path: &str) -> Value {
-    json!({"name": "read_file", "args": {"file_path": path}})
-}
-
-pub(super) fn edit() -> Value {
-    json!({"name": "replace", "args": {
-        "file_path": "src/retry.rs",
-        "instruction": "Wait before the next attempt",
-        "old_string": "                let delay = Duration::from_millis(100) * 2_u32.pow(attempt);\n                attempt += 1;\n",
-        "new_string": "                let delay = Duration::from_millis(100) * 2_u32.saturating_pow(attempt);\n                std::thread::sleep(delay.min(LONGEST));\n                attempt += 1;\n",
-    }})
 }
 
 const FINDING: &str = "## Why it hammers the host
@@ -111,21 +58,6 @@ Err(_) => {
 }
 ```
 ";
-
-// --- what the user does
-
-pub(super) fn prompts(text: &'static str) -> Vec<StageAction> {
-    vec![
-        StageAction::See(COMPOSER),
-        StageAction::Type(text),
-        StageAction::See(text),
-        StageAction::Press(Key::Enter),
-    ]
-}
-
-pub(super) fn steps(parts: Vec<Vec<StageAction>>) -> Vec<StageAction> {
-    parts.concat()
-}
 
 fn first_run() -> Scene {
     let steps = vec![StageAction::See("How do you want to connect to a model?")];

@@ -5,12 +5,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use jsonschema::Validator;
 use parallax_exec::Ending;
 use serde_json::Value;
 
 use crate::agent::{AgentRun, confined, told};
-use crate::case::{Case, Check, expression};
+use crate::case::Case;
+use crate::check::{Check, expression, schema};
 use crate::results::CheckResult;
 
 /// Maximum size in bytes of a checked file.
@@ -19,16 +19,6 @@ const MAX_FILE: u64 = 16 << 20;
 const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 /// Maximum number of characters of a detail.
 const MAX_DETAIL: usize = 400;
-
-/// Compiles the schema in a file.
-pub(crate) fn schema(path: &Path) -> Result<Validator, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
-    let schema: Value = serde_json::from_str(&text)
-        .map_err(|error| format!("`{}` is not JSON: {error}", path.display()))?;
-    jsonschema::validator_for(&schema)
-        .map_err(|error| format!("`{}` is not a JSON Schema: {error}", path.display()))
-}
 
 /// The result of a run.
 pub(crate) struct CaseOutcome<'a> {

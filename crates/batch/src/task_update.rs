@@ -1,0 +1,16 @@
+//! The progress of a running task.
+
+/// What a running task does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskUpdate {
+    /// The task.
+    pub id: String,
+    /// What it does, in a few words; from the model, so not safe to print.
+    pub activity: String,
+    /// US dollars so far.
+    pub cost: f64,
+    /// Tokens so far.
+    pub tokens: u64,
+    /// Answers with status 429 so far.
+    pub rate_limited: u64,
+}
