@@ -1,11 +1,13 @@
 //! Checkpoints of files before the agent changes them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::approval_mode::ApprovalMode;
 use crate::event::Undone;
 use crate::permissions::Permissions;
-use crate::policy::ApprovalMode;
 use crate::tool::Effects;
+
+pub use crate::write_scope::Reach;
 
 /// An operation that is about to change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,31 +66,6 @@ pub trait CheckpointGuard: Send {
         mode: ApprovalMode,
         reach: &Reach,
     ) -> PutBack;
-}
-
-/// What a program could have written. A change that it could not have made is attributed to another
-/// program. Without closed paths, it could have written anything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// Files and directories that were read-only for it and could not be replaced.
-    pub closed: Vec<PathBuf>,
-    /// Files and directories that were writable, including inside the closed ones.
-    pub open: Vec<PathBuf>,
-}
-
-impl Reach {
-    /// Whether the program could have written, created, or removed this path. The deepest enclosing
-    /// path decides.
-    pub fn holds(&self, path: &Path) -> bool {
-        let depth = |paths: &[PathBuf]| {
-            let around = paths.iter().filter(|around| path.starts_with(around));
-            around.map(|around| around.components().count()).max()
-        };
-        match depth(&self.closed) {
-            Some(closed) => depth(&self.open).is_some_and(|open| open > closed),
-            None => true,
-        }
-    }
 }
 
 /// The result for protected files that a command changed without permission.
@@ -160,30 +137,5 @@ impl PutBack {
             ));
         }
         (!note.is_empty()).then_some(note)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deepest_path_decides_the_write_scope() {
-        let reach = Reach {
-            closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
-            open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],
-        };
-        for (path, holds) in [
-            ("/w/a", true),
-            ("/w/.git/config", false),
-            ("/w/.git", false),
-            ("/w/.git/objects/1", true),
-            ("/w/.gitignore", true),
-            ("/w/open/a", false),
-            ("/etc/a", false),
-        ] {
-            assert_eq!(reach.holds(Path::new(path)), holds, "{path}");
-        }
-        assert!(Reach::default().holds(Path::new("/etc/a")));
     }
 }

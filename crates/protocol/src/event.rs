@@ -6,15 +6,15 @@ mod compaction;
 mod ending;
 mod item;
 
-use crate::agent::AgentProgress;
+use crate::agent_progress::AgentProgress;
+use crate::approval_mode::ApprovalMode;
+use crate::approval_response::AskOutcome;
 use crate::context::ContextBreakdown;
 use crate::ids::{AskId, ItemId, SessionId};
 use crate::image::Image;
 use crate::model::{Citation, Retry};
-use crate::op::AskOutcome;
-use crate::policy::ApprovalMode;
+use crate::process::{BackgroundProcess, Screen};
 use crate::routing::{Fallback, Route};
-use crate::shell::{BackgroundProcess, Screen};
 use crate::tool::Advance;
 use std::sync::Arc;
 
@@ -25,10 +25,11 @@ pub use self::compaction::{
 };
 pub use self::ending::{EndReason, Failure, FailureKind, ModelCall, TurnEnded};
 pub use self::item::{
-    CallDecision, CallPhase, CallState, ItemDone, ItemStart, Level, ShellDone, ShellStart,
-    ToolDone, ToolStart, ToolStatus,
+    CallPhase, CallState, ItemDone, ItemStart, ShellDone, ShellStart, ToolDone, ToolStart,
 };
 pub use crate::budget::{BudgetKind, BudgetScope, BudgetSpent};
+pub use crate::call_status::{CallDecision, ToolStatus};
+pub use crate::notice_level::Level;
 
 /// One event of a session. `seq` increases by one per event; `turn` counts prompts from 1 and is 0
 /// before the first.

@@ -4,8 +4,12 @@
 //! This crate does no I/O and does not depend on any tool, provider, or front end.
 
 pub mod agent;
+pub mod agent_progress;
+pub mod approval_mode;
+pub mod approval_response;
 pub mod budget;
 pub mod built_in_tools;
+pub mod call_status;
 pub mod checkpoint;
 pub mod code_text;
 pub mod coerce;
@@ -21,6 +25,7 @@ pub mod image;
 mod lenient;
 pub mod media;
 pub mod model;
+pub mod notice_level;
 pub mod observer;
 pub mod op;
 pub mod path_text;
@@ -28,6 +33,7 @@ pub mod paths;
 pub mod permissions;
 pub mod policy;
 pub mod price;
+pub mod process;
 pub mod protected_links;
 pub mod protected_names;
 pub mod question;
@@ -39,6 +45,8 @@ pub mod similar_texts;
 pub mod store;
 pub mod tool;
 pub mod untrusted;
+pub mod usage;
+pub mod write_scope;
 
 /// A boxed future, as returned by the object-safe traits of this crate.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

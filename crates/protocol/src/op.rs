@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::Object;
+use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Part;
 use crate::context::ResultPlace;
 use crate::ids::{AskId, ItemId, SteerId};
-use crate::policy::{ApprovalMode, RuleDraft, RuleScope};
-use crate::shell::{ShellCommand, TerminalSize};
+use crate::policy::{RuleDraft, RuleScope};
+use crate::process::TerminalSize;
+use crate::shell::ShellCommand;
+
+pub use crate::approval_response::AskOutcome;
 
 /// An operation from a front end. Operations are processed in order, even while a turn runs.
 #[derive(Debug, Clone)]
@@ -247,26 +249,4 @@ impl Decide {
             ends: false,
         }
     }
-}
-
-/// A response to an approval request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AskOutcome {
-    /// Run the call.
-    ProceedOnce,
-    /// Run the call, and allow similar calls for the rest of the session.
-    ProceedAlways,
-    /// Run the call, and save the rule on disk.
-    ProceedAlwaysAndSave,
-    /// Run the call, and always allow this tool of the MCP server.
-    ProceedAlwaysTool,
-    /// Run the call, and always allow all tools of the MCP server.
-    ProceedAlwaysServer,
-    /// Use the edited arguments, and request approval again.
-    ModifyWithEditor,
-    /// Retry.
-    Retry,
-    /// Do not run the call.
-    Cancel,
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::ModelCall;
-use crate::model::Usage;
 use crate::price::Cost;
+use crate::usage::Usage;
 
 /// The requests to one model for one purpose.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -7,14 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::tool::Run;
 use crate::{BoxFuture, BoxStream};
 
-/// The size of a terminal, in characters. 0 is treated as 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct TerminalSize {
-    /// The number of columns.
-    pub columns: u16,
-    /// The number of rows.
-    pub rows: u16,
-}
+pub use crate::process::{
+    BackgroundProcess, BackgroundState, ProcessControl, Screen, TerminalSize,
+};
 
 /// A shell command that the user entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,58 +64,6 @@ pub struct ShellOutcome {
     pub directory: Option<PathBuf>,
 }
 
-/// The screen of a command's terminal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Screen {
-    /// The rows from the top, without empty rows at the end. They contain color sequences (`ESC [ …
-    /// m`) and no other control sequences; each row ends with its colors reset.
-    pub rows: Vec<String>,
-    /// The number of rows that scrolled off the top.
-    pub scrolled: u64,
-    /// The row and column of the cursor from 0, if it is visible.
-    pub cursor: Option<(u16, u16)>,
-    /// Whether a full-screen program (an editor, a pager) draws the screen. Otherwise the last rows
-    /// show the end of ordinary output.
-    pub full_screen: bool,
-    /// Whether the program expects cursor keys as `ESC O A` instead of `ESC [ A`.
-    pub application_cursor: bool,
-}
-
-/// A running or ended background process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct BackgroundProcess {
-    /// The process id.
-    pub pid: i32,
-    /// The command that started it, as typed.
-    pub command: String,
-    /// Whether it is running or how it ended.
-    pub state: BackgroundState,
-    /// The log file; may not exist.
-    #[serde(with = "crate::path_text::one")]
-    #[schemars(with = "PathBuf")]
-    pub log: PathBuf,
-    /// The last lines of the log, as many as requested.
-    pub last_lines: Vec<String>,
-}
-
-/// The state of a background process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum BackgroundState {
-    /// It is running.
-    Running,
-    /// It exited, or its end is unknown (`code` is `None`).
-    Exited {
-        /// The exit code, if known.
-        code: Option<i32>,
-    },
-    /// A signal ended it.
-    Signalled {
-        /// The signal number.
-        signal: i32,
-    },
-}
-
 /// What happens when a background process ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackgroundCompletion {
@@ -131,17 +74,6 @@ pub enum BackgroundCompletion {
     Notify,
     /// Like [`Self::Notify`], and the model also receives the end of the output.
     Inject,
-}
-
-/// Controls the process of a running call. The methods never block, and do nothing after the
-/// process ended.
-pub trait ProcessControl: Send + Sync {
-    /// Types bytes into the terminal. Does nothing without a terminal.
-    fn input(&self, bytes: Vec<u8>);
-    /// Changes the size of the terminal.
-    fn resize(&self, size: TerminalSize);
-    /// Moves the process to the background: the call ends with the results so far.
-    fn to_background(&self);
 }
 
 /// The user's shell and the processes of the session.

@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope};
+use crate::call_status::CallDecision;
 use crate::content::{Content, OpaqueItem, Part, PartView, Sealed};
 use crate::context::ResultPlace;
-use crate::event::{CallDecision, CompactionHow};
+use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
-use crate::model::Usage;
-use crate::policy::ApprovalMode;
 use crate::requests::Requests;
 use crate::routing::Route;
+use crate::usage::Usage;
 
 /// One line of a journal: an object with one key, the kind of the record. The wire contents are
 /// authoritative; all other records serve session lists and display.

@@ -4,11 +4,11 @@ mod display;
 mod outcome;
 mod progress;
 
-use crate::event::Level;
+use crate::approval_mode::ApprovalMode;
+use crate::approval_response::AskOutcome;
 use crate::ids::CallId;
-use crate::op::AskOutcome;
+use crate::notice_level::Level;
 use crate::permissions::Permissions;
-use crate::policy::ApprovalMode;
 use crate::{BoxFuture, CancellationToken, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval_response::AskOutcome;
 use crate::ids::{AskId, CallId};
-use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::{RuleDraft, Verdict};
 use crate::tool::{Preview, ToolKind};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetSpent;
-use crate::model::Usage;
 use crate::price::Cost;
+use crate::usage::Usage;
 
 /// A model request that ended.
 #[derive(Debug, Clone)]

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Object;
+use crate::call_status::{CallDecision, ToolStatus};
 use crate::ids::{CallId, ItemId};
+use crate::notice_level::Level;
 use crate::policy::Verdict;
 use crate::shell::ShellEnding;
 use crate::tool::{Display, ToolErrorKind, ToolKind};
@@ -119,30 +121,6 @@ impl ItemDone {
     }
 }
 
-/// How a tool call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolStatus {
-    /// The call succeeded.
-    Success,
-    /// The call failed or was denied.
-    Error,
-    /// The call was interrupted or rejected by the user.
-    Cancelled,
-}
-
-/// How a tool call was decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallDecision {
-    /// A rule or the user approved the call.
-    Accept,
-    /// The user or a rule rejected the call.
-    Reject,
-    /// The user approved this call and similar ones.
-    AutoAccept,
-}
-
 /// A finished tool call.
 #[derive(Debug, Clone)]
 pub struct ToolDone {
@@ -188,18 +166,4 @@ pub struct ShellDone {
     pub directory: Option<std::path::PathBuf>,
     /// How long the command ran, in milliseconds.
     pub duration_ms: u64,
-}
-
-/// The severity of a notice.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Information.
-    Info,
-    /// Something did not work as requested, but the run continues.
-    Warning,
-    /// Something failed.
-    Error,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Object;
-use crate::agent::AgentProgress;
+use crate::agent_progress::AgentProgress;
 use crate::budget::BudgetSpent;
 use crate::question::UserQuestion;
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::display::Display;
-use crate::checkpoint::Reach;
+use crate::approval_mode::ApprovalMode;
 use crate::content::Part;
 use crate::permissions::Permissions;
-use crate::policy::ApprovalMode;
+use crate::write_scope::Reach;
 
 /// The kind of a tool failure. Hooks, scripts, and telemetry consumers match on the wire names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Level;
-use crate::shell::{ProcessControl, Screen};
+use crate::notice_level::Level;
+use crate::process::{ProcessControl, Screen};
 
 /// Receives the live output of a running call. Implementations must be cheap to clone and must not
 /// block; the engine merges and limits the output.

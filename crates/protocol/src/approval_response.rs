@@ -1,0 +1,25 @@
+//! Responses to approval requests.
+
+use serde::{Deserialize, Serialize};
+
+/// A response to an approval request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AskOutcome {
+    /// Run the call.
+    ProceedOnce,
+    /// Run the call, and allow similar calls for the rest of the session.
+    ProceedAlways,
+    /// Run the call, and save the rule on disk.
+    ProceedAlwaysAndSave,
+    /// Run the call, and always allow this tool of the MCP server.
+    ProceedAlwaysTool,
+    /// Run the call, and always allow all tools of the MCP server.
+    ProceedAlwaysServer,
+    /// Use the edited arguments, and request approval again.
+    ModifyWithEditor,
+    /// Retry.
+    Retry,
+    /// Do not run the call.
+    Cancel,
+}

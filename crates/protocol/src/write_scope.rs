@@ -1,0 +1,53 @@
+//! What a program could have written.
+
+use std::path::{Path, PathBuf};
+
+/// What a program could have written. A change that it could not have made is attributed to another
+/// program. Without closed paths, it could have written anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Files and directories that were read-only for it and could not be replaced.
+    pub closed: Vec<PathBuf>,
+    /// Files and directories that were writable, including inside the closed ones.
+    pub open: Vec<PathBuf>,
+}
+
+impl Reach {
+    /// Whether the program could have written, created, or removed this path. The deepest enclosing
+    /// path decides.
+    pub fn holds(&self, path: &Path) -> bool {
+        let depth = |paths: &[PathBuf]| {
+            let around = paths.iter().filter(|around| path.starts_with(around));
+            around.map(|around| around.components().count()).max()
+        };
+        match depth(&self.closed) {
+            Some(closed) => depth(&self.open).is_some_and(|open| open > closed),
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deepest_path_decides_the_write_scope() {
+        let reach = Reach {
+            closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
+            open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],
+        };
+        for (path, holds) in [
+            ("/w/a", true),
+            ("/w/.git/config", false),
+            ("/w/.git", false),
+            ("/w/.git/objects/1", true),
+            ("/w/.gitignore", true),
+            ("/w/open/a", false),
+            ("/etc/a", false),
+        ] {
+            assert_eq!(reach.holds(Path::new(path)), holds, "{path}");
+        }
+        assert!(Reach::default().holds(Path::new("/etc/a")));
+    }
+}
