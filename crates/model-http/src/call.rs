@@ -19,8 +19,8 @@ use crate::continuation::{Continuation, Tracked};
 use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, ResponseReader};
+use crate::tapped_request::TappedRequest;
 use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
-use crate::wire_tap::TappedRequest;
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;

@@ -9,25 +9,11 @@ use serde_json::Value;
 
 use crate::error_class::ErrorResponse;
 use crate::error_payload::ErrorPayload;
+use crate::listed_model::ListedModel;
 use crate::model::HttpModel;
 
 /// Maximum bytes of a listing.
 const MAX_BYTES: usize = 16 << 20;
-
-/// A model as the service describes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListedModel {
-    /// The id, without the provider's prefix.
-    pub id: String,
-    /// The display name, if it differs.
-    pub name: Option<String>,
-    /// The context window in tokens.
-    pub context_window: Option<u64>,
-    /// The maximum output in tokens.
-    pub max_output: Option<u64>,
-    /// The kinds of input (`text`, `image`, `pdf`).
-    pub input: Vec<String>,
-}
 
 impl HttpModel {
     /// The models of the service, in its order.
@@ -98,7 +84,7 @@ impl HttpModel {
 }
 
 /// Host and port of an address.
-pub(crate) fn host(url: &parallax_http::url::Url) -> String {
+fn host(url: &parallax_http::url::Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

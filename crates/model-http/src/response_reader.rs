@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::error_payload::ErrorPayload;
 use crate::sse::{SseDecoder, SseError};
+use crate::tapped_request::TappedChunks;
 use crate::wire::{Decoder, EventError};
-use crate::wire_tap::TappedChunks;
 
 /// Maximum bytes of a response.
 const MAX_BYTES: u64 = 512 << 20;

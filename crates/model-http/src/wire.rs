@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error_class::{ErrorClass, ErrorResponse};
 use crate::error_payload::ErrorPayload;
-use crate::listing::ListedModel;
+use crate::listed_model::ListedModel;
 
 /// How a response is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

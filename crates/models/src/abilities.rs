@@ -1,6 +1,6 @@
 //! What a model accepts besides text, and how its thinking is controlled.
 
-use crate::table::Thinking;
+use crate::families::Thinking;
 
 /// What a model accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use parallax_protocol::price::{Price, Rates};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::table::{ModelVersion, version};
+use crate::families::{ModelVersion, version};
 
 /// Prompts with more tokens have the long-context price.
 const LONG: u64 = 200_000;

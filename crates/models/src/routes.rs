@@ -3,7 +3,8 @@
 use parallax_protocol::routing::{AutoFallback, FallbackCause, FallbackModel, Routes, Scale};
 
 use crate::fallback_chains::ChainEntry;
-use crate::table::{ModelTable, ModelVersion, version};
+use crate::families::{ModelVersion, version};
+use crate::table::ModelTable;
 
 /// Attempts of the strong model when a fallback needs no approval.
 const FEW_ATTEMPTS: u32 = 3;

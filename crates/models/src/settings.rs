@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::fallback_chains::ChainEntry;
 use crate::prices::PriceText;
-use crate::table::utility_name;
+use crate::utility_requests::utility_name;
 
 /// Maximum length of an `extends` chain.
 const MAX_CHAIN: usize = 100;

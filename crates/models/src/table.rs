@@ -11,62 +11,12 @@ use serde_json::{Value, json};
 
 use crate::abilities::{Abilities, ThinkingControl};
 use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
+use crate::families::{Family, ModelVersion, Thinking, builtin_family, version};
 use crate::listed_models::listed_model;
 use crate::provider_models::provider_limits;
 use crate::providers::Providers;
 use crate::settings::{Definition, ModelConfigError, ModelConfigs};
-
-/// How thinking is configured for a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thinking {
-    /// Not configured.
-    Silent,
-    /// A number of tokens.
-    Budget(u32),
-    /// A level.
-    Level(&'static str),
-}
-
-/// The properties of a model family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
-    /// How thinking is configured.
-    pub thinking: Thinking,
-    /// Whether temperature, topP, and topK are sent by default.
-    pub sampling: bool,
-    multimodal_tool_results: bool,
-    context: u64,
-    output: u64,
-    /// Whether thoughts and output also count towards the context window.
-    shared_window: bool,
-}
-
-const WINDOW: u64 = 1_048_576;
-const OUTPUT: u64 = 65_536;
-
-const SILENT: Family = Family {
-    thinking: Thinking::Silent,
-    sampling: true,
-    multimodal_tool_results: false,
-    context: WINDOW,
-    output: OUTPUT,
-    shared_window: false,
-};
-const BUDGET: Family = Family { thinking: Thinking::Budget(8192), ..SILENT };
-const LEVEL: Family =
-    Family { thinking: Thinking::Level("HIGH"), multimodal_tool_results: true, ..SILENT };
-/// From version 3.5 on, custom sampling settings are ignored or rejected.
-const MODERN: Family = Family { sampling: false, ..LEVEL };
-const SHARED: Family = Family { shared_window: true, ..MODERN };
-
-/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose version it
-/// reaches. Names without a version (`gemini-flash-latest`) and unknown versions count as the
-/// newest.
-const GEMINI: &[((u32, u32), Family)] =
-    &[((4, 0), SHARED), ((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];
-
-/// Other names, by prefix.
-const OTHERS: &[(&str, Family)] = &[("gemma-", Family { context: 256_000, ..SILENT })];
+use crate::utility_requests::{builtin_generation, is_utility, settings_name, utility_name};
 
 /// Aliases. `auto` is resolved here, without any request.
 const ALIASES: &[(&str, &str)] = &[
@@ -433,57 +383,6 @@ fn lookup(table: &'static [(&str, &'static str)], name: &str) -> Option<&'static
     table.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
 }
 
-/// Names in requests use `_`, names in settings `-`.
-pub(crate) fn utility_name(role: &str) -> String {
-    match role.replace('_', "-") {
-        // The name used in statistics.
-        name if name == "utility-router" => "classifier".to_owned(),
-        name => name,
-    }
-}
-
-/// Returns the built-in settings of a utility request; `None` = not a utility request.
-fn builtin_generation(name: &str) -> Option<Object> {
-    let pairs: &[(&str, f64)] = match name {
-        "classifier" => &[("maxOutputTokens", 1024.0)],
-        "prompt-completion" => &[("temperature", 0.3), ("maxOutputTokens", 16000.0)],
-        "fast-ack-helper" => &[("temperature", 0.2), ("maxOutputTokens", 120.0)],
-        "summarizer-default" | "summarizer-shell" => &[("maxOutputTokens", 2000.0)],
-        "web-search"
-        | "web-fetch"
-        | "web-fetch-fallback"
-        | "edit-corrector"
-        | "loop-detection"
-        | "loop-detection-double-check"
-        | "llm-edit-fixer"
-        | "next-speaker-checker"
-        | "mcp-sampling"
-        | "context-snapshotter"
-        | "agent-history-provider-summarizer" => &[],
-        _ if name.starts_with("chat-compression") => &[],
-        _ => return None,
-    };
-    Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), plain_number(*value))).collect())
-}
-
-fn plain_number(value: f64) -> Value {
-    if value.fract() == 0.0 { Value::from(value as i64) } else { Value::from(value) }
-}
-
-/// Returns the name that settings use for a request.
-fn settings_name(request: &Request) -> String {
-    match request.alias.as_str() {
-        "" => utility_name(&request.role),
-        alias if builtin_generation(&utility_name(alias)).is_some() => utility_name(alias),
-        alias => alias.to_owned(),
-    }
-}
-
-/// Whether it is a utility request, which is sampled at temperature 0.
-pub fn is_utility(request: &Request) -> bool {
-    builtin_generation(&settings_name(request)).is_some()
-}
-
 /// Adds the family's sampling defaults where nothing is set.
 pub fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable) {
     if !table.family(&request.model).sampling {
@@ -516,66 +415,9 @@ fn compression_family(model: &str) -> &'static str {
     }
 }
 
-/// The version in a model name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ModelVersion {
-    Number((u32, u32)),
-    /// A Gemini model without a number in its name.
-    Newest,
-    /// Not a Gemini model.
-    Foreign,
-}
-
-pub(crate) fn version(model: &str) -> ModelVersion {
-    let name = model.rsplit(['/', ':']).next().unwrap_or(model).to_ascii_lowercase();
-    let Some(rest) = name.strip_prefix("gemini-") else { return ModelVersion::Foreign };
-    let number = rest.split('-').next().unwrap_or_default();
-    let mut pieces = number.split('.').map(str::parse::<u32>);
-    match (pieces.next(), pieces.next()) {
-        (Some(Ok(major)), None) => ModelVersion::Number((major, 0)),
-        (Some(Ok(major)), Some(Ok(minor))) => ModelVersion::Number((major, minor)),
-        _ => ModelVersion::Newest,
-    }
-}
-
-fn builtin_family(model: &str) -> Family {
-    match version(model) {
-        ModelVersion::Newest => MODERN,
-        ModelVersion::Number(number) => {
-            GEMINI.iter().find(|(since, _)| number >= *since).map_or(MODERN, |(_, family)| *family)
-        }
-        ModelVersion::Foreign => {
-            let name = model.rsplit('/').next().unwrap_or(model);
-            OTHERS
-                .iter()
-                .find(|(start, _)| name.starts_with(start))
-                .map_or(SILENT, |(_, family)| *family)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn model_families_are_ordered_by_version() {
-        for (model, want) in [
-            ("gemini-2.0-flash", SILENT),
-            ("gemini-2.5-pro", BUDGET),
-            ("gemini-3-pro-preview", LEVEL),
-            ("gemini-3.1-pro-preview-customtools", LEVEL),
-            ("models/gemini-3.8-flash", MODERN),
-            ("gemini-3.10-flash", MODERN),
-            ("gemini-4-argon", SHARED),
-            ("gemini-12.1-x", SHARED),
-            ("gemini-flash-latest", MODERN),
-            ("some-model", SILENT),
-            ("gemma-4-31b-it", Family { context: 256_000, ..SILENT }),
-        ] {
-            assert_eq!(builtin_family(model), want, "{model}");
-        }
-    }
 
     #[test]
     fn aliases_resolve_without_a_request() {
