@@ -20,12 +20,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::line::Line;
+use crate::mode::Mode;
 use crate::paint::VerticalMove;
 use crate::plain::Plain;
 use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, upward};
 use crate::row::Row;
-use crate::screen::Mode;
-use crate::shared::{Resize, Shared};
+use crate::terminal_state::{ASK_PLACE, CursorReply, Resize, TerminalState};
 use crate::unrest::PaintPermission;
 use crate::wrap::wrap;
 use view::CoveredRows;
@@ -34,19 +34,6 @@ use view::CoveredRows;
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of finished rows kept in case a frame overwrites them: more than a window has.
 const KEPT: usize = 300;
-/// Queries the cursor position and the window size as the terminal sees them.
-pub(crate) const ASK_PLACE: &[u8] = b"\x1b[6n\x1b[18t";
-
-/// The terminal's answer to the query before a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CursorReply {
-    /// The frame's number.
-    pub frame: u64,
-    /// The cursor's row, from 0.
-    pub row: u16,
-    /// Columns and rows.
-    pub size: (u16, u16),
-}
 
 /// What is on the screen, and what waits to be painted.
 #[derive(Debug)]
@@ -208,28 +195,28 @@ impl Canvas {
     }
 
     /// Paints a frame of a view over the inline rows.
-    pub fn view(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
-        if self.mode == Mode::Inline && !self.cover(shared)? {
+    pub fn view(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
+        if self.mode == Mode::Inline && !self.cover(terminal)? {
             self.held.extend_from_slice(frame.commit);
             return Ok(false);
         }
-        self.paint_or_keep(shared, frame)
+        self.paint_or_keep(terminal, frame)
     }
 
     /// Paints a frame, or keeps it for later.
-    pub fn frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
-        self.uncover(shared)?;
-        self.paint_or_keep(shared, frame)
+    pub fn frame(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
+        self.uncover(terminal)?;
+        self.paint_or_keep(terminal, frame)
     }
 
-    fn paint_or_keep(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
-        let turn = self.turn(shared)?;
+    fn paint_or_keep(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
+        let turn = self.turn(terminal)?;
         if self.is_covered() || turn.is_none_or(|turn| !turn.commits) {
             self.held.extend_from_slice(frame.commit);
         }
         if let Some(turn) = turn {
             self.waiting = None;
-            self.paint(shared, frame, turn)?;
+            self.paint(terminal, frame, turn)?;
             // Held rows are painted with the next frame.
             return Ok(turn.commits);
         }
@@ -238,7 +225,7 @@ impl Canvas {
     }
 
     /// Returns how to paint, or `None` if painting must wait.
-    fn turn(&mut self, shared: &Shared) -> io::Result<Option<PaintMode>> {
+    fn turn(&mut self, terminal: &TerminalState) -> io::Result<Option<PaintMode>> {
         if !self.entered {
             return Ok(None);
         }
@@ -247,29 +234,30 @@ impl Canvas {
                 return Ok(None);
             }
             self.sent = None;
-            shared.forget_questions();
+            terminal.forget_questions();
         }
-        let turn = shared.painting_size();
+        let turn = terminal.painting_size();
         if let Some((size, Resize::Ready(_))) = turn
             && self.mode == Mode::Inline
-            && shared.asks_place(self.frames + 1)
+            && terminal.asks_place(self.frames + 1)
         {
             // At once, whatever the window does: afterwards the first row is known, and a window
             // that shrinks drops what is below the cursor.
-            self.go_up(shared, size)?;
+            self.go_up(terminal, size)?;
             return Ok(None);
         }
         let Some((size, resize)) = turn else { return Ok(None) };
-        let may = if self.mode == Mode::Inline { shared.may_paint() } else { PaintPermission::All };
+        let may =
+            if self.mode == Mode::Inline { terminal.may_paint() } else { PaintPermission::All };
         if may == PaintPermission::AfterAsking {
-            shared.ask_window();
+            terminal.ask_window();
         }
         let paints = matches!(may, PaintPermission::All | PaintPermission::Live);
         Ok(paints.then_some(PaintMode { size, resize, commits: may == PaintPermission::All }))
     }
 
     /// Moves the cursor to the first painted row. The query has been recorded.
-    fn go_up(&mut self, shared: &Shared, size: (u16, u16)) -> io::Result<()> {
+    fn go_up(&mut self, terminal: &TerminalState, size: (u16, u16)) -> io::Result<()> {
         let up = self.rows_up(usize::from(size.0), true);
         let mut bytes = ASK_PLACE.to_vec();
         bytes.extend(upward(up));
@@ -278,7 +266,7 @@ impl Canvas {
             Err(_) => VerticalMove::Down(up.unsigned_abs()),
         }];
         self.send(size, self.region.painted(), moves, Vec::new(), true);
-        shared.tty.write(&bytes)
+        terminal.tty.write(&bytes)
     }
 
     /// Records a frame whose answer is pending.
@@ -315,12 +303,12 @@ impl Canvas {
 
     fn paint(
         &mut self,
-        shared: &Shared,
+        terminal: &TerminalState,
         frame: &Frame<'_>,
         PaintMode { size, resize, commits }: PaintMode,
     ) -> io::Result<()> {
         let columns = usize::from(size.0);
-        let capabilities = shared.capabilities();
+        let capabilities = terminal.capabilities();
         self.region.set_look(capabilities.look());
         // They may have been made for another width and must not be truncated.
         let mut commit: Vec<Line> = match commits && !self.is_covered() {
@@ -345,10 +333,10 @@ impl Canvas {
         }
         if let Resize::Ready(column) = resize {
             if !repaints {
-                bytes.extend(self.taken_away(shared, size, column));
+                bytes.extend(self.taken_away(terminal, size, column));
                 self.above = usize::MAX;
             }
-            shared.painted(size);
+            terminal.painted(size);
         }
         // A region that grew to the end of the window has scrolled what was above it.
         let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
@@ -364,14 +352,14 @@ impl Canvas {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.mode == Mode::Inline && shared.asks_place(self.frames + 1) {
+        if self.mode == Mode::Inline && terminal.asks_place(self.frames + 1) {
             bytes.splice(prefix..prefix, ASK_PLACE.iter().copied());
             let moves = self.region.take_moves();
             self.send(size, before, moves, commit, false);
         } else {
             self.keep(commit);
         }
-        shared.tty.write(&bytes)
+        terminal.tty.write(&bytes)
     }
 
     /// Makes the next frame clear and repaint the window.
@@ -396,7 +384,7 @@ impl Canvas {
     /// Removes the painted rows from a window that has changed.
     fn taken_away(
         &mut self,
-        shared: &Shared,
+        terminal: &TerminalState,
         (columns, rows): (u16, u16),
         cursor: Option<u16>,
     ) -> Vec<u8> {
@@ -408,7 +396,7 @@ impl Canvas {
                 b"\x1b[H".to_vec()
             }
             Mode::Inline => {
-                let reflows = shared.capabilities().reflows().unwrap_or_else(|| {
+                let reflows = terminal.capabilities().reflows().unwrap_or_else(|| {
                     // If nothing else is known, the cursor's column may help: it stops at the edge,
                     // or it is in a wrapped row. In doubt, a stale row is left rather than a
                     // finished one erased.
@@ -429,7 +417,7 @@ impl Canvas {
     }
 
     /// Handles the reported positions of frames.
-    pub fn told(&mut self, shared: &Shared, places: &[CursorReply]) {
+    pub fn told(&mut self, terminal: &TerminalState, places: &[CursorReply]) {
         for place in places {
             let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
             if place.size == sent.size {
@@ -437,11 +425,11 @@ impl Canvas {
                     let (columns, rows) = (place.size.0.into(), place.size.1.into());
                     self.region.restart_in_place(columns, rows);
                     self.region.left(&sent.before, sent.gone(*place), columns);
-                    shared.painted(place.size);
-                    if shared.is_restless() {
+                    terminal.painted(place.size);
+                    if terminal.is_restless() {
                         // Otherwise the rows that wait for the size to settle would be pushed out.
                         // If the terminal is gone, the next frame reports it.
-                        let _ = shared.tty.write(ERASE_BELOW);
+                        let _ = terminal.tty.write(ERASE_BELOW);
                     }
                 }
                 self.below = Some(sent.below(*place));
@@ -452,7 +440,7 @@ impl Canvas {
                 self.region.left(&sent.before, broken.left, place.size.0.into());
                 self.broken = Some(broken);
                 self.held.splice(0..0, damaged.into_iter().chain(sent.commit));
-                shared.window_changed();
+                terminal.window_changed();
             }
         }
     }
@@ -486,35 +474,35 @@ impl Canvas {
     }
 
     /// Paints what waits, if that is possible now.
-    pub fn flush(&mut self, shared: &Shared) -> io::Result<()> {
+    pub fn flush(&mut self, terminal: &TerminalState) -> io::Result<()> {
         if self.waiting.is_none() {
             return Ok(());
         }
-        let turn = self.turn(shared)?;
+        let turn = self.turn(terminal)?;
         let Some(turn) = turn.filter(|turn| turn.resize == Resize::Settled) else {
             // After a change of the size, the interface creates new rows.
             return Ok(());
         };
         let Some((live, cursor)) = self.waiting.take() else { return Ok(()) };
-        self.paint(shared, &Frame { commit: &[], live: &live, cursor }, turn)
+        self.paint(terminal, &Frame { commit: &[], live: &live, cursor }, turn)
     }
 
     /// Returns the bytes that replace the live rows with the rows still waiting and `rows`. Nothing
     /// is painted afterwards.
-    pub fn leave(&mut self, shared: &Shared, rows: &[Line]) -> Vec<u8> {
+    pub fn leave(&mut self, terminal: &TerminalState, rows: &[Line]) -> Vec<u8> {
         self.entered = false;
         (self.waiting, self.sent) = (None, None);
         let mut bytes = Vec::new();
         if self.mode == Mode::Alternate {
-            let (columns, height) = shared.size();
+            let (columns, height) = terminal.size();
             bytes.extend_from_slice(b"\x1b[?1049l");
             self.region.restart(columns.into(), height.into());
-        } else if let Some((size, Resize::Ready(column))) = shared.painting_size() {
+        } else if let Some((size, Resize::Ready(column))) = terminal.painting_size() {
             // The window has just changed.
-            bytes = self.taken_away(shared, size, column);
-            shared.painted(size);
+            bytes = self.taken_away(terminal, size, column);
+            terminal.painted(size);
         }
-        let columns = usize::from(shared.size().0);
+        let columns = usize::from(terminal.size().0);
         let held = std::mem::take(&mut self.held);
         let mut last: Vec<Line> = held.iter().flat_map(|line| wrap(line, columns, &[])).collect();
         last.extend_from_slice(rows);

@@ -52,27 +52,27 @@ impl Input {
             if let Some(event) = self.try_next() {
                 return Some(event);
             }
-            if self.shared.has_ended() {
+            if self.shared.terminal.has_ended() {
                 return None;
             }
-            let settles = self.shared.resize_deadline();
+            let settles = self.shared.terminal.resize_deadline();
             tokio::select! {
                 biased;
-                () = self.shared.arrived.notified() => {}
-                Some(()) = next(&mut self.window_changes) => self.shared.window_changed(),
+                () = self.shared.terminal.arrived.notified() => {}
+                Some(()) = next(&mut self.window_changes) => self.shared.terminal.window_changed(),
                 Some(()) = next(&mut self.continues) => {
-                    if self.shared.was_stopped_by_others() {
+                    if self.shared.terminal.was_stopped_by_others() {
                         return Some(InputEvent::Resumed);
                     }
                 }
-                () = wait_until(settles) => self.shared.resize_overdue(),
+                () = wait_until(settles) => self.shared.terminal.resize_overdue(),
             }
         }
     }
 
     /// Returns the next event if there is one.
     pub fn try_next(&mut self) -> Option<InputEvent> {
-        let (event, came) = self.shared.take_event()?;
+        let (event, came) = self.shared.terminal.take_event()?;
         self.came = came;
         Some(event)
     }
@@ -122,7 +122,7 @@ impl InputThread {
 
 impl Drop for InputThread {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.shared.terminal.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -135,7 +135,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
     let mut decoded = Vec::new();
     let mut burst = Burst::default();
     let mut waiting_since = Instant::now();
-    while let Some(may_read) = shared.wait_for_turn() {
+    while let Some(may_read) = shared.terminal.wait_for_turn() {
         let now = Instant::now();
         let unfinished = decoder
             .patience()
@@ -153,25 +153,25 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
             continue;
         }
         let remaining = unfinished.into_iter().chain(held).min();
-        let tty = shared.tty.input();
+        let tty = shared.terminal.tty.input();
         let mut fds = vec![PollFd::new(wakes, PollFlags::IN)];
         if may_read {
             fds.push(PollFd::new(&tty, PollFlags::IN));
         }
         match poll(&mut fds, remaining.map(timespec).as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return shared.end(),
+            Err(_) => return shared.terminal.end(),
         }
         let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
         let (woken, readable) = (ready(0), ready(1));
         if woken {
             let _ = rustix::io::read(wakes, &mut [0_u8; 64]);
         }
-        if !readable || shared.is_paused() {
+        if !readable || shared.terminal.is_paused() {
             continue;
         }
         match rustix::io::read(tty.as_fd(), &mut buffer) {
-            Ok(0) => return shared.end(),
+            Ok(0) => return shared.terminal.end(),
             Ok(length) => {
                 for byte in buffer.iter_mut().take(length.min(early)) {
                     // This was Enter before the terminal translated it to a line feed.
@@ -180,14 +180,14 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
                     }
                 }
                 early = early.saturating_sub(length);
-                (decoder.cursor_reports, decoder.awaits_graphics) = shared.expected();
+                (decoder.cursor_reports, decoder.awaits_graphics) = shared.terminal.expected();
                 decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
                 waiting_since = Instant::now();
                 burst.take(&mut decoded, waiting_since);
                 shared.deliver(&mut decoded);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(_) => return shared.end(),
+            Err(_) => return shared.terminal.end(),
         }
     }
 }

@@ -97,3 +97,15 @@ impl From<Vec<Span>> for Line {
         Self { spans, fill: None, picture: None }
     }
 }
+
+impl Picture {
+    /// Returns the rows that the picture occupies, after `indent` blank columns.
+    pub fn lines(self: &Arc<Self>, indent: usize) -> Vec<Line> {
+        let mut lines = vec![Line::EMPTY; self.size().1];
+        if let Some(first) = lines.first_mut() {
+            *first = Line::raw(" ".repeat(indent));
+            first.picture = Some(Arc::clone(self));
+        }
+        lines
+    }
+}

@@ -12,13 +12,10 @@ mod sixel;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use thiserror::Error;
 
 pub use read::PictureKind;
 
-use crate::line::Line;
 use pixels::Pixels;
 
 /// Maximum size of a picture file in bytes.
@@ -193,16 +190,6 @@ impl Picture {
     /// Returns the size in columns and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.columns, self.rows)
-    }
-
-    /// Returns the rows that the picture occupies, after `indent` blank columns.
-    pub fn lines(self: &Arc<Self>, indent: usize) -> Vec<Line> {
-        let mut lines = vec![Line::EMPTY; self.rows];
-        if let Some(first) = lines.first_mut() {
-            *first = Line::raw(" ".repeat(indent));
-            first.picture = Some(Arc::clone(self));
-        }
-        lines
     }
 
     /// Returns the bytes to send with the cursor in the first cell. The cursor position afterwards

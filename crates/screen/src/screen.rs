@@ -10,10 +10,12 @@ use crate::capabilities::{Capabilities, TerminalKind};
 use crate::decode::DecoderOptions;
 use crate::input::{Input, InputThread};
 use crate::line::Line;
+use crate::mode::Mode;
 use crate::osc::{self, Notify, TaskbarProgress};
 use crate::picture::{Drawing, Graphics};
 use crate::region::{Frame, Region};
-use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
+use crate::shared::Shared;
+use crate::terminal_state::{ASK_BACKGROUND, TerminalState, wake_pipe};
 use crate::tty::{Tty, restore_also, restore_no_more};
 
 /// How long to wait for answers of the terminal before it is restored.
@@ -22,18 +24,6 @@ const LAST_PATIENCE: Duration = Duration::from_millis(150);
 const COMMON_CELL: (u16, u16) = (10, 20);
 /// Queries kitty graphics support with a one-pixel picture that is not shown.
 const ASK_KITTY_GRAPHICS: &[u8] = b"\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
-
-/// The display mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Finished rows go to the scrollback; live rows below them are repainted.
-    #[default]
-    Inline,
-    /// The alternate screen, restored at the end. Committed rows are not shown.
-    Alternate,
-    /// Lines one after another; nothing is repainted.
-    Plain,
-}
 
 /// Options for opening the screen.
 #[derive(Debug, Clone, Copy)]
@@ -110,14 +100,15 @@ impl Screen {
         let region = Region::new(columns.into(), rows.into(), capabilities.look());
         let canvas = Canvas::new(options.mode, region);
         let asks = (options.probe, inline);
-        let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
-        let early = shared.tty.raw()?;
+        let terminal = TerminalState::new(tty, wake, capabilities, asks);
+        let shared = Arc::new(Shared::new(terminal, canvas));
+        let early = shared.terminal.tty.raw()?;
         let reader = InputThread::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
             Ok(reader) => reader,
             // The thread could not be started.
             Err(error) => {
-                let _ = shared.tty.cooked();
+                let _ = shared.terminal.tty.cooked();
                 return Err(error);
             }
         };
@@ -130,13 +121,13 @@ impl Screen {
             _reader: reader,
         };
         let setup = screen.setup();
-        shared.tty.write(&setup)?;
+        shared.terminal.tty.write(&setup)?;
         Ok((screen, Input::new(shared)))
     }
 
     /// Returns the columns and rows of the window.
     pub fn size(&self) -> (u16, u16) {
-        self.shared.size()
+        self.shared.terminal.size()
     }
 
     /// Whether keys were typed before the terminal was opened. They come first.
@@ -146,7 +137,7 @@ impl Screen {
 
     /// Returns the capabilities known so far.
     pub fn capabilities(&self) -> Capabilities {
-        self.shared.capabilities()
+        self.shared.terminal.capabilities()
     }
 
     /// Returns how pictures are drawn, as selected by the user or the terminal, or `None` if
@@ -155,19 +146,19 @@ impl Screen {
         if self.options.mode != Mode::Inline {
             return None;
         }
-        let capabilities = self.shared.capabilities();
+        let capabilities = self.shared.terminal.capabilities();
         let graphics = match wanted {
             Some(wanted) => Some(wanted).filter(|wanted| capabilities.may_send(*wanted)),
             None => capabilities.graphics(),
         }?;
-        let cell = self.shared.tty.cell().or(capabilities.cell).unwrap_or(COMMON_CELL);
+        let cell = self.shared.terminal.tty.cell().or(capabilities.cell).unwrap_or(COMMON_CELL);
         let colors = usize::from(capabilities.sixel_colors.unwrap_or(256)).clamp(2, 256);
         Some(Drawing { graphics, cell, colors })
     }
 
     /// Returns the background color if the terminal has reported it.
     pub fn background(&self) -> Option<(u8, u8, u8)> {
-        self.shared.background()
+        self.shared.terminal.background()
     }
 
     /// Returns the display mode.
@@ -183,7 +174,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn frame(&mut self, frame: Frame<'_>) -> io::Result<bool> {
-        self.shared.canvas().frame(&self.shared, &frame)
+        self.shared.canvas().frame(&self.shared.terminal, &frame)
     }
 
     /// Like [`Screen::frame`], but on the whole window over the inline rows, which the next
@@ -192,7 +183,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn view(&mut self, frame: Frame<'_>) -> io::Result<bool> {
-        self.shared.canvas().view(&self.shared, &frame)
+        self.shared.canvas().view(&self.shared.terminal, &frame)
     }
 
     // --- lending the terminal
@@ -212,14 +203,14 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn enter(&mut self) -> io::Result<()> {
-        self.shared.tty.raw()?;
-        self.shared.forget_questions();
-        let size = self.shared.tty.size();
-        self.shared.painted(size);
+        self.shared.terminal.tty.raw()?;
+        self.shared.terminal.forget_questions();
+        let size = self.shared.terminal.tty.size();
+        self.shared.terminal.painted(size);
         self.shared.canvas().enter(size);
         let setup = self.setup();
-        self.shared.tty.write(&setup)?;
-        self.shared.resume();
+        self.shared.terminal.tty.write(&setup)?;
+        self.shared.terminal.resume();
         // Restore the progress shown before.
         let progress = std::mem::replace(&mut self.progress, TaskbarProgress::None);
         if progress != TaskbarProgress::None {
@@ -245,7 +236,7 @@ impl Screen {
     /// Returns an error if the terminal is gone.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.leave()?;
-        self.shared.stops_itself();
+        self.shared.terminal.stops_itself();
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         // The signal may reach another thread first. If the group cannot be stopped, there
         // is nothing to wait for.
@@ -279,17 +270,17 @@ impl Screen {
         if !self.is_entered() {
             return Ok(());
         }
-        let uncovered = self.shared.canvas().uncover(&self.shared);
+        let uncovered = self.shared.canvas().uncover(&self.shared.terminal);
         // Pending answers show whether the rows are where they should be.
         let deadline = Instant::now() + LAST_PATIENCE;
         while self.shared.awaits_answers() && Instant::now() < deadline {
-            self.shared.wait_for_answers(deadline);
+            self.shared.terminal.wait_for_answers(deadline);
         }
-        self.shared.pause();
-        let mut bytes = self.shared.canvas().leave(&self.shared, last);
+        self.shared.terminal.pause();
+        let mut bytes = self.shared.canvas().leave(&self.shared.terminal, last);
         bytes.extend(self.modes_off());
-        let written = self.shared.tty.write(&bytes);
-        self.shared.tty.cooked()?;
+        let written = self.shared.terminal.tty.write(&bytes);
+        self.shared.terminal.tty.cooked()?;
         uncovered.and(written)
     }
 
@@ -306,8 +297,8 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
             bytes.extend_from_slice(ASK_BACKGROUND);
             if self.options.pictures && self.options.mode == Mode::Inline {
-                self.shared.asks_graphics();
-                if self.shared.capabilities().may_be_asked_for_graphics() {
+                self.shared.terminal.asks_graphics();
+                if self.shared.terminal.capabilities().may_be_asked_for_graphics() {
                     bytes.extend_from_slice(ASK_KITTY_GRAPHICS);
                 }
             }
@@ -317,7 +308,7 @@ impl Screen {
             // Requests reports of color changes and of focus.
             bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");
         }
-        let capabilities = self.shared.capabilities();
+        let capabilities = self.shared.terminal.capabilities();
         if capabilities.terminal != TerminalKind::Dumb {
             bytes.extend_from_slice(b"\x1b[?2004h");
             if self.options.mode != Mode::Plain {
@@ -334,8 +325,8 @@ impl Screen {
     }
 
     fn modes_off(&mut self) -> Vec<u8> {
-        let mut bytes = self.shared.keyboard_off();
-        if self.shared.capabilities().terminal == TerminalKind::Dumb {
+        let mut bytes = self.shared.terminal.keyboard_off();
+        if self.shared.terminal.capabilities().terminal == TerminalKind::Dumb {
             return bytes;
         }
         if self.options.mouse {
@@ -374,7 +365,7 @@ impl Screen {
     /// live ones (Ctrl+L). The scrollback stays.
     pub fn redraw(&mut self) {
         self.shared.canvas().repaint();
-        self.shared.ask_window();
+        self.shared.terminal.ask_window();
     }
 
     // --- besides the rows
@@ -407,7 +398,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn notify(&mut self, way: Notify, title: &str, text: &str) -> io::Result<()> {
-        self.say(&osc::notification(way, title, text, &self.shared.capabilities()))
+        self.say(&osc::notification(way, title, text, &self.shared.terminal.capabilities()))
     }
 
     /// Rings the bell.
@@ -423,7 +414,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn copy(&mut self, text: &str) -> io::Result<bool> {
-        let Some(sequence) = osc::copy(text, &self.shared.capabilities()) else {
+        let Some(sequence) = osc::copy(text, &self.shared.terminal.capabilities()) else {
             return Ok(false);
         };
         self.say(&sequence)?;
@@ -436,7 +427,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn ask_clipboard(&mut self) -> io::Result<()> {
-        self.say(&osc::ask_clipboard(&self.shared.capabilities()))
+        self.say(&osc::ask_clipboard(&self.shared.terminal.capabilities()))
     }
 
     /// Queries the background color again.
@@ -448,10 +439,11 @@ impl Screen {
     }
 
     fn say(&mut self, sequence: &[u8]) -> io::Result<()> {
-        if !self.is_entered() || self.shared.capabilities().terminal == TerminalKind::Dumb {
+        if !self.is_entered() || self.shared.terminal.capabilities().terminal == TerminalKind::Dumb
+        {
             return Ok(());
         }
-        self.shared.tty.write(sequence)
+        self.shared.terminal.tty.write(sequence)
     }
 }
 

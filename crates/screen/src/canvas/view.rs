@@ -4,9 +4,9 @@
 use std::io;
 
 use super::{Canvas, PaintMode};
+use crate::mode::Mode;
 use crate::region::Region;
-use crate::screen::Mode;
-use crate::shared::{KITTY_OFF, KITTY_ON, Resize, Shared};
+use crate::terminal_state::{KITTY_OFF, KITTY_ON, Resize, TerminalState};
 use crate::tty::{restore_also, restore_no_more};
 
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[?1002h\x1b[?1006h";
@@ -38,14 +38,14 @@ impl Canvas {
     }
 
     /// Opens the view over the inline rows, if that is possible now.
-    pub(super) fn cover(&mut self, shared: &Shared) -> io::Result<bool> {
-        let Some(PaintMode { size, resize, .. }) = self.turn(shared)? else { return Ok(false) };
+    pub(super) fn cover(&mut self, terminal: &TerminalState) -> io::Result<bool> {
+        let Some(PaintMode { size, resize, .. }) = self.turn(terminal)? else { return Ok(false) };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
-            bytes = self.taken_away(shared, size, column);
-            shared.painted(size);
+            bytes = self.taken_away(terminal, size, column);
+            terminal.painted(size);
         }
-        let capabilities = shared.capabilities();
+        let capabilities = terminal.capabilities();
         let view = Region::new(size.0.into(), size.1.into(), capabilities.look());
         let region = std::mem::replace(&mut self.region, view);
         let covered = CoveredRows { region, size, kitty: capabilities.kitty_keyboard };
@@ -60,14 +60,14 @@ impl Canvas {
         self.waiting = None;
         self.covered = Some(covered);
         self.mode = Mode::Alternate;
-        shared.set_inline(false);
-        shared.tty.write(&bytes)?;
+        terminal.set_inline(false);
+        terminal.tty.write(&bytes)?;
         Ok(true)
     }
 
     /// Closes the view. If the window has another size than before, it is measured first, as after
     /// any change.
-    pub fn uncover(&mut self, shared: &Shared) -> io::Result<()> {
+    pub fn uncover(&mut self, terminal: &TerminalState) -> io::Result<()> {
         let Some(covered) = self.covered.take() else { return Ok(()) };
         restore_no_more(&covered.emergency());
         let mut bytes = Vec::new();
@@ -79,9 +79,9 @@ impl Canvas {
         bytes.extend_from_slice(shown);
         self.region = covered.region;
         self.mode = Mode::Inline;
-        shared.set_inline(true);
-        let written = shared.tty.write(&bytes);
-        shared.set_painted_size(covered.size);
+        terminal.set_inline(true);
+        let written = terminal.tty.write(&bytes);
+        terminal.set_painted_size(covered.size);
         written
     }
 }
