@@ -1,7 +1,10 @@
 //! The Linux implementation: code that runs in the supervisor, its child, and the cell.
 
-pub(crate) mod bubblewrap;
+mod bubblewrap;
+mod bubblewrap_job;
+pub(crate) mod bubblewrap_process;
 mod child;
+mod child_wait;
 mod cover_keeper;
 mod devices;
 mod exit_status;
@@ -12,6 +15,7 @@ mod identity;
 mod kernel;
 mod layout;
 mod listening;
+mod mounts;
 mod network_broker;
 mod overmounts;
 mod privileges;

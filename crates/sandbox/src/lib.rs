@@ -5,22 +5,28 @@
 //! Not included: deciding what a command may do (the caller writes the [`Plan`]), pipes, terminals,
 //! and time limits (also the caller), and undoing what a command was allowed to write.
 
+mod entry_point;
 mod error;
 #[cfg(target_os = "linux")]
 mod inside;
-mod launch;
+mod launcher;
 mod plan;
+mod probe;
+mod refusal;
 mod replaced;
+mod roles;
 mod standard_output;
 mod support;
 
+#[cfg(not(target_os = "linux"))]
+pub use entry_point::SessionNamespaces;
+pub use entry_point::main;
 pub use error::{PlanError, StartError};
 #[cfg(target_os = "linux")]
 pub use inside::session_namespaces::SessionNamespaces;
-#[cfg(not(target_os = "linux"))]
-pub use launch::SessionNamespaces;
-pub use launch::{Launcher, REFUSED, SupervisorError, main, reexec};
+pub use launcher::{Launcher, reexec};
 pub use plan::{Access, Network, PlaceholderFile, Plan, Tier};
+pub use refusal::{REFUSED, SupervisorError};
 pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
 pub use support::{MechanismSupport, Support};

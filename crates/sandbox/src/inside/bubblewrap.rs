@@ -4,8 +4,6 @@
 //! filters.
 
 mod arguments;
-mod job;
-mod verify;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,23 +13,24 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
+use crate::inside::bubblewrap_job::BwrapJob;
 use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::{self, Side};
-use crate::inside::{host_environment, supervisor};
-use crate::launch::{INSIDE, refuse};
+use crate::inside::{child_wait, host_environment};
 use crate::plan::Plan;
+use crate::refusal::REFUSED;
+use crate::roles::INSIDE;
 use crate::support::MechanismSupport;
 use arguments::BwrapArguments;
-use job::BwrapJob;
 
 /// Usual locations. The search path is not used, because it may contain a directory of the project.
 const PLACES: [&str; 5] = [
@@ -43,7 +42,7 @@ const PLACES: [&str; 5] = [
 ];
 
 /// Written by the process inside before it starts the command.
-const STARTED: u8 = b's';
+pub(super) const STARTED: u8 = b's';
 
 /// Maximum number of bytes kept of its own output.
 const LONGEST_WORDS: u64 = 4096;
@@ -160,14 +159,14 @@ fn attempt(
                 // The signals for the command stay blocked, so that none of them ends `bwrap`.
                 become_program(&bwrap, &line);
             }
-            kernel::leave(crate::launch::REFUSED)
+            kernel::leave(REFUSED)
         }
         Side::Parent(pid) => pid,
     };
     drop((its_report, its_stderr, stderr, job, words, own));
     kernel::leave_signals_to_the_command();
     let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
-    supervisor::wait(child, &pidfd, &[parent])?;
+    child_wait::wait(child, &pidfd, &[parent])?;
     let told = |file: OwnedFd| {
         let mut bytes = Vec::new();
         let read = fs::File::from(file).take(LONGEST_WORDS).read_to_end(&mut bytes);
@@ -205,55 +204,4 @@ fn in_memory(bytes: &[u8]) -> SandboxResult<OwnedFd> {
         .and_then(|()| file.seek(SeekFrom::Start(0)))
         .refused("cannot create an in-memory file")?;
     Ok(file.into())
-}
-
-/// Runs the process that `bwrap` started, which confines and starts the command.
-pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    let number = args.next().and_then(|number| number.to_str()?.parse().ok());
-    let (Some(number), true, Some(program)) =
-        (number, args.next().as_deref() == Some(OsStr::new("--")), args.next())
-    else {
-        return refuse("no command given");
-    };
-    let args: Vec<OsString> = args.collect();
-    match read_job(number) {
-        Ok((job, environment, report)) => {
-            let _ = rustix::io::write(&report, &[STARTED]);
-            let message = match inside(&job, environment, &program, &args) {
-                Ok(ended) => ended.encode().to_vec(),
-                Err(failure) => failure.encode(),
-            };
-            let _ = rustix::io::write(&report, &message);
-            ExitCode::SUCCESS
-        }
-        Err(words) => refuse(&words),
-    }
-}
-
-type Variables = Vec<(OsString, OsString)>;
-
-fn read_job(number: i32) -> Result<(BwrapJob, Variables, OwnedFd), String> {
-    let words = |error: &dyn std::fmt::Display| error.to_string();
-    let file = kernel::inherited(number).map_err(|error| words(&error))?;
-    let mut bytes = Vec::new();
-    fs::File::from(file).read_to_end(&mut bytes).map_err(|error| words(&error))?;
-    let (job, environment) = BwrapJob::decode(&bytes)?;
-    let stderr = kernel::inherited(job.stderr).map_err(|error| words(&error))?;
-    rustix::stdio::dup2_stderr(&stderr).map_err(|error| words(&error))?;
-    let report = kernel::inherited(job.report).map_err(|error| words(&error))?;
-    Ok((job, environment, report))
-}
-
-fn inside(
-    job: &BwrapJob,
-    environment: Variables,
-    program: &OsStr,
-    args: &[OsString],
-) -> SandboxResult<ExitStatus> {
-    verify::is_as_planned(job)?;
-    // Orphaned descendants of the command become children of this process.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    // Everything ends with the init process in here.
-    let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).refused("pidfd")?;
-    supervisor::in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
 }

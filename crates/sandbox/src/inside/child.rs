@@ -15,8 +15,8 @@ use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::syscalls::{Filters, ProcessVisibility, Sockets};
 use crate::inside::{layout, network_broker, overmounts, privileges, rules, syscalls};
-use crate::launch::REFUSED;
 use crate::plan::Plan;
+use crate::refusal::REFUSED;
 
 /// The confinement that the child builds.
 pub(crate) enum Confinement {

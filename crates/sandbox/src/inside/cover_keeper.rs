@@ -25,7 +25,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::inside::failure::{Explain as _, SandboxResult, is_missing};
 use crate::inside::overmounts::Stage;
-use crate::inside::{kernel, layout};
+use crate::inside::{kernel, layout, mounts};
 use crate::plan::Plan;
 use crate::replaced;
 
@@ -104,7 +104,7 @@ impl CoverKeeper {
         report: Option<File>,
         command: OwnedFd,
     ) -> SandboxResult<Self> {
-        let root = layout::open_root()?;
+        let root = mounts::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
         let hidden = plan.hidden.iter().map(|path| (path, true));
@@ -114,7 +114,7 @@ impl CoverKeeper {
         let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
         let mut covers: Vec<Cover> = covers
             .map(|(path, hidden)| {
-                let known = layout::open_real(&root, path).is_ok();
+                let known = mounts::open_real(&root, path).is_ok();
                 Cover { path: path.clone(), hidden, known }
             })
             .collect();
@@ -227,7 +227,7 @@ impl CoverKeeper {
         for folder in cover.path.ancestors().skip(1) {
             let Some(name) = awaited else { return };
             // A symbolic link in the path could lead to any directory of the host.
-            match layout::open_real(&self.root, folder) {
+            match mounts::open_real(&self.root, folder) {
                 Ok(open) => {
                     if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
                         let waiting = names.watched.entry(number).or_default();
@@ -282,19 +282,19 @@ impl CoverKeeper {
         // The kernel reports that the old file lost its mount shortly before the new one has its
         // name.
         for _ in 0..TRIES {
-            let Ok(found) = layout::open_real(&self.root, &cover.path) else {
+            let Ok(found) = mounts::open_real(&self.root, &cover.path) else {
                 return CoverResult::Missing;
             };
             if is_covered(&found) {
                 return CoverResult::Already;
             }
-            let Ok(folder) = layout::is_folder(&found) else { return CoverResult::Missing };
+            let Ok(folder) = mounts::is_folder(&found) else { return CoverResult::Missing };
             let tree = match (cover.hidden, folder) {
                 (true, true) => self.stage.closed_folder(),
                 (true, false) => self.stage.closed_file(),
-                (false, _) => layout::clone(&found, layout::READ_ONLY),
+                (false, _) => mounts::clone(&found, mounts::READ_ONLY),
             };
-            if tree.is_ok_and(|tree| layout::mount(tree, &found).is_ok()) {
+            if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
                 return CoverResult::Again(found, folder);
             }
             let _ = poll(&mut [], Some(&MOMENT));
@@ -380,7 +380,7 @@ fn unfiltered<'a>(
         *known.entry(folder.to_owned()).or_insert_with(|| {
             // The first directory that exists decides. A closed one cannot be passed.
             let open =
-                folder.ancestors().find_map(|folder| match layout::open_real(root, folder) {
+                folder.ancestors().find_map(|folder| match mounts::open_real(root, folder) {
                     Err(error) if is_missing(error) => None,
                     found => Some(found.ok()),
                 });
@@ -406,7 +406,7 @@ fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32,
 }
 
 fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
-    layout::open_real(root, path).is_ok_and(|file| is_covered(&file))
+    mounts::open_real(root, path).is_ok_and(|file| is_covered(&file))
 }
 
 /// Whether the file is covered by a mount.

@@ -11,7 +11,7 @@ use rustix::mount::{
 
 use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::inside::kernel::MountRestrictions;
-use crate::inside::layout;
+use crate::inside::mounts;
 use crate::inside::overmounts::Stage;
 
 /// Devices that programs expect and that give access to nothing.
@@ -33,7 +33,7 @@ pub(crate) fn gather(root: &OwnedFd) -> SandboxResult<Vec<(&'static str, OwnedFd
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if let Ok(device) = openat(root, path, flags, Mode::empty()) {
             let restrict = MountRestrictions { no_exec: true, ..MountRestrictions::default() };
-            found.push((name, layout::clone(&device, restrict)?));
+            found.push((name, mounts::clone(&device, restrict)?));
         }
     }
     Ok(found)
@@ -51,7 +51,7 @@ pub(crate) fn mount_dev(
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             openat(&dev, name, flags, Mode::from_raw_mode(0o644))?;
             let target = openat(&dev, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            layout::mount(device, target)?;
+            mounts::mount(device, target)?;
         }
         for (name, target) in LINKS {
             symlinkat(target, &dev, name)?;
@@ -61,21 +61,21 @@ pub(crate) fn mount_dev(
         }
         if let Ok(terminals) = new_terminals() {
             let target = openat(&dev, "pts", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            layout::mount(terminals, target)?;
+            mounts::mount(terminals, target)?;
         }
         Ok(dev)
     };
     let dev = built().unsupported("/dev")?;
     // The harmless devices are included as mounts below the directory.
-    let tree = layout::clone(&dev, layout::READ_ONLY)?;
+    let tree = mounts::clone(&dev, mounts::READ_ONLY)?;
     let shared =
         stage.copy("shm", MountRestrictions { no_exec: true, ..MountRestrictions::default() })?;
     let dev =
         openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/dev")?;
-    layout::mount(&tree, dev).unsupported("/dev")?;
+    mounts::mount(&tree, dev).unsupported("/dev")?;
     let target = openat(root, "dev/shm", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .unsupported("/dev/shm")?;
-    layout::mount(shared, target).unsupported("/dev/shm")
+    mounts::mount(shared, target).unsupported("/dev/shm")
 }
 
 /// Mounts pseudo-terminals for this command only; those of other processes are inaccessible.
@@ -96,7 +96,7 @@ pub(crate) fn mount_proc(root: &OwnedFd) -> SandboxResult<()> {
     let Ok(proc) = new_proc() else { return Ok(()) };
     let target =
         openat(root, "proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/proc")?;
-    layout::mount(proc, target).unsupported("/proc")
+    mounts::mount(proc, target).unsupported("/proc")
 }
 
 /// Creates an unattached mount of `/proc` for the namespace of this process.

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-use crate::inside::layout;
+use crate::inside::mounts;
 use crate::plan::Plan;
 
 /// Directories with more entries are not filtered, because each entry is a mount, which takes time.
@@ -105,7 +105,7 @@ pub(crate) struct OpenedFilter {
 impl OpenedFilter {
     /// Opens and copies the visible entries. Entries that cannot be opened are missing in the view.
     pub(crate) fn open(mut directory: Filtered, root: &OwnedFd) -> Result<Self, Errno> {
-        let folder = layout::open_real(root, &directory.path)?;
+        let folder = mounts::open_real(root, &directory.path)?;
         let (mut trees, mut below) = (Vec::new(), Vec::new());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC

@@ -22,7 +22,7 @@ use rustix::mount::{
 use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, MountRestrictions};
-use crate::inside::layout;
+use crate::inside::mounts;
 use crate::plan::{PlaceholderFile, Plan};
 
 /// A small in-memory file system that holds the covers. It is mounted on `/dev` and then hidden
@@ -39,7 +39,7 @@ impl Stage {
         let folder = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
-        layout::mount(&folder, dev).unsupported("/dev")?;
+        mounts::mount(&folder, dev).unsupported("/dev")?;
         let stage = Self { folder, odd_user, made: AtomicU32::new(0) };
         stage.folder("closed", 0)?;
         stage.folder("dev", 0o755)?;
@@ -79,12 +79,12 @@ impl Stage {
 
     /// Returns a file that cannot be opened.
     pub(crate) fn closed_file(&self) -> SandboxResult<OwnedFd> {
-        self.copy("closed-file", MountRestrictions { no_devices: true, ..layout::READ_ONLY })
+        self.copy("closed-file", MountRestrictions { no_devices: true, ..mounts::READ_ONLY })
     }
 
     /// Returns a directory that can be neither listed nor entered.
     pub(crate) fn closed_folder(&self) -> SandboxResult<OwnedFd> {
-        self.copy("closed", layout::READ_ONLY)
+        self.copy("closed", mounts::READ_ONLY)
     }
 
     /// Returns a directory that cannot be listed but contains mounts that can be reached. It stays
@@ -116,7 +116,7 @@ impl Stage {
         };
         made().unsupported("cannot create an in-memory file")?;
         self.give_away(&name)?;
-        self.copy(&name, layout::READ_ONLY).map(Some)
+        self.copy(&name, mounts::READ_ONLY).map(Some)
     }
 
     /// Returns a directory with a mount point for each entry.

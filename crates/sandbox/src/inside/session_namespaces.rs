@@ -18,7 +18,8 @@ use crate::error::StartError;
 use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
-use crate::launch::{CELL, Launcher};
+use crate::launcher::Launcher;
+use crate::roles::CELL;
 
 /// Namespaces that the commands of a session share: they see each other's processes and servers but
 /// not those of the host. Everything in the cell is killed when this is dropped or the program ends

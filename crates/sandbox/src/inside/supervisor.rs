@@ -7,11 +7,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
-};
+use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::child::{self, Confinement, SupervisorChannels};
@@ -21,10 +18,10 @@ use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::{
-    bubblewrap, host_environment, network_broker, process_reaper, session_namespaces,
+    bubblewrap, child_wait, host_environment, network_broker, process_reaper, session_namespaces,
 };
-use crate::launch::refuse;
 use crate::plan::{Network, Plan, Tier};
+use crate::refusal::{REFUSED, refuse};
 
 /// Runs the program according to the plan and returns its exit code. If a signal ended the program,
 /// this process ends itself with the same signal.
@@ -168,7 +165,7 @@ impl SupervisedCommand<'_> {
                 let word = if given.is_ok() { b"y" } else { b"n" };
                 let _ = rustix::io::write(&sync, word);
                 if let Err(failure) = given {
-                    reap(child)?;
+                    child_wait::reap(child)?;
                     return Err(failure);
                 }
             }
@@ -179,11 +176,11 @@ impl SupervisedCommand<'_> {
         }
         drop(sync);
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
-        let ended = wait(child, &pidfd, &others)?;
+        let ended = child_wait::wait(child, &pidfd, &others)?;
         let mut said = Vec::new();
         // Only a child that ran nothing has written a report, and it has ended.
         let mut report = std::fs::File::from(report);
-        if ended == ExitStatus::Code(crate::launch::REFUSED)
+        if ended == ExitStatus::Code(REFUSED)
             && report.read_to_end(&mut said).is_ok()
             && let Some(failure) = SandboxFailure::decode(&said)
         {
@@ -220,38 +217,6 @@ impl SupervisedCommand<'_> {
         // it must be to inspect those processes.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());
         thread.map(drop).refused("cannot start the network broker")
-    }
-}
-
-/// Waits for the end of the child. Ends everything if one of `others` ends.
-pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> SandboxResult<ExitStatus> {
-    loop {
-        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
-        fds.extend(others.iter().map(|process| PollFd::new(*process, PollFlags::IN)));
-        match poll(&mut fds, None) {
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error).refused("waiting"),
-            Ok(_) => {}
-        }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        if ready.next() == Some(true) {
-            return reap(child);
-        }
-        if ready.any(|ready| ready) {
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
-            host_environment::kill_descendants();
-            kernel::leave(crate::launch::REFUSED);
-        }
-    }
-}
-
-fn reap(child: Pid) -> SandboxResult<ExitStatus> {
-    loop {
-        match waitpid(Some(child), WaitOptions::empty()) {
-            Ok(Some((_, status))) => return Ok(status.into()),
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error).refused("waiting"),
-        }
     }
 }
 

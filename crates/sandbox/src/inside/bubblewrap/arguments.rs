@@ -9,10 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, ftruncate, futimens, openat2};
 use rustix::io::Errno;
 
-use super::job::Tree;
+use crate::inside::bubblewrap_job::Tree;
 use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
-use crate::inside::{layout, overmounts};
+use crate::inside::{layout, mounts, overmounts};
 use crate::plan::{Network, PlaceholderFile, Plan};
 
 /// The arguments for `bwrap`, and what to verify inside.
@@ -251,7 +251,7 @@ fn make_places(
                 continue;
             }
             let folder = overmounts::private_folder(&plan.temporary, name)?;
-            layout::make_target(folder, below, from.is_dir())
+            mounts::make_target(folder, below, from.is_dir())
                 .refused(format!("cannot create a mount point for `{}`", path.display()))?;
         }
     }
@@ -266,7 +266,7 @@ fn tree(path: &Path) -> SandboxResult<Tree> {
         .and_then(fstat)
         .map_err(|error| match error {
             Errno::NOSYS => SandboxFailure::Unsupported("`openat2`".to_owned()),
-            error => layout::unusable(path, error),
+            error => mounts::unusable(path, error),
         })?;
     Ok(Tree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
 }

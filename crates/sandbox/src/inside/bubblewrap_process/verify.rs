@@ -10,9 +10,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::job::{BwrapJob, Tree};
+use crate::inside::bubblewrap_job::{BwrapJob, Tree};
 use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
-use crate::inside::layout::below_root;
+use crate::inside::mounts::below_root;
 use std::os::fd::OwnedFd;
 
 /// Fails if anything is more accessible than the plan allows.

@@ -11,31 +11,31 @@ use crate::plan::Plan;
 
 /// A tree that must be writable, with its state before `bwrap` mounted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     #[serde(with = "parallax_protocol::path_text::one")]
-    pub(super) path: PathBuf,
-    pub(super) device: u64,
-    pub(super) inode: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
 }
 
 /// The plan, and what to verify.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct BwrapJob {
-    pub(super) plan: Plan,
-    pub(super) trees: Vec<Tree>,
+pub(crate) struct BwrapJob {
+    pub(crate) plan: Plan,
+    pub(crate) trees: Vec<Tree>,
     /// Everything that is writable inside, for Landlock.
     #[serde(with = "parallax_protocol::path_text::list")]
-    pub(super) writable: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
     /// The descriptor to report to.
-    pub(super) report: i32,
+    pub(crate) report: i32,
     /// The descriptor of the command's stderr; the stderr of `bwrap` is read by the supervisor.
-    pub(super) stderr: i32,
+    pub(crate) stderr: i32,
 }
 
 impl BwrapJob {
     /// Encodes the job and the environment of the command, because a set-user-ID program loses
     /// environment variables.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> SandboxResult<Vec<u8>> {
@@ -49,7 +49,7 @@ impl BwrapJob {
         Ok(bytes)
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, Vec<(OsString, OsString)>), String> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Vec<(OsString, OsString)>), String> {
         let mut parts = bytes.split(|byte| *byte == 0);
         let job = serde_json::from_slice(parts.next().unwrap_or_default())
             .map_err(|error| error.to_string())?;

@@ -1,0 +1,6 @@
+//! The first argument with which the program starts itself again.
+
+pub(crate) const SUPERVISOR: &str = "__sandbox";
+pub(crate) const INSIDE: &str = "__sandbox-inside";
+pub(crate) const CELL: &str = "__sandbox-cell";
+pub(crate) const PROBE: &str = "__sandbox-probe";
