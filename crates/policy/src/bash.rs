@@ -16,6 +16,7 @@ mod needs;
 mod prefix;
 mod reader;
 mod safe;
+mod variable_name;
 mod wrappers;
 mod written;
 

@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::arguments_text::arguments_text;
 use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
-use crate::conditions::Subject;
 use crate::loose::{PermissiveScan, loose};
 use crate::names::{SHELL, canonical};
 use crate::path_condition::PathRoots;
 use crate::paths::{self, ProtectedPaths};
+use crate::subject::Subject;
 use crate::transparent::is_transparent;
 
 /// Programs that cannot write to a file named in their arguments.

@@ -6,9 +6,10 @@ use parallax_protocol::policy::Decision;
 use serde_json::Value;
 
 use crate::call::QueriedCall;
-use crate::conditions::{Conditions, Subject};
+use crate::conditions::Conditions;
 use crate::paths;
 use crate::rule::{Priority, RuleSource};
+use crate::subject::Subject;
 
 /// Words in the names of arguments that hold paths.
 const PATH_WORDS: &[&str] = &["path", "file", "dir", "source", "destination"];

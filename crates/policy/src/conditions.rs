@@ -10,6 +10,7 @@ use crate::bash::Command;
 use crate::call::{QueriedCall, ShellCall};
 use crate::command_prefix::{CommandPrefix, is_settled};
 use crate::path_condition::{PathGlob, PathScope};
+use crate::subject::Subject;
 use crate::tool_pattern::ToolPattern;
 
 /// Conditions of a rule or safety checker; all of them must hold.
@@ -59,15 +60,6 @@ pub struct CommandPattern {
     pub from_start: Regex,
     /// The unanchored pattern, for lines that cannot be parsed.
     pub anywhere: Regex,
-}
-
-/// The part of a call that a rule is evaluated against.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Subject {
-    /// The whole call.
-    Whole,
-    /// One command of a shell line, by index.
-    Part(usize),
 }
 
 /// The first condition that does not hold.

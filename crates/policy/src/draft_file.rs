@@ -8,8 +8,10 @@ use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 use serde_json::Value;
 use toml::de::DeValue;
 
-use crate::drafts::{check, name_of};
+use crate::line_checks;
+use crate::names::NARROWED;
 use crate::toml_table;
+use crate::tool_pattern::ToolPattern;
 
 /// Why a rule could not be added to a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -171,4 +173,41 @@ fn text(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Checks whether the suggested rule may be saved.
+///
+/// # Errors
+/// Returns what is wrong with the rule, for display.
+pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
+    let narrowed = !draft.command_prefix.is_empty()
+        || draft.args_pattern.is_some()
+        || draft.path_glob.is_some();
+    let tool = draft.tool_name.as_str();
+    let wide = ToolPattern::parse(tool);
+    let reaches = NARROWED.iter().any(|name| wide.matches(&[name]));
+    if draft.mcp_name.is_none() && reaches && !narrowed {
+        return Err(format!(
+            "A rule for every call of `{tool}` cannot be saved: specify commands, paths, or \
+             arguments"
+        ));
+    }
+    if draft.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {
+        return Err("An empty command prefix would cover every command".to_owned());
+    }
+    Ok(())
+}
+
+/// Returns the name of a suggested rule.
+fn name_of(draft: &RuleDraft) -> String {
+    let what = if !draft.command_prefix.is_empty() {
+        draft.command_prefix.join(", ")
+    } else if let Some(glob) = &draft.path_glob {
+        format!("{} {glob}", draft.tool_name)
+    } else if let Some(server) = &draft.mcp_name {
+        format!("{} of {server}", draft.tool_name)
+    } else {
+        draft.tool_name.clone()
+    };
+    format!("always {}", line_checks::shortened(&what))
 }

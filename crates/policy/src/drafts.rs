@@ -9,14 +9,14 @@ use parallax_protocol::tool::ToolKind;
 use crate::bash::{self, Command};
 use crate::call::{QueriedCall, ShellCall, WriteTarget};
 use crate::command_prefix::{is_settled, quoted};
-use crate::draft_file::draft_toml;
+use crate::draft_file::{check, draft_toml};
+use crate::hint;
 use crate::names::{NARROWED, SHELL};
 use crate::problem::Severity;
 use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
 use crate::rule_toml::{ParseOptions, read};
 use crate::transparent::is_transparent;
-use crate::{hint, line_checks};
 
 /// The priority of a session rule.
 const SESSION: Priority = Priority(3950);
@@ -446,41 +446,4 @@ pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rul
     rule.source = RuleSource::Session;
     rule.priority = SESSION;
     Ok(rule)
-}
-
-/// Checks whether the suggested rule may be saved.
-///
-/// # Errors
-/// Returns what is wrong with the rule, for display.
-pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
-    let narrowed = !draft.command_prefix.is_empty()
-        || draft.args_pattern.is_some()
-        || draft.path_glob.is_some();
-    let tool = draft.tool_name.as_str();
-    let wide = crate::tool_pattern::ToolPattern::parse(tool);
-    let reaches = NARROWED.iter().any(|name| wide.matches(&[name]));
-    if draft.mcp_name.is_none() && reaches && !narrowed {
-        return Err(format!(
-            "A rule for every call of `{tool}` cannot be saved: specify commands, paths, or \
-             arguments"
-        ));
-    }
-    if draft.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {
-        return Err("An empty command prefix would cover every command".to_owned());
-    }
-    Ok(())
-}
-
-/// Returns the name of a suggested rule.
-pub(crate) fn name_of(draft: &RuleDraft) -> String {
-    let what = if !draft.command_prefix.is_empty() {
-        draft.command_prefix.join(", ")
-    } else if let Some(glob) = &draft.path_glob {
-        format!("{} {glob}", draft.tool_name)
-    } else if let Some(server) = &draft.mcp_name {
-        format!("{} of {server}", draft.tool_name)
-    } else {
-        draft.tool_name.clone()
-    };
-    format!("always {}", line_checks::shortened(&what))
 }

@@ -13,13 +13,13 @@ use parallax_protocol::protected_links::FindLinkTargets;
 
 use crate::build_guard::BuildFileGuard;
 use crate::call::{QueriedCall, ShellCall, tool_names};
-use crate::conditions::Subject;
 use crate::line_checks;
 use crate::paths::ProtectedPaths;
 use crate::rule::{Rule, RuleSource};
 use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
+use crate::subject::Subject;
 use crate::trace::{Considered, Explanation, Trace, considered};
 use crate::{Problem, drafts, hint, job_credentials};
 

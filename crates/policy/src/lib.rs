@@ -35,6 +35,7 @@ mod secret_printers;
 mod sensitive_names;
 mod sensitive_trees;
 mod settings;
+mod subject;
 mod taint;
 mod toml_table;
 mod tool_pattern;

@@ -9,7 +9,9 @@ use parallax_protocol::policy::Decision;
 
 use crate::conditions::{Commands, Conditions};
 use crate::rule_file::Tier;
-use crate::settings::ALLOWED;
+
+/// The setting that lists tools that need no approval.
+pub(crate) const ALLOWED: &str = "tools.allowed";
 
 /// The final priority in thousandths: tier × 1000 + the priority of the rule (0–999).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

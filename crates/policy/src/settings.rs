@@ -13,7 +13,7 @@ use crate::command_prefix::CommandPrefix;
 use crate::conditions::Commands;
 use crate::names::{SHELL, canonical};
 use crate::pattern;
-use crate::rule::{Rule, RuleSource};
+use crate::rule::{ALLOWED, Rule, RuleSource};
 use crate::rule_file::RuleFile;
 use crate::sandbox_table::SandboxTable;
 use crate::tool_pattern::ToolPattern;
@@ -69,9 +69,6 @@ pub struct PolicyOptions {
     /// Finds what protected links lead to, which is as protected as they are.
     pub links: Option<Arc<dyn FindLinkTargets>>,
 }
-
-/// The setting that lists tools that need no approval.
-pub(crate) const ALLOWED: &str = "tools.allowed";
 
 /// Above the rules that make skills require approval, below the rules of files and settings.
 const BUILT_IN_SKILL: u32 = 1060;

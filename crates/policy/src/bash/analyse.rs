@@ -6,7 +6,7 @@ use std::path::Path;
 use super::builtins;
 use super::danger;
 use super::expand::{self, LineExpander};
-use super::found::{ShellFindings, ShellToken, SimpleCommand, VariableValues};
+use super::found::{ShellFindings, SimpleCommand, VariableValues, token};
 use super::git_alias::GitAliases;
 use super::grammar;
 use super::line::{Assignment, Command, CommandPosition, RedirectionKind, ShellLine, Word};
@@ -330,19 +330,6 @@ fn deeper(command: &Command, context: &AnalysisContext) -> AnalysisContext {
     inner.place = command.place;
     inner.wrappers.push(command.name().unwrap_or_default().to_owned());
     inner
-}
-
-/// Returns a word of a wrapped command as if it had been read directly.
-pub(super) fn token(word: &Word) -> ShellToken {
-    let assignment = None;
-    ShellToken {
-        plain: !word.quoted,
-        splits: word.text.is_none(),
-        substitutes: word.text.is_none(),
-        word: word.clone(),
-        assignment,
-        ..ShellToken::default()
-    }
 }
 
 /// Returns why the program of the command cannot be determined.

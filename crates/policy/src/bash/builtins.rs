@@ -2,7 +2,7 @@
 
 use super::found::{ShellFindings, ShellToken, SimpleCommand};
 use super::line::Word;
-use super::reader::is_name;
+use super::variable_name::is_name;
 
 /// Names whose meaning the analysis relies on.
 const MEANINGS: &[&str] = &[

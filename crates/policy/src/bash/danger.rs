@@ -6,7 +6,6 @@ mod readers;
 use super::arguments::{has_letter, has_long, texts};
 use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
-use super::safe::rg_runs_programs;
 
 pub use destruction::{Destruction, LossKind, checked_out, destructive, may_destroy};
 
@@ -465,4 +464,12 @@ fn behind_addresses(part: &str) -> Option<&str> {
         });
         rest = pattern.get(end?.0 + 1..)?;
     }
+}
+
+/// Whether the argument makes `rg` start other programs.
+pub(super) fn rg_runs_programs(word: &str) -> bool {
+    word.starts_with("--pre")
+        || word.starts_with("--hostname-bin")
+        || word.starts_with("--search-zip")
+        || (word.starts_with('-') && !word.starts_with("--") && word.contains('z'))
 }

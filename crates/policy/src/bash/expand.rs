@@ -8,9 +8,10 @@ mod word;
 
 use std::path::Path;
 
-use super::found::{ShellFindings, SimpleCommand};
+use super::found::{ShellFindings, SimpleCommand, token};
 use super::line::{Assignment, Command, CommandPosition, Redirection, RedirectionKind, Word};
-use super::reader::{self, is_name};
+use super::reader;
+use super::variable_name::is_name;
 use output::PrintedText;
 use variables::{ValuePiece, Variables};
 
@@ -302,7 +303,7 @@ fn append_input(simple: &mut SimpleCommand, text: &str) {
         });
         words.extend(added);
     }
-    simple.tokens = words.iter().map(super::analyse::token).collect();
+    simple.tokens = words.iter().map(token).collect();
 }
 
 /// Converts `bash <(echo …)`, `source <(echo …)`, and `source /dev/stdin <<< …` to `bash <<< …`.
@@ -334,7 +335,7 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
         let kind = RedirectionKind::HereString;
         simple.redirections.push(Redirection { kind, target, alone: false });
     }
-    simple.tokens = simple.command.words.iter().map(super::analyse::token).collect();
+    simple.tokens = simple.command.words.iter().map(token).collect();
 }
 
 fn expanded(simple: &SimpleCommand, variables: &Variables, depth: usize) -> SimpleCommand {
@@ -349,7 +350,7 @@ fn expanded(simple: &SimpleCommand, variables: &Variables, depth: usize) -> Simp
     let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
     let words = if words.is_empty() { vec![Word::default()] } else { words };
     SimpleCommand {
-        tokens: words.iter().map(super::analyse::token).collect(),
+        tokens: words.iter().map(token).collect(),
         redirections,
         start: None,
         command: Command { words, source, ..simple.command.clone() },

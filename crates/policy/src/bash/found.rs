@@ -133,3 +133,16 @@ impl VariableValues {
             .next()
     }
 }
+
+/// Returns a word of a wrapped command as if it had been read directly.
+pub(super) fn token(word: &Word) -> ShellToken {
+    let assignment = None;
+    ShellToken {
+        plain: !word.quoted,
+        splits: word.text.is_none(),
+        substitutes: word.text.is_none(),
+        word: word.clone(),
+        assignment,
+        ..ShellToken::default()
+    }
+}

@@ -71,15 +71,6 @@ pub(super) fn ends_word(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
 }
 
-pub(super) fn is_name(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && text.chars().all(is_name_character)
-}
-
-fn is_name_character(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
-}
-
 impl ShellReader<'_, '_> {
     fn whole(&mut self) -> Reading<()> {
         self.list(&[])?;

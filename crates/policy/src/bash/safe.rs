@@ -6,6 +6,7 @@ mod operands;
 use std::path::{Path, PathBuf};
 
 use super::analyse::analyse;
+use super::danger::rg_runs_programs;
 use super::line::{Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word};
 use crate::paths;
 use operands::Where;
@@ -303,14 +304,6 @@ fn find_acts(word: &Argument<'_>) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
         .iter()
         .any(|action| word.text.starts_with(action))
-}
-
-/// Whether the argument makes `rg` start other programs.
-pub(super) fn rg_runs_programs(word: &str) -> bool {
-    word.starts_with("--pre")
-        || word.starts_with("--hostname-bin")
-        || word.starts_with("--search-zip")
-        || (word.starts_with('-') && !word.starts_with("--") && word.contains('z'))
 }
 
 fn base64_reads(word: &str) -> bool {

@@ -5,10 +5,11 @@ use parallax_protocol::policy::{ApprovalMode, Decision};
 
 use super::{Policy, TentativeDecision, WRITE_OUTSIDE, YOLO};
 use crate::call::{QueriedCall, ShellCall};
-use crate::conditions::{Commands, Conditions, Subject};
+use crate::conditions::{Commands, Conditions};
 use crate::grants;
 use crate::line_checks::{self, LineContext};
 use crate::rule::{Rule, RuleSource};
+use crate::subject::Subject;
 use crate::trace::Trace;
 use crate::transparent::is_transparent;
 

@@ -3,7 +3,7 @@
 
 use super::super::ansi;
 use super::super::line::Word;
-use super::super::reader::is_name;
+use super::super::variable_name::is_name;
 use super::output::PrintedText;
 use super::variables::{Value, ValuePiece, Variables};
 use super::{braces, printed};

@@ -1,7 +1,8 @@
 //! Reads arithmetic and `${…}`, whose evaluation may run commands.
 
-use super::{ShellReader, is_name_character};
+use super::ShellReader;
 use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::variable_name::is_name_character;
 
 impl ShellReader<'_, '_> {
     /// Reads arithmetic up to the closing `))`.

@@ -1,9 +1,10 @@
 //! Reads lists, pipelines, and compound commands.
 
-use super::{ShellReader, ends_word, is_name};
+use super::{ShellReader, ends_word};
 use crate::bash::builtins;
 use crate::bash::found::{Reading, UnparsedReason};
 use crate::bash::line::CommandPosition;
+use crate::bash::variable_name::is_name;
 
 const RESERVED: [&str; 23] = [
     "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",

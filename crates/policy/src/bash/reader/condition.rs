@@ -1,8 +1,9 @@
 //! Reads `[[ … ]]`, whose operands are not commands, but some of which are evaluated.
 
 use super::compound::unexpected;
-use super::{ShellReader, ends_word, is_name};
+use super::{ShellReader, ends_word};
 use crate::bash::found::{Reading, ShellToken, UnparsedReason};
+use crate::bash::variable_name::is_name;
 
 impl ShellReader<'_, '_> {
     /// Reads `[[ … ]]`.

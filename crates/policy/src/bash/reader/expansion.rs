@@ -1,10 +1,11 @@
 //! Reads expansions that begin with `$` or a backtick.
 
 use super::word::WordBuilder;
-use super::{ShellReader, is_name_character, read};
+use super::{ShellReader, read};
 use crate::bash::ansi::{self, DecodeError};
 use crate::bash::found::{Reading, UnparsedReason};
 use crate::bash::line::CommandPosition;
+use crate::bash::variable_name::is_name_character;
 
 impl ShellReader<'_, '_> {
     /// Reads the expansion at the current `$` as a part of a word.

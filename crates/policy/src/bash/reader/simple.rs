@@ -1,9 +1,10 @@
 //! Reads simple commands and redirections.
 
-use super::{ShellReader, ends_word, is_name};
+use super::{ShellReader, ends_word};
 use crate::bash::builtins;
 use crate::bash::found::{Reading, ShellToken, SimpleCommand, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
+use crate::bash::variable_name::is_name;
 
 const OPERATORS: [(&str, RedirectionKind); 12] = [
     ("&>>", RedirectionKind::Append),

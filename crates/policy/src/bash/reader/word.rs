@@ -1,8 +1,9 @@
 //! Reads words: quotes, escapes, and the parts attached to them.
 
-use super::{ShellReader, ends_word, is_name};
+use super::{ShellReader, ends_word};
 use crate::bash::found::{Reading, ShellToken, UnparsedReason};
 use crate::bash::line::{Assignment, Word};
+use crate::bash::variable_name::is_name;
 
 /// A word under construction.
 #[derive(Default)]

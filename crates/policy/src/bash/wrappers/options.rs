@@ -29,7 +29,7 @@ pub(super) fn is_one_word(word: &Word) -> bool {
         None => {
             let Some((name, value)) = word.source.split_once('=') else { return false };
             let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-            crate::bash::reader::is_name(name)
+            crate::bash::variable_name::is_name(name)
                 && inner.is_some_and(|inner| !inner.contains(['"', '@', '*', '`', '(', '\\']))
         }
     }
