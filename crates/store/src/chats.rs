@@ -9,10 +9,13 @@ use jiff::Timestamp;
 use parallax_protocol::store::Store as _;
 
 use crate::journal::Journal;
-use crate::list::{SessionOrigin, files, modified};
+use crate::list::modified;
 use crate::load::LoadedSession;
-use crate::paths::{Homes, create_private_dir, project_folder};
+use crate::paths::{Homes, project_folder};
+use crate::private_files::create_private_dir;
+use crate::session_files::files;
 use crate::session_files::gemini_folders;
+use crate::session_origin::SessionOrigin;
 
 /// Maximum length in bytes; a file name is limited to 255 bytes, including prefix and extension.
 const LONGEST_NAME: usize = 200;

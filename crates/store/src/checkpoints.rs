@@ -8,6 +8,7 @@
 
 mod beneath;
 mod command;
+mod command_mark;
 mod compare;
 mod copy_budget;
 mod edit;
@@ -24,6 +25,7 @@ mod objects;
 mod observe;
 mod pending_restore;
 mod protected;
+mod record;
 mod repositories;
 mod retention;
 mod set_id;
@@ -46,7 +48,8 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::protected_links::FindLinkTargets;
 use serde::{Deserialize, Serialize};
 
-pub use command::{Changes, CommandMark};
+pub use command::Changes;
+pub use command_mark::CommandMark;
 pub use edit::EditMark;
 pub use error::CheckpointError;
 pub use pending_restore::{AbandonedChanges, PendingRestore};
@@ -57,8 +60,9 @@ pub use single::{Edit, Foreseen};
 pub use unfinished::Unfinished;
 
 use beneath::Roots;
-use journal::{Journal, Record};
+use journal::Journal;
 use objects::Objects;
+use record::Record;
 use state::{ObjectId, PathState, PathText, Stamp};
 
 /// Reads a git blob, given the root of a working tree and the name of the blob.
@@ -224,7 +228,7 @@ struct WorkspaceRoots {
 #[derive(Debug, Default)]
 struct Caches {
     indexes: git::Indexes,
-    contents: HashMap<beneath::ConfinedPath, (Stamp, command::Old)>,
+    contents: HashMap<beneath::ConfinedPath, (Stamp, command_mark::Old)>,
     /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
 }

@@ -18,7 +18,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::keys::Keys;
-use crate::load::{Builder, LoadError, LoadedSession, load, read_record};
+use crate::load::{Builder, LoadedSession, load, read_record};
+use crate::load_error::LoadError;
 
 mod claude;
 mod codex;
@@ -117,7 +118,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     // Insert after the first prompt, where the session list looks for a name.
     let behind = session.records.len().min(1);
     if let Some(text) = summary.filter(|text| !text.trim().is_empty()) {
-        let name = NameRecord { time: time.clone(), text: crate::list::clean_title(&text) };
+        let name = NameRecord { time: time.clone(), text: crate::title::clean_title(&text) };
         session.records.insert(behind, Record::Name(name));
     }
     if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Homes, create_private_dir, project_folder, set_mode};
+use crate::paths::{Homes, project_folder};
+use crate::private_files::{create_private_dir, set_mode};
 use crate::session_files::gemini_folders;
 
 /// Bytes read from the end of the log.

@@ -13,7 +13,8 @@ pub use file::record_line;
 pub(crate) use file::{beside, is_disk_full};
 
 use crate::keys::Keys;
-use crate::load::{Builder, LoadError, LoadedSession};
+use crate::load::{Builder, LoadedSession};
+use crate::load_error::LoadError;
 use file::{JournalFile, ModificationState};
 
 /// Why a journal could not be opened for writing.

@@ -14,7 +14,7 @@ use parallax_protocol::store::Record;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
-use crate::paths::{create_private_dir, set_mode};
+use crate::private_files::{create_private_dir, set_mode};
 
 /// The name of the key in the keychain.
 const NAME: &str = "session-key";

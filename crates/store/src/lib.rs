@@ -16,9 +16,11 @@ mod keys;
 mod lines;
 mod list;
 mod load;
+mod load_error;
 mod moving;
 mod outputs;
 mod paths;
+mod private_files;
 mod redact;
 mod repair;
 mod retention;
@@ -26,6 +28,8 @@ mod scan;
 mod search;
 mod select;
 mod session_files;
+mod session_origin;
+mod title;
 
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
@@ -40,16 +44,16 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
-pub use list::{SessionEntry, SessionOrigin, has_id, list, list_all, note_folders};
-pub use load::{LoadError, LoadedSession, PendingBatch, PendingCall, load};
+pub use list::{SessionEntry, has_id, list, list_all, note_folders};
+pub use load::{LoadedSession, PendingBatch, PendingCall, load};
+pub use load_error::LoadError;
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{
     OUTPUTS_LIMIT, encrypt_outputs, keep_output, keep_output_encrypted, restore_outputs,
     trim_outputs,
 };
-pub use paths::{
-    Homes, SessionArtifacts, create_private_dir, project_folder, project_hash, project_slug,
-};
+pub use paths::{Homes, SessionArtifacts, project_folder, project_hash, project_slug};
+pub use private_files::create_private_dir;
 pub use repair::{is_sound, repaired};
 pub use retention::{
     Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,
@@ -62,6 +66,7 @@ pub use search::{
 };
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
+pub use session_origin::SessionOrigin;
 
 /// Returns the current time in the journal format: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cipher::{self, Cipher};
 use crate::keys::Keys;
-use crate::load::{LoadError, read_line};
+use crate::load_error::LoadError;
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 * 1024;
@@ -196,5 +196,37 @@ impl JournalTail {
             line.clear();
         }
         Ok(())
+    }
+}
+
+/// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
+const MAX_LINE: usize = 256 * 1024 * 1024;
+
+/// Reads one line with its line end into `line`; a line that is too long is consumed and returned
+/// as empty. Returns the number of bytes read, 0 at the end of the file.
+pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    line.clear();
+    let mut total = 0;
+    loop {
+        let available = match reader.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(available.len(), |at| at + 1);
+        if total + used <= MAX_LINE {
+            line.extend_from_slice(available.get(..used).unwrap_or_default());
+        } else {
+            line.clear();
+            if end.is_some() {
+                line.push(b'\n');
+            }
+        }
+        total += used;
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(total);
+        }
     }
 }

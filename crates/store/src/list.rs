@@ -19,7 +19,9 @@ use crate::keys::Keys;
 use crate::lines::{JournalReader, opened};
 use crate::load::{is_unknown_kind, read_record};
 use crate::paths::Homes;
-use crate::session_files::{self, SessionFile, gemini_folders};
+use crate::session_files::{self, SessionFile, gemini_folders, read_start};
+use crate::session_origin::SessionOrigin;
+use crate::title::clean_title;
 
 /// Bytes read from the start of a file for its title.
 const HEAD: u64 = 1024 * 1024;
@@ -31,19 +33,6 @@ const NEAR: u64 = 32 * 1024;
 const NAME_TAIL: u64 = 4 * 1024;
 /// Characters of an ID shown in a list.
 const SHORT_ID: usize = 8;
-/// Maximum length of a title in characters.
-const TITLE: usize = 100;
-
-/// The program that wrote a session file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionOrigin {
-    /// A journal of Parallax.
-    Parallax,
-    /// A record of Gemini CLI.
-    GeminiCli,
-    /// A session of Parallax CLI.
-    ParallaxCli,
-}
 
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,23 +200,11 @@ pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry
     }
 }
 
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
-    entries.map(|entry| entry.path()).take(100_000).collect()
-}
-
 /// Returns the directories of the user's private notes on a project, oldest program first. They may
 /// not exist. Blocking.
 pub fn note_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
     let theirs = gemini_folders(homes, project).into_iter().map(|folder| folder.join("memory"));
     theirs.chain([homes.notes(project)]).collect()
-}
-
-pub(crate) fn read_start(path: &Path, limit: u64) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
@@ -593,45 +570,4 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     let about =
         EntryInfo { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
     entry(path, SessionOrigin::ParallaxCli, about)
-}
-
-/// Returns one line without control characters, at most 100 characters.
-pub(crate) fn clean_title(text: &str) -> String {
-    let is_hidden = |char: char| {
-        char.is_control()
-            || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    let mut title = String::new();
-    let mut count = 0;
-    for word in text.split(|char: char| char.is_whitespace() || is_hidden(char)) {
-        if word.is_empty() {
-            continue;
-        }
-        if count > 0 {
-            title.push(' ');
-            count += 1;
-        }
-        for char in word.chars() {
-            title.push(char);
-            count += 1;
-        }
-        if count > TITLE {
-            let cut: String = title.chars().take(TITLE - 3).collect();
-            return cut + "...";
-        }
-    }
-    title
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn titles_are_one_short_line() {
-        assert_eq!(clean_title("  fix\n\tthe \u{1b}[31mbüg\u{202e} "), "fix the [31mbüg");
-        let long = clean_title(&"ü".repeat(101));
-        assert_eq!((long.chars().count(), long.ends_with("ü...")), (100, true));
-        assert_eq!(clean_title(&"x".repeat(100)), "x".repeat(100));
-    }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::ids::SessionId;
@@ -16,43 +16,13 @@ use parallax_protocol::tool::Display;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cipher::{Cipher, CipherError};
+use crate::cipher::Cipher;
 use crate::keys::Keys;
 use crate::lines::{JournalEndDamage, JournalReader};
+use crate::load_error::LoadError;
 
-/// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
-const MAX_LINE: usize = 256 * 1024 * 1024;
 /// Maximum number of notices; further notices are only counted.
 const MAX_NOTICES: usize = 20;
-
-/// Why a session cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// An I/O operation failed.
-    #[error("failed to read the session file `{}`: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The session is encrypted and cannot be decrypted.
-    #[error("the session file `{}` is encrypted and cannot be decrypted: {why}", .path.display())]
-    Encrypted {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        why: CipherError,
-    },
-    /// The file does not contain a session.
-    #[error("`{}` is not a session file: {why}", .path.display())]
-    NotASession {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        why: String,
-    },
-}
 
 /// A session as read from its journal.
 #[derive(Debug, Clone)]
@@ -223,35 +193,6 @@ pub(crate) fn load_from(
         }
     }
     Ok((builder.finish(path)?, lines.into_cipher()))
-}
-
-/// Reads one line with its line end into `line`; a line that is too long is consumed and returned
-/// as empty. Returns the number of bytes read, 0 at the end of the file.
-pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    line.clear();
-    let mut total = 0;
-    loop {
-        let available = match reader.fill_buf() {
-            Ok(available) => available,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(available.len(), |at| at + 1);
-        if total + used <= MAX_LINE {
-            line.extend_from_slice(available.get(..used).unwrap_or_default());
-        } else {
-            line.clear();
-            if end.is_some() {
-                line.push(b'\n');
-            }
-        }
-        total += used;
-        reader.consume(used);
-        if end.is_some() || used == 0 {
-            return Ok(total);
-        }
-    }
 }
 
 /// A line whose record contains escaped line ends (see the writer).

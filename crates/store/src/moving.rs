@@ -11,9 +11,13 @@ use crate::cipher;
 use crate::journal::{beside, record_line};
 use crate::keys::Keys;
 use crate::lines::opened;
-use crate::list::{SessionEntry, SessionOrigin, files};
-use crate::load::{head_of_file, read_line, read_record};
-use crate::paths::{Homes, create_private_dir, project_folder};
+use crate::lines::read_line;
+use crate::list::SessionEntry;
+use crate::load::{head_of_file, read_record};
+use crate::paths::{Homes, project_folder};
+use crate::private_files::create_private_dir;
+use crate::session_files::files;
+use crate::session_origin::SessionOrigin;
 
 /// Why a session was not moved.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::cipher::Cipher;
 use crate::keys::Keys;
-use crate::paths::{Homes, OUTPUTS, create_private_dir, path_hash};
+use crate::paths::{Homes, OUTPUTS, path_hash};
+use crate::private_files::create_private_dir;
 
 /// Writes an output to a separate file that only its owner can read, and returns its path.
 /// Identical outputs of a tool share one file. Blocking.

@@ -6,7 +6,8 @@ use parallax_protocol::content::{Content, PartView, Role, Sealed};
 use parallax_protocol::store::Record;
 
 use crate::import::{ImportedMessage, build};
-use crate::load::{LoadError, LoadedSession};
+use crate::load::LoadedSession;
+use crate::load_error::LoadError;
 use std::path::Path;
 
 /// Whether the contents are valid for a request: the first role is user, roles alternate, no

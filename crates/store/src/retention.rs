@@ -11,11 +11,13 @@ use parallax_protocol::ids::SessionId;
 
 use crate::journal::is_in_use;
 use crate::keys::Keys;
-use crate::list::{SessionEntry, SessionOrigin};
-use crate::list::{files, read_entry};
+use crate::list::SessionEntry;
+use crate::list::read_entry;
 use crate::moving::changes;
-use crate::paths::{Homes, create_private_dir, project_folder};
-use crate::session_files::{SessionFile, folders};
+use crate::paths::{Homes, project_folder};
+use crate::private_files::create_private_dir;
+use crate::session_files::{SessionFile, files, folders};
+use crate::session_origin::SessionOrigin;
 
 /// How long discarded sessions stay in the trash.
 pub const TRASH_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -9,8 +9,9 @@ use serde::de::IgnoredAny;
 use crate::import::import;
 use crate::keys::Keys;
 use crate::lines::JournalReader;
-use crate::list::{SessionEntry, SessionOrigin};
-use crate::load::LoadError;
+use crate::list::SessionEntry;
+use crate::load_error::LoadError;
+use crate::session_origin::SessionOrigin;
 
 /// Returns the number of messages of a session: prompts and answers, but not synthetic context or
 /// tool results. Blocks while it reads the whole file. Returns `None` if the file cannot be read.

@@ -21,11 +21,14 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::lines::{can_open, is_encrypted};
-use crate::list::{SessionOrigin, short_id};
-use crate::load::LoadError;
-use crate::paths::{Homes, create_private_dir};
+use crate::list::short_id;
+use crate::load_error::LoadError;
+use crate::paths::Homes;
+use crate::private_files::create_private_dir;
+use crate::session_origin::SessionOrigin;
+pub use reading::TurnText;
 pub use rebuild::Held;
-pub use update::{Indexed, TurnText, UpdateProgress};
+pub use update::{Indexed, UpdateProgress};
 use update::{origin_number, path_of};
 
 /// The schema version; an index with another version is discarded.

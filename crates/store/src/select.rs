@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
-use crate::list::{SessionEntry, SessionOrigin, by_id, list, newest_of_ours};
+use crate::list::{SessionEntry, by_id, list, newest_of_ours};
 use crate::paths::Homes;
+use crate::session_origin::SessionOrigin;
 
 /// Why a session was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

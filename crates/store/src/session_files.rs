@@ -2,15 +2,17 @@
 //! files that name a project.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use std::{fs, io};
 
 use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 
-use crate::list::{SessionOrigin, files, read_start};
-use crate::paths::{Homes, create_private_dir, path_hash, project_slug};
+use crate::paths::{Homes, path_hash, project_slug};
+use crate::private_files::create_private_dir;
+use crate::session_origin::SessionOrigin;
 
 /// Maximum number of bytes read from the project registry of Gemini CLI.
 const REGISTRY: u64 = 16 * 1024 * 1024;
@@ -236,4 +238,16 @@ fn parallax_cli(homes: &Homes) -> Vec<SessionFile> {
     let paths = files(&homes.parallax).into_iter().filter(is_session);
     let origin = SessionOrigin::ParallaxCli;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
+}
+
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
+    entries.map(|entry| entry.path()).take(100_000).collect()
+}
+
+pub(crate) fn read_start(path: &Path, limit: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -12,20 +12,20 @@ use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::Reach;
 
 use super::beneath::{ConfinedPath, EntryHandle};
+use super::command_mark::{CommandMark, Old};
 use super::compare::{Comparison, is_of_new_repository};
 use super::copy_budget::{CopyBudget, time_limit};
 use super::edit::not_kept;
 use super::fixed_files::is_fixed;
 use super::git::Known;
-use super::journal::{FileRecord, Record};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::moved_folders::{MovedFolders, closed_in};
 use super::objects::{Taken, file_blob_id};
-use super::observe::{store_full, too_large};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
+use super::record::{FileRecord, Record};
 use super::repositories::{self, MovedRepository};
 use super::set_id;
-use super::state::{GitId, ObjectId, PathState, PathText, Stamp, StoredContent, human_size};
+use super::state::{GitId, PathState, PathText, Stamp, human_size};
 use super::walk::{WalkLimits, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
@@ -36,97 +36,6 @@ const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
 const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// Maximum number of files named in [`CommandMark::not_undoable`].
 const NAMED: usize = 3;
-
-/// Where the old contents of a file are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Old {
-    Kept(ObjectId),
-    Git(GitId),
-    TooLarge,
-    Budget,
-    /// The file does not need to be saved: commands of this user cannot change it.
-    Fixed,
-    Ignored,
-    Full,
-    Unreadable,
-}
-
-/// The state of the workspace before a command.
-#[derive(Debug, Clone)]
-pub struct CommandMark {
-    turn: u64,
-    began: i64,
-    pub(super) walked: Arc<WalkResult>,
-    /// The old contents, one item for each entry of the walk.
-    pub(super) old: Arc<Vec<Option<Old>>>,
-    protected: Vec<PathBuf>,
-    not_undoable: Vec<String>,
-}
-
-impl CommandMark {
-    /// Returns which changes of the command could not be undone, as a few lines to show before it
-    /// runs.
-    pub fn not_undoable(&self) -> &[String] {
-        &self.not_undoable
-    }
-
-    /// Returns the protected files and directories that exist and are saved.
-    pub fn protected(&self) -> &[PathBuf] {
-        &self.protected
-    }
-
-    pub(super) fn turn(&self) -> u64 {
-        self.turn
-    }
-
-    pub(super) fn began(&self) -> i64 {
-        self.began
-    }
-
-    /// Returns the states of all entries.
-    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
-        let entries = self.walked.entries.iter().zip(self.old.iter());
-        entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
-    }
-
-    /// Returns the state of a path.
-    pub(super) fn state_at(&self, place: &ConfinedPath) -> Option<PathState> {
-        let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
-        let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
-        Some(self.state(entry, *old))
-    }
-
-    /// Converts an entry of the walk to a recorded state.
-    pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<Old>) -> PathState {
-        match &entry.found {
-            EntryKind::Folder => PathState::Folder { mode: entry.stamp.mode },
-            EntryKind::Link(target) => PathState::Link { target: target.clone() },
-            EntryKind::Special => PathState::Special,
-            EntryKind::File { top, .. } => {
-                let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
-                let content = match old {
-                    Some(Old::Kept(id)) => StoredContent::Kept(id),
-                    Some(Old::Git(blob)) => StoredContent::Git { top: top(), blob },
-                    Some(Old::TooLarge) => StoredContent::Lost(too_large(entry.stamp.size)),
-                    Some(Old::Full) => StoredContent::Lost(store_full()),
-                    Some(Old::Unreadable) => StoredContent::Lost("it could not be read".to_owned()),
-                    Some(Old::Ignored) => StoredContent::Lost(format!(
-                        "its previous content was not saved (an ignored file of {})",
-                        human_size(entry.stamp.size)
-                    )),
-                    Some(Old::Fixed) => StoredContent::Lost(
-                        "its previous content was not saved (not writable by this user)".to_owned(),
-                    ),
-                    Some(Old::Budget) | None => StoredContent::Lost(
-                        "its previous content was not saved (too much to copy before one command)"
-                            .to_owned(),
-                    ),
-                };
-                PathState::File { content, stamp: entry.stamp }
-            }
-        }
-    }
-}
 
 /// What a command changed in the workspace.
 #[derive(Debug, Default)]

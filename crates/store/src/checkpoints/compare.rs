@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Checkpoints;
 use super::beneath::{ConfinedPath, look};
-use super::command::{CommandMark, Old};
+use super::command_mark::{CommandMark, Old};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::observe::ContentHandling;
 use super::state::{PathState, StoredContent};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::beneath::{ConfinedPath, look};
-use super::journal::{FileRecord, Record};
 use super::observe::ContentHandling;
+use super::record::{FileRecord, Record};
 use super::state::{PathState, PathText, StoredContent, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 

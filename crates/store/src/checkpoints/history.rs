@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ChangedBy;
-use super::journal::{FileRecord, Record};
+use super::record::{FileRecord, Record};
 use super::state::{ObjectId, PathState, PathText};
 
 /// What one turn did to one path: the first state before and the last state after.
@@ -246,7 +246,7 @@ impl TurnRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::FileRecord;
+    use super::super::record::FileRecord;
     use super::super::state::{PathText, Stamp, StoredContent};
     use super::*;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::beneath::{ConfinedPath, look};
-use super::command::CommandMark;
+use super::command_mark::CommandMark;
 use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;
 use super::state::PathState;

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::beneath::temporary_name;
 use super::state::{GitId, ObjectId};
-use crate::paths::create_private_dir;
+use crate::private_files::create_private_dir;
 
 /// Files up to this size in bytes are read into memory as a whole.
 const SMALL: u64 = 1024 * 1024;

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::beneath::ConfinedPath;
-use super::command::CommandMark;
+use super::command_mark::CommandMark;
 use super::observe::ContentHandling;
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::state::{PathState, PathText, StoredContent};
 use super::unfinished::{abandoned, is_older};
 use super::{Changes, Checkpoints};
-use crate::paths::create_private_dir;
+use crate::private_files::create_private_dir;
 
 /// The file name extension, after the session ID and the start time of the command.
 const ENDING: &str = "pending";

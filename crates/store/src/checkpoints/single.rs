@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::Undone;
 
 use super::beneath::{EntryHandle, look};
-use super::journal::Record;
+use super::record::Record;
 use super::state::{PathState, StoredContent};
 use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};

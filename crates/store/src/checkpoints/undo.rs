@@ -13,11 +13,11 @@ use super::beneath::{
 };
 use super::command::Changes;
 use super::history::UndoneFiles;
-use super::journal::{FileRecord, Record};
 use super::missing::{Missing, identity, is_lost_file, move_back};
 use super::objects::{blob_id, file_blob_id, hash_of};
 use super::observe::ContentHandling;
 use super::protected::{is_nested_too_deep, is_of_lost_repository};
+use super::record::{FileRecord, Record};
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 

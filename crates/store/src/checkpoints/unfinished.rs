@@ -15,13 +15,13 @@ use parallax_protocol::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{ConfinedPath, EntryHandle};
-use super::command::CommandMark;
-use super::journal::{FileRecord, Record};
+use super::command_mark::CommandMark;
 use super::listing::EntryKind;
 use super::observe::ContentHandling;
+use super::record::{FileRecord, Record};
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
-use crate::paths::create_private_dir;
+use crate::private_files::create_private_dir;
 
 /// Commands that finish within this time leave no file.
 const AT_ONCE: Duration = Duration::from_millis(200);

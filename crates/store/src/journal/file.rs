@@ -13,7 +13,7 @@ use crate::cipher::Cipher;
 use crate::keys::{KeyError, Keys};
 use crate::lines::JournalReader;
 use crate::load::{LoadedSession, load_from};
-use crate::paths::{create_private_dir, set_mode};
+use crate::private_files::{create_private_dir, set_mode};
 
 /// Whether another process wrote to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 
-use super::update::TurnText;
 use crate::keys::Keys;
 use crate::lines::{can_open, is_encrypted};
-use crate::list::{SessionEntry, SessionOrigin, read_entry};
+use crate::list::{SessionEntry, read_entry};
 use crate::load::LoadedSession;
 use crate::session_files::{FileStamp, SessionFile};
+use crate::session_origin::SessionOrigin;
 
 /// Number of files that a thread reads before it passes them on.
 const SHARE: usize = 16;
@@ -105,4 +105,13 @@ fn read<'a>(found: &'a ScannedFile, texts: Texts<'_>, opens: Opens<'_>) -> Read<
     });
     let turns = session.map(|session| texts(&session)).unwrap_or_default();
     Read { found, entry, turns }
+}
+
+/// The searchable text of one turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnText {
+    /// The number of its prompt, from 1; 0 for text before the first prompt.
+    pub turn: u64,
+    /// The prompt, answers, calls, and outputs.
+    pub text: String,
 }

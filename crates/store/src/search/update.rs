@@ -9,12 +9,12 @@ use std::thread;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
-use super::reading::{Opens, Read, ScannedFile, Texts, read_all};
+use super::reading::{Opens, Read, ScannedFile, Texts, TurnText, read_all};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
 use crate::lines::is_encrypted;
-use crate::list::SessionOrigin;
 use crate::paths::Homes;
 use crate::session_files::{FileStamp, of_all};
+use crate::session_origin::SessionOrigin;
 
 /// Maximum number of sessions written in one transaction.
 const BATCH: usize = 512;
@@ -24,15 +24,6 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 const MOST_OF_TURN: usize = 256 * 1024;
 /// Maximum number of bytes stored for one session.
 const MOST_OF_SESSION: usize = 8 * 1024 * 1024;
-
-/// The searchable text of one turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnText {
-    /// The number of its prompt, from 1; 0 for text before the first prompt.
-    pub turn: u64,
-    /// The prompt, answers, calls, and outputs.
-    pub text: String,
-}
 
 /// The result of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

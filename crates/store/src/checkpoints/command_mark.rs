@@ -1,0 +1,100 @@
+//! The state of the workspace before a command.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::beneath::ConfinedPath;
+use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
+use super::observe::{store_full, too_large};
+use super::state::{GitId, ObjectId, PathState, PathText, StoredContent, human_size};
+
+/// Where the old contents of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Old {
+    Kept(ObjectId),
+    Git(GitId),
+    TooLarge,
+    Budget,
+    /// The file does not need to be saved: commands of this user cannot change it.
+    Fixed,
+    Ignored,
+    Full,
+    Unreadable,
+}
+
+/// The state of the workspace before a command.
+#[derive(Debug, Clone)]
+pub struct CommandMark {
+    pub(super) turn: u64,
+    pub(super) began: i64,
+    pub(super) walked: Arc<WalkResult>,
+    /// The old contents, one item for each entry of the walk.
+    pub(super) old: Arc<Vec<Option<Old>>>,
+    pub(super) protected: Vec<PathBuf>,
+    pub(super) not_undoable: Vec<String>,
+}
+
+impl CommandMark {
+    /// Returns which changes of the command could not be undone, as a few lines to show before it
+    /// runs.
+    pub fn not_undoable(&self) -> &[String] {
+        &self.not_undoable
+    }
+
+    /// Returns the protected files and directories that exist and are saved.
+    pub fn protected(&self) -> &[PathBuf] {
+        &self.protected
+    }
+
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    pub(super) fn began(&self) -> i64 {
+        self.began
+    }
+
+    /// Returns the states of all entries.
+    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
+        let entries = self.walked.entries.iter().zip(self.old.iter());
+        entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
+    }
+
+    /// Returns the state of a path.
+    pub(super) fn state_at(&self, place: &ConfinedPath) -> Option<PathState> {
+        let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
+        let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
+        Some(self.state(entry, *old))
+    }
+
+    /// Converts an entry of the walk to a recorded state.
+    pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<Old>) -> PathState {
+        match &entry.found {
+            EntryKind::Folder => PathState::Folder { mode: entry.stamp.mode },
+            EntryKind::Link(target) => PathState::Link { target: target.clone() },
+            EntryKind::Special => PathState::Special,
+            EntryKind::File { top, .. } => {
+                let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
+                let content = match old {
+                    Some(Old::Kept(id)) => StoredContent::Kept(id),
+                    Some(Old::Git(blob)) => StoredContent::Git { top: top(), blob },
+                    Some(Old::TooLarge) => StoredContent::Lost(too_large(entry.stamp.size)),
+                    Some(Old::Full) => StoredContent::Lost(store_full()),
+                    Some(Old::Unreadable) => StoredContent::Lost("it could not be read".to_owned()),
+                    Some(Old::Ignored) => StoredContent::Lost(format!(
+                        "its previous content was not saved (an ignored file of {})",
+                        human_size(entry.stamp.size)
+                    )),
+                    Some(Old::Fixed) => StoredContent::Lost(
+                        "its previous content was not saved (not writable by this user)".to_owned(),
+                    ),
+                    Some(Old::Budget) | None => StoredContent::Lost(
+                        "its previous content was not saved (too much to copy before one command)"
+                            .to_owned(),
+                    ),
+                };
+                PathState::File { content, stamp: entry.stamp }
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The records of changes of files.
+
+use serde::{Deserialize, Serialize};
+
+use super::ChangedBy;
+use super::state::{ObjectId, PathState, PathText};
+
+/// A file in a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct FileRecord {
+    pub path: PathText,
+    pub before: PathState,
+    /// `None` if the change did not finish.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<PathState>,
+}
+
+/// A record, stored as one line. Times are in nanoseconds since 1970 and order overlapping changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Record {
+    /// A change began or ended.
+    Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    /// The workspace directories of the following records.
+    Roots { roots: Vec<PathText> },
+    /// Objects that a running command may need.
+    Held { objects: Vec<ObjectId> },
+    /// Files were undone (`before`: the state before the undo; `after`: the state after it) or left
+    /// alone.
+    Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
+    /// Files that a program changed without permission were reverted (`before`: the state that the
+    /// program or others left; `after`: the state after the reversal).
+    PutBack { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    /// The last undo was reverted for these files. `left`: files that only a forced redo would have
+    /// included.
+    Redone {
+        turn: u64,
+        at: i64,
+        files: Vec<FileRecord>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<PathText>,
+    },
+}
