@@ -54,7 +54,7 @@ const CHOICES: &[(&str, &str)] = &[
 ];
 
 /// A model to choose.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelChoice {
     /// The name or alias.
     pub name: String,
@@ -64,6 +64,8 @@ pub struct ModelChoice {
     pub doc: String,
     /// The context window in tokens.
     pub context: u64,
+    /// The price, if it is known.
+    pub price: Option<Price>,
 }
 
 /// Replacements for models of utility requests that do not exist.
@@ -179,7 +181,8 @@ impl ModelTable {
         all.map(|(name, doc)| {
             let model = self.resolve(&name);
             let context = self.limits(&model).context;
-            ModelChoice { model, doc: doc.to_owned(), context, name }
+            let price = self.price(&model);
+            ModelChoice { model, doc: doc.to_owned(), context, price, name }
         })
         .collect()
     }

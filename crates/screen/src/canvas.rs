@@ -195,8 +195,14 @@ impl Canvas {
     }
 
     /// Paints a frame of a view over the inline rows.
-    pub fn view(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
-        if self.mode == Mode::Inline && !self.cover(terminal)? {
+    pub fn view(
+        &mut self,
+        terminal: &TerminalState,
+        frame: &Frame<'_>,
+        mouse: bool,
+    ) -> io::Result<bool> {
+        self.cover_mouse(terminal, mouse)?;
+        if self.mode == Mode::Inline && !self.cover(terminal, mouse)? {
             self.held.extend_from_slice(frame.commit);
             return Ok(false);
         }

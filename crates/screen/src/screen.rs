@@ -178,12 +178,12 @@ impl Screen {
     }
 
     /// Like [`Screen::frame`], but on the whole window over the inline rows, which the next
-    /// [`Screen::frame`] restores. The mouse is reported in the meantime.
+    /// [`Screen::frame`] restores. With `mouse`, the mouse is reported in the meantime.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn view(&mut self, frame: Frame<'_>) -> io::Result<bool> {
-        self.shared.canvas().view(&self.shared.terminal, &frame)
+    pub fn view(&mut self, frame: Frame<'_>, mouse: bool) -> io::Result<bool> {
+        self.shared.canvas().view(&self.shared.terminal, &frame, mouse)
     }
 
     // --- lending the terminal

@@ -26,7 +26,7 @@ use parallax_screen::{InputEvent, Line, Span, wrap};
 use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
-pub(crate) use frame::Layout;
+pub(crate) use frame::{Cover, Layout};
 use parallax_sdk::settings::UiSettings;
 
 use crate::app::effect::Effect;

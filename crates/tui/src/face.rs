@@ -21,7 +21,7 @@ use parallax_sdk::ide::OpenDiff;
 use tokio::sync::mpsc;
 
 use crate::app::effect::Then;
-use crate::app::{App, Layout};
+use crate::app::{App, Cover, Layout};
 use crate::debug_console::LogBook;
 use crate::devtools::DevToolsPages;
 use session::Session;
@@ -240,7 +240,10 @@ impl Face {
             live: &frame.live,
             cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
         };
-        let drawn = if frame.over { self.screen.view(rows) } else { self.screen.frame(rows) };
+        let drawn = match frame.over {
+            Some(cover) => self.screen.view(rows, cover == Cover::Pager),
+            None => self.screen.frame(rows),
+        };
         self.last_frame = Some(Instant::now());
         match drawn {
             // A frame held back while the window size is queried is drawn again a moment later.

@@ -11,6 +11,10 @@ use crate::layout::count as noun;
 use crate::status::time;
 use crate::theme::Theme;
 
+/// Columns of a label and the space after it.
+const LABEL: usize = 14;
+/// Windows with fewer columns have no column of values.
+const NARROW: usize = 56;
 /// Number of turns plotted, counted from the end.
 pub(crate) const PLOTTED: usize = 12;
 
@@ -47,7 +51,7 @@ impl StatsOptions<'_> {
 /// Returns the rows. Content that does not fit wraps; nothing is truncated.
 pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = match part {
-        Part::Session => session(stats, look),
+        Part::Session => wrapped(session(stats, look), look.width),
         Part::Models => models(stats, look),
         Part::Tools => tools(stats, look),
     };
@@ -60,7 +64,13 @@ pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> 
 }
 
 fn row(label: &str, value: String, theme: &Theme) -> Line {
-    Line::styled(format!("  {label:<14}"), theme.secondary).and(value, theme.text)
+    Line::styled(format!("  {label:<LABEL$}"), theme.secondary).and(value, theme.text)
+}
+
+/// Wraps rows; the rest of a value is below its beginning.
+fn wrapped(rows: Vec<Line>, width: usize) -> Vec<Line> {
+    let hang = " ".repeat(if width < NARROW { 4 } else { LABEL + 2 });
+    rows.iter().flat_map(|row| wrap(row, width, &[Span::raw(hang.clone())])).collect()
 }
 
 fn seconds(duration: Duration) -> String {
@@ -79,16 +89,15 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             rows.push(row(label, value.to_owned(), theme));
         }
     }
-    let calls = format!(
-        "{} (✓ {} ✕ {}){}",
-        tools.total_calls,
-        tools.total_success,
-        tools.total_fail,
-        stats
-            .success_rate()
-            .map(|rate| format!(" {:.0}% successful", rate * 100.0))
-            .unwrap_or_default()
-    );
+    let mut calls = tools.total_calls.to_string();
+    if let Some(rate) = stats.success_rate() {
+        calls.push_str(&format!(
+            " · {} succeeded, {} failed · {:.0}% successful",
+            tools.total_success,
+            tools.total_fail,
+            rate * 100.0
+        ));
+    }
     rows.push(row("tool calls", calls, theme));
     if let Some(agreement) = stats.agreement() {
         let decisions = &tools.total_decisions;
@@ -101,11 +110,15 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         rows.push(row("allowed", told, theme));
     }
     let files = &stats.totals.files;
-    rows.push(row(
-        "lines",
-        format!("+{} −{}", files.total_lines_added, files.total_lines_removed),
-        theme,
-    ));
+    let lines = [('+', files.total_lines_added), ('−', files.total_lines_removed)];
+    let lines: Vec<String> = lines
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(sign, count)| format!("{sign}{count}"))
+        .collect();
+    if !lines.is_empty() {
+        rows.push(row("lines", lines.join(" "), theme));
+    }
     rows.push(row(
         "time",
         format!(

@@ -10,6 +10,8 @@ use crate::theme::Theme;
 
 /// Windows with fewer rows omit rules and hints.
 pub(crate) const LOW: usize = 12;
+/// Before a search.
+pub(crate) const SEARCH: &str = "⌕ ";
 /// Success.
 pub(crate) const DONE: &str = "✓";
 /// Failure.

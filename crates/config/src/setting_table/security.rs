@@ -88,8 +88,8 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     key(
         "security.enablePermanentToolApproval",
         Flag,
-        "false",
-        "Allow saving \"always allow\" rules",
+        "",
+        "Save \"always allow\" rules; not set: those for commands, in the terminal",
     ).shown_after_restart("Save \"always allow\" rules"),
     key(
         "security.autoAddToPolicyByDefault",

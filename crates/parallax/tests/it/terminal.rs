@@ -8,6 +8,7 @@ mod devtools;
 mod extending;
 mod first_run;
 mod footer;
+mod key_counts;
 mod leaving;
 mod pictures;
 mod questions;

@@ -9,8 +9,10 @@ use crate::region::Region;
 use crate::terminal_state::{KITTY_OFF, KITTY_ON, Resize, TerminalState};
 use crate::tty::{restore_also, restore_no_more};
 
-const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[?1002h\x1b[?1006h";
-const END: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1049l";
+const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H";
+const END: &[u8] = b"\x1b[?1049l";
+const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 
 /// The inline rows covered by the view.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct CoveredRows {
     size: (u16, u16),
     /// Whether kitty keyboard modes were set; each of the two screens has its own.
     kitty: bool,
+    /// Whether the view wants reports of the mouse.
+    mouse: bool,
 }
 
 impl CoveredRows {
@@ -38,7 +42,7 @@ impl Canvas {
     }
 
     /// Opens the view over the inline rows, if that is possible now.
-    pub(super) fn cover(&mut self, terminal: &TerminalState) -> io::Result<bool> {
+    pub(super) fn cover(&mut self, terminal: &TerminalState, mouse: bool) -> io::Result<bool> {
         let Some(PaintMode { size, resize, .. }) = self.turn(terminal)? else { return Ok(false) };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
@@ -48,8 +52,11 @@ impl Canvas {
         let capabilities = terminal.capabilities();
         let view = Region::new(size.0.into(), size.1.into(), capabilities.look());
         let region = std::mem::replace(&mut self.region, view);
-        let covered = CoveredRows { region, size, kitty: capabilities.kitty_keyboard };
+        let covered = CoveredRows { region, size, kitty: capabilities.kitty_keyboard, mouse };
         bytes.extend_from_slice(BEGIN);
+        if mouse {
+            bytes.extend_from_slice(MOUSE_ON);
+        }
         if covered.kitty {
             bytes.extend_from_slice(KITTY_ON);
         }
@@ -65,6 +72,17 @@ impl Canvas {
         Ok(true)
     }
 
+    /// Turns reports of the mouse on or off when one view follows another.
+    pub(super) fn cover_mouse(&mut self, terminal: &TerminalState, mouse: bool) -> io::Result<()> {
+        match &mut self.covered {
+            Some(covered) if covered.mouse != mouse => {
+                covered.mouse = mouse;
+                terminal.tty.write(if mouse { MOUSE_ON } else { MOUSE_OFF })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Closes the view. If the window has another size than before, it is measured first, as after
     /// any change.
     pub fn uncover(&mut self, terminal: &TerminalState) -> io::Result<()> {
@@ -73,6 +91,9 @@ impl Canvas {
         let mut bytes = Vec::new();
         if covered.kitty {
             bytes.extend_from_slice(KITTY_OFF);
+        }
+        if covered.mouse {
+            bytes.extend_from_slice(MOUSE_OFF);
         }
         bytes.extend_from_slice(END);
         let shown: &[u8] = if covered.region.is_visible() { b"\x1b[?25h" } else { b"\x1b[?25l" };

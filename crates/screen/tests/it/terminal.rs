@@ -235,7 +235,7 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     shown.process(b"\x1b[3G");
     let before = (shown.screen().contents(), shown.screen().cursor_position());
 
-    assert!(screen.view(over(&meanwhile)).is_ok());
+    assert!(screen.view(over(&meanwhile), true).is_ok());
     let bytes = terminal.read_until("four");
     for mode in ["\x1b[?1049h", "\x1b[>1u", "\x1b[?1002h"] {
         assert!(bytes.contains(mode), "{mode:?} in {bytes:?}");
@@ -246,7 +246,7 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     // Another size and back again: each is painted at once.
     for columns in [60, 80] {
         terminal.master.resize(size(columns, 24)).unwrap();
-        screen.view(over(&[])).unwrap();
+        screen.view(over(&[]), true).unwrap();
         terminal.read_until("four");
     }
 
@@ -264,7 +264,7 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     assert_eq!(shown.screen().contents().trim_end(), "said\nmeanwhile\ncomposer\nfooter");
 
     // Closing the screen in a view restores the terminal.
-    screen.view(over(&[])).unwrap();
+    screen.view(over(&[]), true).unwrap();
     terminal.read_until("four");
     screen.close(&live(&["bye"])).unwrap();
     let last = terminal.read_until("\x1b[?2004l");

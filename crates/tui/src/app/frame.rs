@@ -11,8 +11,17 @@ pub(crate) struct Frame {
     pub(crate) live: Vec<Line>,
     /// Column and row in the live region.
     pub(crate) cursor: Option<(usize, usize)>,
-    /// Whether the live region covers the whole window.
-    pub(crate) over: bool,
+    /// Whether and how the live region covers the whole window.
+    pub(crate) over: Option<Cover>,
+}
+
+/// What covers the whole window until it is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// A dialog below the end of the conversation. The mouse selects text.
+    Dialog,
+    /// The pager, which has the mouse.
+    Pager,
 }
 
 /// The display mode.

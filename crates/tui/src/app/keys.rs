@@ -13,6 +13,7 @@ use crate::app::commands::devtools;
 use crate::app::commands::editor;
 use crate::app::commands::lists;
 use crate::app::commands::rewind;
+use crate::app::commands::sign_in;
 use crate::app::effect::Effect;
 use crate::app::mouse;
 use crate::app::pager;
@@ -221,6 +222,10 @@ impl App {
                 }
                 KeyCommand::CycleApprovalMode => {
                     self.cycle_mode();
+                    true
+                }
+                KeyCommand::SelectModel => {
+                    sign_in::model_dialog(self);
                     true
                 }
                 KeyCommand::ToggleYolo => {

@@ -18,7 +18,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
     if let Some(view) = view {
         finished.extend(app.screen_reader.dialog(&view));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
-        return Frame { finished, live, cursor: view.cursor, over: false };
+        return Frame { finished, live, cursor: view.cursor, over: None };
     }
     app.screen_reader.no_dialog();
     // Load descriptions first, so that nothing is read twice.
@@ -34,7 +34,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
         return Frame { finished, ..Frame::default() };
     }
     let view = app.composer.render(width, 50, &app.theme);
-    Frame { finished, live: view.rows, cursor: Some(view.cursor), over: false }
+    Frame { finished, live: view.rows, cursor: Some(view.cursor), over: None }
 }
 
 /// Announces changes of the mode, hints, and work, one line each.

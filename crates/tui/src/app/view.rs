@@ -5,7 +5,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, text_width, truncate, wrap};
 
 use super::App;
-use super::frame::{Frame, Layout};
+use super::frame::{Cover, Frame, Layout};
 use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
@@ -14,11 +14,15 @@ use crate::keymap::{KeyCommand, KeymapContext};
 use crate::layout::{cut, shortened};
 use crate::status;
 use crate::tokens::LOW;
+use crate::transcript::Anchor;
 
 /// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;
-/// Minimum rows available to a dialog for an empty row below it.
+/// Minimum rows of the window for an empty row above the composer, and of those available to a
+/// dialog for one below it.
 const AIRY: usize = 18;
+/// Minimum rows of the window for an empty row above a dialog.
+const AIRY_DIALOG: usize = 30;
 /// Minimum rows of the window for labels above the items of the status line.
 const LABELED: usize = 24;
 /// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
@@ -52,8 +56,11 @@ impl App {
         let (columns, rows) = (self.window.columns().max(1), self.window.rows().max(1));
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
+        let covers = layout == Layout::Inline && self.dialogs.covers();
         let finished = match layout {
             Layout::Full => Vec::new(),
+            // They stay in the terminal as they are, and return when the dialog is closed.
+            _ if covers => Vec::new(),
             _ => self.transcript.take_finished(width, &self.theme),
         };
         if layout == Layout::Plain {
@@ -76,6 +83,10 @@ impl App {
         let top = match layout {
             // One or two rows are useless beside a dialog in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
+            _ if covers => {
+                let now = self.clock.now_ms();
+                self.transcript.page(Anchor::Bottom, width, room, &self.theme, now).rows
+            }
             Layout::Full => {
                 let now = self.clock.now_ms();
                 self.pane.rows(&mut self.transcript, (width, room), &self.theme, now)
@@ -89,7 +100,7 @@ impl App {
             let row = (row + at).checked_sub(cut)?;
             Some((column.min(columns - 1), row))
         });
-        Frame { finished, live, cursor, over: false }
+        Frame { finished, live, cursor, over: covers.then_some(Cover::Dialog) }
     }
 
     /// Whether an approval dialog is visible.
@@ -165,7 +176,9 @@ impl App {
             }
         }
         // Keeps the text apart from the answer above.
-        if !low && rows.first().is_some_and(|row| !row.spans.is_empty()) {
+        let starts_empty = rows.first().map(|row| row.spans.is_empty());
+        let is_airy = height >= if asked { AIRY_DIALOG } else { AIRY };
+        if (!low && starts_empty == Some(false)) || (is_airy && starts_empty.is_none()) {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();

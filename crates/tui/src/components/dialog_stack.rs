@@ -57,6 +57,12 @@ impl DialogStack {
         self.overlay.is_some()
     }
 
+    /// Whether the overlay covers the window, so that the conversation is in view again when it is
+    /// closed.
+    pub(crate) fn covers(&self) -> bool {
+        self.purpose().is_some_and(Purpose::is_browsed)
+    }
+
     /// Whether an overlay or an approval request is open.
     pub(crate) fn is_asking(&self) -> bool {
         self.is_open() || self.has_approvals()

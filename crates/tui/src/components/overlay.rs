@@ -97,6 +97,38 @@ pub(crate) enum Purpose {
     },
 }
 
+impl Purpose {
+    /// Whether the dialog is one that the user browses, which takes most of the window. Questions
+    /// stay below the conversation instead.
+    pub(crate) fn is_browsed(&self) -> bool {
+        matches!(
+            self,
+            Self::Context
+                | Self::Model
+                | Self::Theme(_)
+                | Self::Sessions
+                | Self::DeleteSession(_)
+                | Self::Tags
+                | Self::Rewind
+                | Self::RewindHow(_)
+                | Self::Restore
+                | Self::Settings
+                | Self::SettingValue(_)
+                | Self::Footer
+                | Self::Help
+                | Self::Pages
+                | Self::Docs
+                | Self::DocsPage
+                | Self::Tasks
+                | Self::Hooks
+                | Self::ExtensionSettings(_)
+                | Self::ExtensionValue(..)
+                | Self::AgentSettings(_)
+                | Self::AgentSetting(..)
+        )
+    }
+}
+
 /// The kind of dialog.
 #[derive(Debug, Clone)]
 pub(crate) enum OverlayBody {
@@ -161,7 +193,7 @@ impl Overlay {
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         match &self.body {
             OverlayBody::List(list) => list.view(width, height, theme),
-            OverlayBody::Field(field) => field.view(width, theme),
+            OverlayBody::Field(field) => field.view(width, height, theme),
             OverlayBody::Panel(panel) => panel.view(width, height, theme),
         }
     }

@@ -4,6 +4,7 @@ use parallax_screen::Line;
 
 use crate::dialog::DialogView;
 use crate::footer::{Facts, mode_name};
+use crate::tokens::SEARCH;
 
 /// What was already announced.
 #[derive(Debug, Default)]
@@ -131,7 +132,7 @@ impl ScreenReader {
 /// Returns a row with words in place of a marker at its start.
 fn in_words(row: &Line) -> Line {
     let text = row.text();
-    for (marker, word) in [("? ", "asks: "), ("❯ ", "selected: "), ("⌕ ", "search: ")] {
+    for (marker, word) in [("? ", "asks: "), ("❯ ", "selected: "), (SEARCH, "search: ")] {
         if let Some(rest) = text.strip_prefix(marker) {
             return Line::raw(format!("{word}{rest}"));
         }

@@ -9,10 +9,14 @@ use parallax_sessions::tree;
 use super::dialog_stack::{Overlay, Purpose};
 use crate::clean::clean;
 use crate::dialog::{ListDialog, ListItem};
+use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
+use crate::transcript::display_name;
 
 /// Minimum number of characters for a content search.
 const LEAST_TYPED: usize = 2;
+/// Columns of an answer in the preview before it is wrapped to the window.
+const LONGEST_LINE: usize = 400;
 /// Maximum indentation depth of nested forks.
 const DEEPEST: usize = 8;
 
@@ -151,7 +155,7 @@ impl SessionBrowser {
         let items = listed.clone().map(session_item).collect();
         let first = listed.map(|entry| entry.id.clone()).next().unwrap_or_default();
         let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
-            "type to search · enter resume · delete remove · ctrl+s sort · ctrl+r reverse · esc \
+            "enter resume · delete remove · ctrl+s sort · ctrl+r reverse · esc \
              back",
         );
         self.order = order;
@@ -242,8 +246,13 @@ pub(crate) fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
     let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
     let rows = items.iter().filter_map(|item| match item {
         PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
-        PastItem::Text { text, .. } => Some(Line::styled(first(text), theme.text)),
-        PastItem::Tool { name, .. } => Some(Line::styled(format!("  {name}"), theme.secondary)),
+        PastItem::Text { text, .. } => {
+            let options = RenderOptions::new(theme, LONGEST_LINE);
+            render(&first(text), &options).into_iter().find(|row| !row.text().trim().is_empty())
+        }
+        PastItem::Tool { name, .. } => {
+            Some(Line::styled(format!("  {}", display_name(name)), theme.secondary))
+        }
         _ => None,
     });
     rows.collect()

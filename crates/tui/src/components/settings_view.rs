@@ -133,7 +133,7 @@ impl SettingsView {
             }
             None => {
                 ListDialog::new(self.scoped(SETTINGS), items).searched().tabbed(tabs(rows)).hint(
-                    "←→ group · type to search · enter change · tab change scope · ctrl+l \
+                    "←→ group · enter change · tab change scope · ctrl+l \
                      default · esc close",
                 )
             }

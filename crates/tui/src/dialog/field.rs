@@ -5,6 +5,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::{DialogKey, DialogView, Response};
 use crate::theme::Theme;
+use crate::tokens::{FAILED, SEARCH};
 
 /// Maximum size of the text in bytes. Pasted text beyond it is dropped.
 const LIMIT: usize = 16 * 1024;
@@ -128,6 +129,18 @@ impl Field {
     }
 }
 
+/// Returns the row of a search, which says what it is for while it is empty, and the column of the
+/// cursor.
+pub(super) fn search_row(search: &Field, width: usize, theme: &Theme) -> (Line, usize) {
+    let (text, column) = search.row(width.saturating_sub(3));
+    let row = Line::styled(SEARCH, theme.secondary);
+    let row = match text.is_empty() {
+        true => row.and("Type to search", theme.secondary),
+        false => row.and(text, theme.text),
+    };
+    (row, column + text_width(SEARCH))
+}
+
 /// A dialog with a text field: an API key, a tag, feedback for the model.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldDialog {
@@ -166,21 +179,33 @@ impl FieldDialog {
         }
     }
 
-    pub(crate) fn view(&self, width: usize, theme: &Theme) -> DialogView {
+    /// Returns the rows; at most `height` of them if that is possible.
+    pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = vec![Line::styled(self.title.clone(), theme.accent.bold())];
+        let mut intro = Vec::new();
         for line in &self.intro {
-            rows.extend(parallax_screen::wrap(
-                &Line::styled(line.clone(), theme.secondary),
-                width,
-                &[],
-            ));
+            let line = Line::styled(line.clone(), theme.secondary);
+            intro.extend(parallax_screen::wrap(&line, width, &[]));
+        }
+        // Empty rows around the field and below the title, if they fit.
+        let problem = usize::from(self.problem.is_some());
+        let is_airy = rows.len() + intro.len() + problem + 2 + 3 <= height;
+        if is_airy && !intro.is_empty() {
+            rows.push(Line::EMPTY);
+        }
+        rows.append(&mut intro);
+        if is_airy {
+            rows.push(Line::EMPTY);
         }
         let (text, column) = self.field.row(width.saturating_sub(3));
         let at = rows.len();
         rows.push(Line::styled("> ", theme.accent).and(text, theme.text));
         if let Some(problem) = &self.problem {
-            let line = Line::styled(format!("✕ {problem}"), theme.error);
+            let line = Line::styled(format!("{FAILED} {problem}"), theme.error);
             rows.extend(parallax_screen::wrap(&line, width, &[Span::raw("  ")]));
+        }
+        if is_airy {
+            rows.push(Line::EMPTY);
         }
         let hint = self.busy.as_deref().unwrap_or("enter accept · esc back");
         rows.push(Line::styled(hint.to_owned(), theme.secondary));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 
-use super::field::Field;
+use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::cut;
 use crate::layout::{hint_row, prefixed, shortened};
@@ -71,6 +71,8 @@ pub(crate) struct ListDialog {
     empty: String,
     /// Digits typed so far, in lists without a search.
     digits: String,
+    /// Whether the first nine items have digits until something is searched for.
+    has_digits: bool,
     /// Results of an external search: the query, and a row for each matching item.
     found: Option<Box<(String, HashMap<String, Line>)>>,
     /// The last query of the external search.
@@ -99,6 +101,7 @@ impl ListDialog {
             hint: "enter choose · esc back".to_owned(),
             empty: "nothing to show".to_owned(),
             digits: String::new(),
+            has_digits: false,
             found: None,
             looked: String::new(),
             notice: None,
@@ -110,8 +113,21 @@ impl ListDialog {
     #[must_use]
     pub(crate) fn searched(mut self) -> Self {
         self.search = Some(Field::default());
-        "type to search · enter choose · esc back".clone_into(&mut self.hint);
+        "enter choose · esc back".clone_into(&mut self.hint);
         self
+    }
+
+    /// Gives the first nine items of a searched list digits, which choose at once while the search
+    /// is empty.
+    #[must_use]
+    pub(crate) fn with_digits(mut self) -> Self {
+        self.has_digits = true;
+        self
+    }
+
+    /// Whether digits choose items of this searched list now.
+    fn shows_digits(&self) -> bool {
+        self.has_digits && self.search_text().is_empty()
     }
 
     /// Puts the items into tabs.
@@ -275,6 +291,13 @@ impl ListDialog {
         // Keys that a list may use itself, before the search does.
         let own = ['k', 'l', 'r', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
             || raw.code == KeyCode::Delete;
+        if let Some(digit @ '1'..='9') = raw.typed().filter(|_| self.shows_digits()) {
+            let at = digit as usize - '1' as usize;
+            if at < self.matching.len() {
+                self.cursor = at;
+                return self.choose();
+            }
+        }
         if let Some(search) = &mut self.search {
             if !own && search.key(raw) {
                 self.filter();
@@ -385,9 +408,9 @@ impl ListDialog {
         let head = rows.len();
         let mut cursor = None;
         if let Some(search) = &self.search {
-            let (text, column) = search.row(width.saturating_sub(3));
-            cursor = Some((column + 2, rows.len()));
-            rows.push(Line::styled("⌕ ", theme.secondary).and(text, theme.text));
+            let (row, column) = search_row(search, width, theme);
+            cursor = Some((column, rows.len()));
+            rows.push(row);
         }
         let shown = SHOWN.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
         let first = self.first_shown(shown);
@@ -409,7 +432,11 @@ impl ListDialog {
             }
             rows.push(row);
             if offset == self.cursor && !is_whole {
-                cut_short = Some(format!("{}  {}", item.label, item.detail));
+                let label = match text_width(&item.label) <= label_width {
+                    true => "",
+                    false => &item.label,
+                };
+                cut_short = Some(format!("{label}  {}", item.detail));
             }
         }
         if self.matching.is_empty() {
@@ -422,9 +449,9 @@ impl ListDialog {
         }
         if let Some(text) = cut_short {
             // Show the whole text if at least its start fits.
-            let text = Line::styled(text.trim_end().to_owned(), theme.secondary);
+            let text = Line::styled(format!("  {}", text.trim()), theme.secondary);
             let room = height.saturating_sub(rows.len() + 1);
-            rows.extend(wrap(&text, width, &[]).into_iter().take(room));
+            rows.extend(first_rows(wrap(&text, width, &[Span::raw("  ")]), room, width));
         }
         self.foot(&mut rows, width, height, shown, theme);
         let mut rows: Vec<Line> = rows.into_iter().map(|row| cut(row, width)).collect();
@@ -516,9 +543,14 @@ impl ListDialog {
         self.cursor.saturating_sub(shown / 2).min(last_first)
     }
 
+    /// Returns the columns of labels: all that details do not need, and at least three fifths.
     fn label_width(&self, width: usize) -> usize {
-        let widest = self.matching.iter().map(|index| text_width(&self.items[*index].label)).max();
-        widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
+        let widest = |of: fn(&ListItem) -> &String| {
+            self.matching.iter().map(|index| text_width(of(&self.items[*index]))).max().unwrap_or(0)
+        };
+        let room = width.saturating_sub(8).max(8);
+        let beside = room.saturating_sub(widest(|item| &item.detail));
+        widest(|item| &item.label).min(beside.max(room * 3 / 5))
     }
 
     /// Returns the rows of an item with the marker before the first; the selected item is
@@ -532,6 +564,10 @@ impl ListDialog {
     fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
         let label = if item.disabled.is_some() { theme.secondary } else { theme.text };
         let number = match self.search {
+            Some(_) if self.shows_digits() => match offset {
+                0..9 => format!("{}. ", offset + 1),
+                _ => "   ".to_owned(),
+            },
             Some(_) => String::new(),
             None => {
                 let digits = self.matching.len().to_string().len();
@@ -582,10 +618,10 @@ impl ListDialog {
         if let Some(item) = self.current() {
             let room = height.saturating_sub(rows.len() + self.foot_rows());
             let preview = self.found_row(&item.id).into_iter().chain(&item.preview);
-            let wrapped: Vec<Line> =
-                preview.flat_map(|line| wrap(line, width, &[])).take(room).collect();
+            let wrapped: Vec<Line> = preview.flat_map(|line| wrap(line, width, &[])).collect();
+            let wrapped = first_rows(wrapped, room.saturating_sub(1), width);
             if !wrapped.is_empty() {
-                rows.push(Line::styled("─".repeat(width.min(40)), theme.border));
+                rows.push(Line::styled("─".repeat(width), theme.border));
                 rows.extend(wrapped);
             }
         }
@@ -601,6 +637,18 @@ impl ListDialog {
         }
         rows.push(Line::styled(hint_row(&hint, width), theme.secondary));
     }
+}
+
+/// Returns the first rows; the last one says whether there are more.
+fn first_rows(mut rows: Vec<Line>, room: usize, width: usize) -> Vec<Line> {
+    let is_cut = rows.len() > room;
+    rows.truncate(room);
+    if let Some(last) = rows.last_mut().filter(|_| is_cut) {
+        let style = last.spans.last().map(|span| span.style).unwrap_or_default();
+        let text = std::mem::take(last);
+        *last = cut(text, width.saturating_sub(1)).and("…", style);
+    }
+    rows
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use parallax_screen::{Key, Line, Span, wrap};
 
-use super::field::Field;
+use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::hint_row;
 use crate::markdown::{RenderOptions, render};
@@ -50,11 +50,28 @@ impl Panel {
         }
     }
 
-    /// Whether a row contains all search words.
-    fn finds(&self, row: &Line) -> bool {
-        let text = row.text().to_lowercase();
-        let wanted = self.search.as_ref().map(|search| search.text().to_lowercase());
-        wanted.unwrap_or_default().split_whitespace().all(|word| text.contains(word))
+    /// Returns the words that are searched for.
+    fn wanted(&self) -> Vec<String> {
+        let typed = self.search.as_ref().map(|search| search.text().to_lowercase());
+        typed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Returns the rows of all pages that contain all words.
+    fn found(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
+        let finds = |row: &Line| {
+            let text = row.text().to_lowercase();
+            wanted.iter().all(|word| text.contains(word))
+        };
+        let mut found: Vec<Line> = Vec::new();
+        for page in &self.pages {
+            for row in page_rows(page, width, theme).into_iter().filter(finds) {
+                // Pages may repeat rows.
+                if !found.iter().any(|other| other.text() == row.text()) {
+                    found.push(row);
+                }
+            }
+        }
+        found
     }
 
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
@@ -105,20 +122,14 @@ impl Panel {
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
         let head = tabs::row(&titles, self.page, width, theme);
-        let mut text: Vec<Line> = match self.pages.get(self.page) {
-            Some((_, PanelText::Rows(rows))) => {
-                let fits = |row: &&Line| self.search.is_none() || self.finds(row);
-                let rows = rows.iter().filter(fits);
-                rows.flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
-            }
-            Some((_, PanelText::Markdown(text))) => render(text, &RenderOptions::new(theme, width)),
-            None => Vec::new(),
+        let text = match self.wanted().as_slice() {
+            [] => self
+                .pages
+                .get(self.page)
+                .map_or_else(Vec::new, |page| page_rows(page, width, theme)),
+            // A search covers all pages.
+            wanted => self.found(wanted, width, theme),
         };
-        if let Some((_, PanelText::Markdown(_))) = self.pages.get(self.page)
-            && self.search.is_some()
-        {
-            text.retain(|row| self.finds(row));
-        }
         // The title, the hint, and the search row; empty rows if there is space.
         let taken = 2 + usize::from(self.search.is_some());
         let air = if height > text.len().min(AIRY) + taken + 2 { 2 } else { 0 };
@@ -139,9 +150,9 @@ impl Panel {
         let mut rows = vec![head];
         let mut cursor = None;
         if let Some(search) = &self.search {
-            let (typed, column) = search.row(width.saturating_sub(3));
-            cursor = Some((column + 2, rows.len()));
-            rows.push(Line::styled("⌕ ", theme.secondary).and(typed, theme.text));
+            let (row, column) = search_row(search, width, theme);
+            cursor = Some((column, rows.len()));
+            rows.push(row);
         }
         if air > 0 {
             rows.push(Line::EMPTY);
@@ -156,6 +167,15 @@ impl Panel {
         rows.push(Line::styled(hint, theme.secondary));
         rows.truncate(height.max(1));
         DialogView { rows, cursor }
+    }
+}
+
+fn page_rows((_, text): &(String, PanelText), width: usize, theme: &Theme) -> Vec<Line> {
+    match text {
+        PanelText::Rows(rows) => {
+            rows.iter().flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
+        }
+        PanelText::Markdown(text) => render(text, &RenderOptions::new(theme, width)),
     }
 }
 

@@ -84,6 +84,8 @@ pub(crate) struct QuestionDialog {
     scroll: Option<usize>,
     /// The part of the body shown last.
     page: Cell<BodyPage>,
+    /// Whether a saved rule applies in all projects.
+    saves_everywhere: bool,
     /// Whether the rule that requires approval is shown with its source and priority.
     shows_rule: bool,
     /// Whether to use words instead of signs, for screen readers.
@@ -115,6 +117,7 @@ impl QuestionDialog {
             edited: None,
             scroll: None,
             page: Cell::default(),
+            saves_everywhere: false,
             shows_rule: false,
             plain: false,
             in_editor: None,
@@ -170,6 +173,9 @@ impl QuestionDialog {
             DialogKey::PageDown => self.turn(true),
             DialogKey::Left if self.keeps_rules() => self.change_rule(false),
             DialogKey::Right if self.keeps_rules() => self.change_rule(true),
+            DialogKey::Next | DialogKey::Previous if self.choices.contains(&Choice::Save) => {
+                self.saves_everywhere ^= true;
+            }
             DialogKey::Confirm => return self.choose(),
             DialogKey::Other(key) => match key.typed() {
                 Some(digit @ '1'..='9') => {
@@ -245,7 +251,10 @@ impl QuestionDialog {
     /// Whether an answer would save the displayed rule.
     fn keeps_rules(&self) -> bool {
         self.choices.iter().any(|choice| {
-            matches!(choice, Choice::Keep(_) | Choice::Outcome(AskOutcome::ProceedAlwaysTool))
+            matches!(
+                choice,
+                Choice::Keep | Choice::Save | Choice::Outcome(AskOutcome::ProceedAlwaysTool)
+            )
         })
     }
 
@@ -330,7 +339,9 @@ impl QuestionDialog {
                 self.typing = Some(Typing::Feedback(Field::default()));
                 QuestionAnswer::Stay
             }
-            Some(Choice::Keep(scope)) => self.keep_rule(scope),
+            Some(Choice::Keep) => self.keep_rule(RuleScope::Session),
+            Some(Choice::Save) if self.saves_everywhere => self.keep_rule(RuleScope::Always),
+            Some(Choice::Save) => self.keep_rule(RuleScope::Project),
         }
     }
 

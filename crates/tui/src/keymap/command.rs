@@ -219,6 +219,7 @@ commands! {
     SuggestCollapse "suggest.collapse" Suggestions KeymapContext::SEARCH, "left", "Truncate a long entry";
 
     CycleApprovalMode "app.cycleApprovalMode" App T, "shift+tab", "Change the approval mode";
+    SelectModel "app.selectModel" App T, "alt+p", "Select a model";
     ToggleYolo "app.toggleYolo" App ALL, "alt+y ctrl+y", "Toggle YOLO mode (approve everything)";
     ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show truncated content (outputs, \
                                                                  diffs, errors) in full, or \

@@ -38,7 +38,7 @@ fn info_commands_print_their_output() {
         ("/stats", "Tokens by turn"),
         ("/about", "sign-in"),
         ("/tools", "(run_shell_command)"),
-        ("/help", "Commands   Keys   About"),
+        ("/help", "Basics   Commands   Subcommands   Keys   About"),
         ("/privacy", "rivacy"),
         ("/docs", "Documentation"),
     ] {

@@ -121,7 +121,7 @@ fn approving_for_the_session_does_not_ask_again() {
 #[test]
 fn denial_with_feedback_reaches_the_model() {
     let seat = asked(TWICE, "$ touch first.txt");
-    seat.press(Key::Char('3'));
+    seat.press(Key::Char('4'));
     seat.types("use another name");
     seat.sees("use another name");
     seat.press(Key::Enter);

@@ -63,7 +63,7 @@ fn citations_are_listed_if_enabled() {
 fn settings_dialog_keeps_its_position() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 40));
     seat.prompts("/settings");
-    seat.sees("type to search");
+    seat.sees("Type to search");
     seat.types("line items");
     seat.press(Key::Enter);
     seat.sees("names in order, separated by commas: mode, trust");

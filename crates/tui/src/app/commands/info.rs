@@ -11,11 +11,14 @@ use crate::commands::{NAME_COLUMNS, TABLE, called};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
 use crate::footer::mode_name;
+use crate::keymap::KeyCommand;
 use crate::layout::{explained, plain_rows};
 use crate::stats_view;
 
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
+/// Columns of names on the first help page.
+const BASIC_COLUMNS: usize = 14;
 /// Rows of the conversation to keep visible above the exit summary, if possible.
 const SAID: usize = 8;
 
@@ -117,49 +120,91 @@ pub(crate) fn directories(app: &mut App) {
 
 pub(crate) fn help(app: &mut App) {
     let (theme, width) = (&app.theme, app.window.width());
-    let mut rows = vec![Line::styled("Basics", theme.accent.bold())];
-    for (sign, what) in [
-        ("@path", "add a file or directory"),
-        ("!command", "run in your shell"),
-        ("/command", "one of these:"),
-    ] {
-        let name = Line::styled(format!("  {sign}"), theme.accent);
-        rows.extend(explained(name, Line::styled(what, theme.text), NAME_COLUMNS, width));
-    }
-    rows.push(Line::EMPTY);
-    rows.push(Line::styled("Commands", theme.accent.bold()));
+    let heading = |text: &'static str| Line::styled(text, theme.accent.bold());
     let row = |name: String, arguments: &str, summary: &str| {
         let head = format!("  /{name} {arguments}");
         let name = Line::styled(head.trim_end().to_owned(), theme.accent);
         explained(name, Line::styled(summary.to_owned(), theme.text), NAME_COLUMNS, width)
     };
+    let mut commands = vec![heading("Commands")];
+    let mut subcommands = vec![heading("Subcommands")];
     for spec in TABLE {
         let (name, _) = called(spec, |name| app.catalog.has_custom(name));
-        rows.extend(row(name.clone(), spec.arguments, spec.summary));
+        commands.extend(row(name.clone(), spec.arguments, spec.summary));
         for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
-            rows.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
+            subcommands.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
         }
     }
-    rows.extend(app.catalog.help(width, theme));
+    commands.extend(app.catalog.help(width, theme));
     let keys = app.keymap.help_rows(width, &app.theme);
+    let basics = basic_rows(app, width);
     if app.settings.screen_reader {
-        rows.push(Line::EMPTY);
-        rows.extend(keys);
-        return app.say(rows);
+        let parts = [basics, commands, subcommands, keys];
+        return app.say(parts.join(&Line::EMPTY));
     }
-    let pages = vec![
-        ("Commands".to_owned(), PanelText::Rows(rows)),
-        ("Keys".to_owned(), PanelText::Rows(keys)),
-        ("About".to_owned(), PanelText::Rows(about_rows(app))),
+    let pages = [
+        ("Basics", basics),
+        ("Commands", commands),
+        ("Subcommands", subcommands),
+        ("Keys", keys),
+        ("About", about_rows(app)),
     ];
+    let pages = pages.map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows))).into();
     app.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
+}
+
+/// The commands of the first help page.
+const BASIC_COMMANDS: [&str; 10] =
+    ["model", "resume", "undo", "rewind", "clear", "compact", "settings", "mcp", "stats", "docs"];
+
+/// Returns the rows of the first help page: what can be typed, and the most useful keys and
+/// commands.
+fn basic_rows(app: &App, width: usize) -> Vec<Line> {
+    let theme = &app.theme;
+    let row = |name: String, what: &str| {
+        let name = Line::styled(format!("  {name}"), theme.accent);
+        explained(name, Line::styled(what.to_owned(), theme.text), BASIC_COLUMNS, width)
+    };
+    let mut rows = vec![Line::styled("Type", theme.accent.bold())];
+    for (sign, what) in [
+        ("@path", "to add a file or directory to the prompt"),
+        ("!command", "to run a command in your shell"),
+        ("/command", "to run one of the commands of the next page"),
+        ("?", "to see the keys of the input"),
+    ] {
+        rows.extend(row(sign.to_owned(), what));
+    }
+    rows.push(Line::EMPTY);
+    rows.push(Line::styled("Commands to know", theme.accent.bold()));
+    for name in BASIC_COMMANDS {
+        if let Some(spec) = TABLE.iter().find(|spec| spec.name == name) {
+            let (name, _) = called(spec, |name| app.catalog.has_custom(name));
+            rows.extend(row(format!("/{name}"), spec.summary));
+        }
+    }
+    rows.push(Line::EMPTY);
+    rows.push(Line::styled("Keys to know", theme.accent.bold()));
+    let keys = [
+        (KeyCommand::Cancel, "stops the agent; twice: goes back to an earlier prompt"),
+        (KeyCommand::CycleApprovalMode, "changes the approval mode"),
+        (KeyCommand::SelectModel, "selects a model"),
+        (KeyCommand::ShowMoreLines, "shows what was truncated"),
+        (KeyCommand::ShowTranscript, "shows the whole conversation"),
+    ];
+    for (command, what) in keys {
+        let key = app.keymap.hinted(command);
+        if !key.is_empty() {
+            rows.extend(row(key, what));
+        }
+    }
+    rows
 }
 
 /// Returns the rows of the last help page.
 fn about_rows(app: &App) -> Vec<Line> {
     let theme = &app.theme;
     let row = |name: &str, text: String| {
-        Line::styled(format!("  {name:<11}"), theme.accent).and(text, theme.text)
+        Line::styled(format!("  {name:<12}"), theme.accent).and(text, theme.text)
     };
     vec![
         Line::styled("Parallax", theme.accent.bold()),
@@ -191,9 +236,8 @@ pub(crate) fn docs(app: &mut App, name: &str) {
     let mut items: Vec<ListItem> =
         pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
     items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
-    let list = ListDialog::new("Documentation", items)
-        .searched()
-        .hint("enter open a page · type to search · esc close");
+    let list =
+        ListDialog::new("Documentation", items).searched().hint("enter open a page · esc close");
     app.open(Overlay::list(Purpose::Docs, list));
 }
 

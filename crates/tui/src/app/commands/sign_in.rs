@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use parallax_protocol::price::Price;
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
@@ -180,6 +181,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 /// Lists all available models; those of other providers are added when they answer.
 pub(crate) fn model_dialog(app: &mut App) {
     let Some(launch) = &app.launch else { return app.too_early() };
+    let now = app.facts.model.clone();
     let mut items: Vec<ListItem> = launch
         .provider_manager()
         .model_choices()
@@ -187,8 +189,10 @@ pub(crate) fn model_dialog(app: &mut App) {
         .map(|choice| {
             let means = if choice.model == choice.name { String::new() } else { choice.model };
             let window = format!("{} tokens", crate::footer::count(choice.context));
-            let detail: Vec<String> =
-                [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
+            let current = if choice.name == now { "current" } else { "" };
+            let price = choice.price.map(price).unwrap_or_default();
+            let detail = [current, &means, &choice.doc, &window, &price];
+            let detail: Vec<&str> = detail.into_iter().filter(|part| !part.is_empty()).collect();
             ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
         })
         .collect();
@@ -196,6 +200,7 @@ pub(crate) fn model_dialog(app: &mut App) {
     items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
     let list = ListDialog::new("Select a model", items.clone())
         .searched()
+        .with_digits()
         .hint("enter use now · ctrl+s use now and in later sessions · esc back")
         .at(&app.facts.model);
     app.open(Overlay::list(Purpose::Model, list));
@@ -214,6 +219,18 @@ pub(crate) fn model_dialog(app: &mut App) {
             list.replace(items);
         },
     );
+}
+
+/// Returns the price of a million tokens that are sent and received.
+fn price(price: Price) -> String {
+    let dollars = |amount: f64| match amount.fract() == 0.0 {
+        true => format!("${amount:.0}"),
+        false => format!("${amount:.2}"),
+    };
+    match price.short {
+        rates if rates.input == 0.0 && rates.output == 0.0 => "free".to_owned(),
+        rates => format!("{}↑ {}↓ per 1M", dollars(rates.input), dollars(rates.output)),
+    }
 }
 
 fn model_item(model: &KnownModel) -> ListItem {

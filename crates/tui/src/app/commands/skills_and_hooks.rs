@@ -220,7 +220,7 @@ pub(crate) fn hooks_dialog(app: &mut App) {
             }
             let list = ListDialog::new("Hooks", items)
                 .searched()
-                .hint("enter enable or disable · type to search · esc back");
+                .hint("enter enable or disable · esc back");
             app.open(Overlay::list(Purpose::Hooks, list));
         },
     );

@@ -75,7 +75,9 @@ fn help_is_not_truncated() {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((width, 24));
         bench.keys("/help\n");
-        bench.press(Key::plain(KeyCode::Right));
+        for _ in 0..3 {
+            bench.press(Key::plain(KeyCode::Right));
+        }
         let summary = "Right after inserting: replace it with the text deleted before";
         let wanted: Vec<&str> = summary.split(' ').collect();
         let mut found = false;

@@ -53,14 +53,14 @@ fn truncated_selected_item_is_shown_below() {
     };
     let rows = shown(&list, 40, 6);
     assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
-    assert_eq!(rows[3..5], ["Paste a key  checked, and kept where", "only you can read it"]);
+    assert_eq!(rows[3..5], ["  checked, and kept where only you can", "  read it"]);
     // With enough space, each item is shown in full.
     let rows = shown(&list, 40, 20);
     assert_eq!(rows[1..3], ["❯ 1. Paste a key", "     checked, and kept where only you"]);
     assert_eq!(rows[4], "  2. Try it");
     assert!(!rows.join("\n").contains('…'), "{rows:?}");
     press(&mut list, KeyCode::Down);
-    assert_eq!(shown(&list, 40, 6)[3], "Try it  an offline demonstration:");
+    assert_eq!(shown(&list, 40, 6)[3], "  an offline demonstration: scripted");
     assert!(!shown(&list, 80, 20).join("\n").contains('…'));
 }
 
@@ -167,11 +167,26 @@ fn tabs_show_their_items_and_a_search_shows_all() {
     let shown = |list: &ListDialog| -> Vec<String> {
         list.view(60, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    assert_eq!(shown(&list)[1..5], [" Fruit   Roots", "⌕", "❯ apple", "  pear"]);
+    assert_eq!(shown(&list)[1..5], [" Fruit   Roots", "⌕ Type to search", "❯ apple", "  pear"]);
     assert_eq!(press(&mut list, KeyCode::Right), Response::Moved("carrot".into()));
     assert_eq!(shown(&list)[3], "❯ carrot");
     press(&mut list, KeyCode::Char('p'));
     assert_eq!(shown(&list)[1..4], ["⌕ p", "❯ apple", "  pear"]);
     assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
     assert_eq!(shown(&list)[3], "❯ carrot", "the tab stays");
+}
+
+#[test]
+fn digits_choose_only_until_something_is_searched_for() {
+    let shown = |list: &ListDialog| -> Vec<String> {
+        list.view(40, 20, &Theme::default()).rows.iter().filter_map(text).collect()
+    };
+    let mut digits = list(12).searched().with_digits();
+    assert!(shown(&digits).contains(&"  9. item 9".to_owned()), "{:?}", shown(&digits));
+    assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("2".into()));
+    for char in "item 1".chars() {
+        press(&mut digits, KeyCode::Char(char));
+    }
+    assert!(shown(&digits).contains(&"❯ item 1".to_owned()), "{:?}", shown(&digits));
+    assert_eq!(press(&mut digits, KeyCode::Enter), Response::Chosen("1".into()));
 }

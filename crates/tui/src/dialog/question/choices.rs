@@ -2,7 +2,7 @@
 
 use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{RuleDraft, RuleScope};
+use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::tool::Preview;
 
 use super::QuestionDialog;
@@ -15,7 +15,10 @@ pub(super) enum Choice {
     Once,
     /// Allow once with broader permissions.
     Wider,
-    Keep(RuleScope),
+    /// Allow, and apply the rule to this session.
+    Keep,
+    /// Allow, and save the rule on disk, in the scope selected with a key.
+    Save,
     /// Allow an MCP server's tool, or all its tools, for the session.
     Outcome(AskOutcome),
     Hunks,
@@ -54,7 +57,7 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
         choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
     }
     if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
-        choices.push(Choice::Keep(RuleScope::Session));
+        choices.push(Choice::Keep);
     } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
         && has(AskOutcome::ProceedAlways)
     {
@@ -66,8 +69,7 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
         }
     }
     if has(AskOutcome::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
-        choices.push(Choice::Keep(RuleScope::Project));
-        choices.push(Choice::Keep(RuleScope::Always));
+        choices.push(Choice::Save);
     }
     if has(AskOutcome::ModifyWithEditor) {
         if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::of(&diff.diff).len() > 1) {
@@ -83,15 +85,26 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
 impl QuestionDialog {
     /// Returns the whole rule that an answer would save, if its label does not say it already.
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
-        let keeps =
-            matches!(choice, Choice::Keep(_) | Choice::Outcome(AskOutcome::ProceedAlwaysTool));
+        let keeps = matches!(
+            choice,
+            Choice::Keep | Choice::Save | Choice::Outcome(AskOutcome::ProceedAlwaysTool)
+        );
         let rule = self.draft().filter(|_| keeps)?;
         let words = rule_text::words(rule);
         let words = match self.runs_more(rule) {
             true => format!("{words}; the other commands need no rule"),
             false => words,
         };
-        (words != rule_text::short_words(rule)).then_some(words)
+        let is_said = choice != Choice::Keep || !self.is_about_this_file();
+        (words != rule_text::short_words(rule) || !is_said).then_some(words)
+    }
+
+    /// Whether the shown rule covers exactly the file that the request shows.
+    fn is_about_this_file(&self) -> bool {
+        let Some(Preview::Diff(diff)) = &self.ask.preview else { return false };
+        self.draft().and_then(|rule| rule.path_glob.as_deref()).is_some_and(|glob| {
+            !glob.contains(['*', '?', '[', '{']) && diff.file_path.ends_with(glob)
+        })
     }
 
     /// Whether the line runs programs that the rule does not name because they need none.
@@ -146,11 +159,14 @@ impl QuestionDialog {
             Choice::Wider => {
                 format!("Yes, allow once with more permissions: {}", self.ask.wider.leave())
             }
-            Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
-            Choice::Keep(RuleScope::Project) => {
-                format!("Yes, and always in this project: {}", rule())
+            Choice::Keep if self.is_about_this_file() => {
+                "Yes, and all edits of this file this session".to_owned()
             }
-            Choice::Keep(RuleScope::Always) => format!("Yes, and always, everywhere: {}", rule()),
+            Choice::Keep => format!("Yes, and this session: {}", rule()),
+            Choice::Save if self.saves_everywhere => {
+                format!("Yes, and always, everywhere: {}", rule())
+            }
+            Choice::Save => format!("Yes, and always in this project: {}", rule()),
             Choice::Outcome(AskOutcome::ProceedAlwaysTool) => {
                 format!("Yes, and this session: {}", rule())
             }
@@ -159,7 +175,7 @@ impl QuestionDialog {
                 format!("Yes, and this session: {}", widest.unwrap_or_default())
             }
             Choice::Outcome(_) if self.ask.question == Question::Edit => {
-                "Yes, and auto-approve all edits this session (auto-edit mode)".to_owned()
+                "Yes, and switch to auto-edit mode".to_owned()
             }
             Choice::Outcome(_) => "Yes, and don't ask again this session".to_owned(),
             Choice::Hunks => "Select hunks to apply".to_owned(),

@@ -6,9 +6,9 @@ use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
 use crate::dialog::DialogView;
-use crate::layout::cut_marked;
-use crate::layout::shortened;
+use crate::layout::{cut_marked, padded, shortened};
 use crate::theme::Theme;
+use crate::tokens::LOW;
 
 /// Minimum columns to show the names of keys.
 const NAMES_KEYS: usize = 50;
@@ -27,8 +27,13 @@ impl QuestionDialog {
             0 => 0,
             row => row + head.len().saturating_sub(1),
         };
-        let mut body: Vec<Line> = head.drain(..).skip(1).chain(body).collect();
-        let rest = height.saturating_sub(1);
+        let why = if self.shows_rule { self.why(width, theme) } else { Vec::new() };
+        let change = if self.shows_rule { 0 } else { change };
+        let mut body: Vec<Line> =
+            why.into_iter().chain(head.drain(..).skip(1)).chain(body).collect();
+        // The keys, in windows that are not the lowest.
+        let hint = self.hint(width, theme).filter(|_| height >= LOW);
+        let rest = height.saturating_sub(1 + usize::from(hint.is_some()));
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
         // The body gets half of it, but the selected answer is shown in full.
@@ -47,6 +52,7 @@ impl QuestionDialog {
         let mut rows = vec![Line::styled(question, theme.text.bold()).and(place, theme.secondary)];
         rows.extend(body.drain(from..from + shown));
         rows.extend(foot);
+        rows.extend(hint);
         rows.truncate(height.max(1));
         DialogView { rows, cursor: None }
     }
@@ -93,6 +99,14 @@ impl QuestionDialog {
         // Show the answer above it if it fits.
         let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
         let first = first.max(end.saturating_sub(height));
-        rows.into_iter().skip(first).take(height).collect()
+        let below = rows.len().saturating_sub(first + height);
+        let mut rows: Vec<Line> = rows.into_iter().skip(first).take(height).collect();
+        if let Some(last) = rows.last_mut().filter(|_| below > 0 && first + height > end) {
+            let more = format!(" ↓{below}");
+            let row = cut_marked(std::mem::take(last), width.saturating_sub(text_width(&more)));
+            *last = padded(row, width.saturating_sub(text_width(&more)), theme.secondary)
+                .and(more, theme.secondary);
+        }
+        rows
     }
 }

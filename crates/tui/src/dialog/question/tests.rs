@@ -195,7 +195,7 @@ fn only_active_keys_are_shown() {
 #[test]
 fn feedback_is_sent_with_a_denial() {
     let mut dialog = QuestionDialog::new(ask());
-    press(&mut dialog, plain('5'));
+    press(&mut dialog, plain('4'));
     for char in "use nextest".chars() {
         press(&mut dialog, plain(char));
     }
@@ -320,7 +320,7 @@ fn choices_stay_visible_below_a_long_command() {
     }
     press(&mut dialog, Key::plain(KeyCode::Up));
     let rows = dialog.view(30, 4, 1, &Theme::default()).rows;
-    assert!(rows.iter().any(|row| row.text().contains("❯ 6. No")));
+    assert!(rows.iter().any(|row| row.text().contains("❯ 5. No")));
     let rows = |dialog: &QuestionDialog| -> Vec<String> {
         let rows = dialog.view(60, 20, 1, &Theme::default()).rows;
         rows.iter().map(Line::text).filter(|row| row.contains("echo ")).collect()
@@ -493,4 +493,25 @@ fn only_hidden_rows_are_counted() {
     assert!(!place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
     press(&mut dialog, Key::plain(KeyCode::PageDown));
     assert!(place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
+}
+
+#[test]
+fn saved_rule_applies_to_the_project_until_tab_widens_it() {
+    for (tabs, scope, words) in [
+        (0, RuleScope::Project, "always in this project: "),
+        (1, RuleScope::Always, "always, everywhere: "),
+        (2, RuleScope::Project, "always in this project: "),
+    ] {
+        let mut dialog = QuestionDialog::new(ask());
+        for _ in 0..tabs {
+            press(&mut dialog, Key::plain(KeyCode::Tab));
+        }
+        let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
+        assert!(rows.iter().any(|row| row.text().contains(words)), "{tabs}: {rows:?}");
+        let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('3')) else {
+            panic!("not decided");
+        };
+        assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysAndSave);
+        assert_eq!(decide.scope, Some(scope));
+    }
 }

@@ -105,7 +105,7 @@ impl QuestionDialog {
     }
 
     /// Returns the reason, the rule if shown, and why no permanent answer is available.
-    fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
+    pub(super) fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let verdict = &self.ask.verdict;
         let named = format!("`{}`", display_name(&self.ask.name));
         let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
@@ -119,7 +119,8 @@ impl QuestionDialog {
             let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
         }
-        let only_once = |choice: &Choice| !matches!(choice, Choice::Keep(_) | Choice::Outcome(_));
+        let only_once =
+            |choice: &Choice| !matches!(choice, Choice::Keep | Choice::Save | Choice::Outcome(_));
         if let Some(why) = &self.ask.no_rule
             && self.choices.iter().all(only_once)
         {
@@ -451,15 +452,20 @@ impl QuestionDialog {
     }
 
     /// Returns the key hints while an answer is chosen.
-    fn hint(&self, width: usize, theme: &Theme) -> Option<Line> {
+    pub(super) fn hint(&self, width: usize, theme: &Theme) -> Option<Line> {
         if self.hunks.is_some() || self.typing.is_some() {
             return None;
         }
         let widens = self.keeps_rules() && self.ask.rules.len() > 1;
-        let widen = if widens { "←→ narrower or broader rule · " } else { "" };
+        let widen = if widens { "←→ narrower or broader · " } else { "" };
         let edit = if self.can_edit() { "e edit the rule · " } else { "" };
         let rule = if self.shows_rule { "? hide the rule" } else { "? why" };
-        let hint = format!("{widen}{edit}{rule} · esc no");
+        let scope = match self.choices.contains(&Choice::Save) {
+            false => "",
+            true if self.saves_everywhere => "tab this project only · ",
+            true => "tab everywhere · ",
+        };
+        let hint = format!("{rule} · {widen}{edit}{scope}esc no");
         Some(Line::styled(hint_row(&hint, width), theme.secondary))
     }
 }

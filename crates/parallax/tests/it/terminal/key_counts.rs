@@ -1,0 +1,144 @@
+//! How many keys five common tasks need. The comparison with other agents is in
+//! `docs/decisions/0006-comparison-with-other-terminal-agents.md`; a task that needs more keys than
+//! the best of them fails here.
+
+use std::cell::Cell;
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+/// Counts the keys that are pressed. A key with a modifier counts as one.
+struct Hand<'s> {
+    seat: &'s Seat,
+    pressed: Cell<usize>,
+}
+
+impl<'s> Hand<'s> {
+    fn on(seat: &'s Seat) -> Self {
+        Self { seat, pressed: Cell::new(0) }
+    }
+
+    fn press(&self, key: Key) {
+        self.pressed.set(self.pressed.get() + 1);
+        self.seat.press(key);
+    }
+
+    fn types(&self, text: &str) {
+        self.pressed.set(self.pressed.get() + text.chars().count());
+        self.seat.types(text);
+    }
+
+    /// Checks the number of keys against that of the best peer.
+    #[track_caller]
+    fn needs(&self, keys: usize, best_peer: usize) {
+        assert_eq!(self.pressed.get(), keys);
+        assert!(keys <= best_peer, "{keys} keys, a peer needs {best_peer}");
+    }
+}
+
+const START: (u16, u16) = (100, 40);
+
+fn seat(script: &str) -> Seat {
+    let seat = Seat::in_world(World::new(script), &Start::sized(START.0, START.1));
+    seat.settles();
+    seat
+}
+
+#[test]
+fn remembering_a_command_takes_one_key() {
+    let call = |command: &str| {
+        format!(
+            r#"{{"calls":[{{"name":"run_shell_command","args":{{"command":"{command}","description":"Makes it"}}}}]}}"#
+        )
+    };
+    for (key, text, is_saved) in
+        [('2', "Yes, and this session", false), ('3', "Yes, and always in this project", true)]
+    {
+        let seat =
+            seat(&format!("[{},{},{{\"text\":\"Both run.\"}}]", call("touch a"), call("touch a")));
+        seat.prompts("go");
+        seat.sees(text);
+        seat.looks();
+        let hand = Hand::on(&seat);
+        hand.press(Key::Char(key));
+        seat.sees("Both run.");
+        hand.needs(1, 1);
+        let rules = seat.world.home.project().join(".parallax/policies/auto-saved.toml");
+        assert_eq!(rules.exists(), is_saved, "{key}");
+    }
+}
+
+#[test]
+fn changing_the_model_takes_two_keys() {
+    let seat = seat("[]");
+    let hand = Hand::on(&seat);
+    hand.press(Key::Alt('p'));
+    seat.sees("2. pro");
+    hand.press(Key::Char('2'));
+    seat.sees("Model: pro");
+    hand.needs(2, 2);
+}
+
+#[test]
+fn resuming_the_session_before_takes_four_keys() {
+    let seat = seat(r#"[{"text":"The moon."}]"#);
+    seat.prompts("What is above?");
+    seat.sees("The moon.");
+    seat.is_idle();
+    seat.prompts("/quit");
+    seat.ends();
+    let world = World::in_home(seat.world.home, r#"[{"text":"x"}]"#);
+    let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
+    seat.settles();
+    let hand = Hand::on(&seat);
+    hand.types("/r");
+    seat.sees("❯ resume");
+    hand.press(Key::Enter);
+    seat.sees("❯ What is above?");
+    hand.press(Key::Enter);
+    seat.has_seen("The moon.");
+    seat.sees(COMPOSER);
+    hand.needs(4, 6);
+}
+
+#[test]
+fn undoing_the_last_turn_takes_four_keys() {
+    let seat = seat(
+        r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"new\n"}}]},
+            {"text":"Made it."}]"#,
+    );
+    seat.prompts("Make it");
+    seat.sees("Apply this change?");
+    seat.looks();
+    seat.press(Key::Char('1'));
+    seat.sees("Made it.");
+    seat.is_idle();
+    let file = seat.world.home.project().join("a.txt");
+    assert!(file.exists());
+    let hand = Hand::on(&seat);
+    hand.press(Key::Esc);
+    seat.sees("press esc again");
+    hand.press(Key::Esc);
+    seat.sees("❯ Make it");
+    hand.press(Key::Enter);
+    seat.sees("❯ 1. ");
+    hand.press(Key::Enter);
+    crate::support::until("the file is gone", || !file.exists());
+    hand.needs(4, 5);
+}
+
+#[test]
+fn adding_a_file_takes_three_keys() {
+    let world = World::new("[]");
+    world.home.write("greet.py", "print()\n").expect("a file");
+    let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
+    seat.settles();
+    let hand = Hand::on(&seat);
+    hand.types("@g");
+    seat.sees("❯ greet.py");
+    hand.press(Key::Tab);
+    seat.sees("@greet.py");
+    hand.needs(3, 3);
+}
