@@ -2,8 +2,13 @@
 //! can show them provides an [`Asker`]; without one, servers are informed that elicitation is not
 //! supported.
 
+use std::time::Duration;
+
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
+
+/// How long the user may take to respond.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A request of a server to the user.
 #[derive(Debug, Clone, PartialEq)]

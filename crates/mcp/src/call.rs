@@ -17,7 +17,7 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::connect::{is_refusal, not_sent, wants_sign_in};
+use crate::connection_errors::{is_refusal, not_sent, wants_sign_in};
 use crate::error::McpError;
 use crate::messages::UNREADABLE;
 

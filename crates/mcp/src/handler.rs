@@ -3,7 +3,6 @@
 #![expect(deprecated, reason = "current servers still request roots")]
 
 use std::sync::Weak;
-use std::time::Duration;
 
 use parallax_protocol::Object;
 use rmcp::model::{
@@ -17,17 +16,14 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
-use crate::ask::{UserRequest, UserResponse};
-use crate::server::Server;
+use crate::ask::{PATIENCE, UserRequest, UserResponse};
+use crate::inbound::Inbound;
 use crate::{CLIENT_NAME, schema};
-
-/// How long the user may take to respond.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Handles the messages of one server.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    server: Weak<Server>,
+    server: Weak<Inbound>,
     can_ask: bool,
     can_sample: bool,
 }
@@ -35,7 +31,7 @@ pub(crate) struct Handler {
 impl Handler {
     /// Creates a handler. `can_ask` and `can_sample` state whether the user can answer elicitation
     /// requests and the model can answer sampling requests.
-    pub(crate) fn new(server: Weak<Server>, can_ask: bool, can_sample: bool) -> Self {
+    pub(crate) fn new(server: Weak<Inbound>, can_ask: bool, can_sample: bool) -> Self {
         Self { server, can_ask, can_sample }
     }
 }
@@ -68,7 +64,7 @@ impl ClientHandler for Handler {
         &self,
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        let folders = self.server.upgrade().map(|server| server.roots()).unwrap_or_default();
+        let folders = self.server.upgrade().map(|server| (server.roots)()).unwrap_or_default();
         let root = |folder: std::path::PathBuf| {
             let address = url::Url::from_directory_path(&folder).ok()?;
             let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -89,10 +85,9 @@ impl ClientHandler for Handler {
         let Some(server) = self.server.upgrade() else {
             return Err(ErrorData::internal_error("the session has ended", None));
         };
-        let (asker, sampling) = (server.asker(), server.shared.sampling.clone());
+        let (asker, sampling) = (server.asker.clone(), server.sampling.clone());
         let cancel = context.ct.child_token();
-        let answer =
-            server.allowance.answer(&server.config.name, params, asker, sampling, cancel.clone());
+        let answer = server.allowance.answer(&server.name, params, asker, sampling, cancel.clone());
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -109,7 +104,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some(server) = self.server.upgrade() else { return Ok(declined()) };
-        let Some(asker) = server.asker() else { return Ok(declined()) };
+        let Some(asker) = server.asker.clone() else { return Ok(declined()) };
         let mut check = None;
         let question = match request {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -123,7 +118,7 @@ impl ClientHandler for Handler {
             _ => return Ok(declined()),
         };
         let Some(_place) = server.asking.place() else { return Ok(declined()) };
-        let asking = asker.ask(&server.config.name, question);
+        let asking = asker.ask(&server.name, question);
         let answer = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
@@ -157,7 +152,7 @@ impl ClientHandler for Handler {
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };
         if let Some(server) = self.server.upgrade() {
-            let name = &server.config.name;
+            let name = &server.name;
             server
                 .listeners
                 .warn(&format!("a request of the MCP server `{name}` cannot be shown: {why}"));

@@ -20,8 +20,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::ask::{Asker, UserRequest, UserResponse};
-use crate::handler::PATIENCE;
+use crate::ask::{Asker, PATIENCE, UserRequest, UserResponse};
 use crate::media::media_type;
 
 /// The role of these requests in statistics, and their alias in `modelConfigs`.

@@ -4,12 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema_names::clean;
+use crate::schema_names::{DEEPEST, clean};
 
 /// An argument of the scheduler, which every call may have.
 const WAIT: &str = "wait_for_previous";
-/// Maximum depth to which a schema is processed.
-pub(crate) const DEEPEST: usize = 64;
 /// Maximum schema nodes that are copied while references are inlined.
 const MOST_NODES: usize = 20_000;
 

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use parallax_protocol::untrusted::sanitize;
 use serde_json::{Map, Value};
 
-use crate::schema::DEEPEST;
-
+/// Maximum depth to which a schema is processed.
+pub(crate) const DEEPEST: usize = 64;
 /// Maximum number of schemas that are followed for one value.
 const MOST_SCHEMAS: usize = 200;
 /// Keywords with schemas of the same value.

@@ -4,7 +4,6 @@ mod key;
 mod signed_out;
 mod state;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,16 +16,15 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::ask::Asker;
-use crate::asking::Asking;
 use crate::call::{Bounds, Listeners, request};
 use crate::catalog::Catalog;
 use crate::connect::Connection;
 use crate::error::McpError;
 use crate::handler::Handler;
+use crate::inbound::Inbound;
 use crate::names::shown_name;
 use crate::sampling::Allowance;
-use crate::servers::SharedServers;
+use crate::shared_servers::SharedServers;
 use crate::starts::WAITS;
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
@@ -43,14 +41,9 @@ const PARTING: Duration = Duration::from_millis(2_000);
 pub(crate) struct Server {
     pub(crate) config: McpServer,
     pub(crate) shared: Arc<SharedServers>,
-    pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
-    /// The tokens and approvals of its sampling requests.
-    pub(crate) allowance: Allowance,
-    /// Its elicitation requests to the user.
-    pub(crate) asking: Arc<Asking>,
-    /// Notified when the server reports changed lists.
-    pub(crate) changed: Notify,
+    /// What its requests and notifications need.
+    pub(crate) inbound: Arc<Inbound>,
     key: String,
     state: Mutex<ServerState>,
     /// Held while the server is being started.
@@ -64,14 +57,23 @@ impl Server {
         let key = key::key(&config, &shared.around);
         let known = (config.gate == Gate::Open).then(|| shared.cache.get(&key));
         let state = ServerState::new(&config, known);
+        let tail = Tail::default();
+        let inbound = Arc::new(Inbound {
+            name: config.name.clone(),
+            roots: Arc::clone(&shared.roots),
+            asker: shared.asker.clone(),
+            sampling: shared.sampling.clone(),
+            allowance: Allowance::default(),
+            asking: Arc::default(),
+            listeners: Listeners::default(),
+            tail: tail.clone(),
+            changed: Notify::new(),
+        });
         Self {
             config,
             shared,
-            listeners: Listeners::default(),
-            tail: Tail::default(),
-            allowance: Allowance::default(),
-            asking: Arc::default(),
-            changed: Notify::new(),
+            tail,
+            inbound,
             key,
             state: Mutex::new(state),
             starting: tokio::sync::Mutex::new(()),
@@ -155,15 +157,6 @@ impl Server {
     pub(crate) fn needs_start(&self, lazy: bool) -> bool {
         let state = self.state();
         state.gate == Gate::Open && !(lazy && state.status == Status::Cached)
-    }
-
-    /// Returns the workspace directories that the server may learn of.
-    pub(crate) fn roots(&self) -> Vec<PathBuf> {
-        (self.shared.roots)()
-    }
-
-    pub(crate) fn asker(&self) -> Option<Arc<dyn Asker>> {
-        self.shared.asker.clone()
     }
 
     /// Returns the status for the user.
@@ -317,7 +310,7 @@ impl Server {
     async fn open(self: &Arc<Self>) -> Result<(Connection, Catalog, Vec<String>), McpError> {
         let shared = &self.shared;
         let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
-        let handler = Handler::new(Arc::downgrade(self), shared.asker.is_some(), samples);
+        let handler = Handler::new(Arc::downgrade(&self.inbound), shared.asker.is_some(), samples);
         let around = &shared.around;
         let connection = around.connect(&self.config, handler, &self.tail).await?;
         let info = connection.peer().peer_info();
@@ -378,7 +371,7 @@ impl Server {
             while let Some(server) = refreshed.upgrade()
                 && server.state().generation == generation
             {
-                let told = tokio::time::timeout(PARTING, server.changed.notified());
+                let told = tokio::time::timeout(PARTING, server.inbound.changed.notified());
                 if told.await.is_ok() {
                     server.refresh().await;
                 }
@@ -552,8 +545,8 @@ impl Server {
                 peer = self.link() => peer?,
             };
             let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
-            let _running = self.asking.call();
-            match request(&peer, build(), bounds, &self.listeners).await {
+            let _running = self.inbound.asking.call();
+            match request(&peer, build(), bounds, &self.inbound.listeners).await {
                 // The connection was lost; the request itself is valid.
                 Err(McpError::Lost) if again => again = false,
                 Err(error @ McpError::Sending { .. }) => {

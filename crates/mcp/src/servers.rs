@@ -14,30 +14,22 @@ use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
 use parallax_http::ClientOptions;
 use parallax_keychain::Keychain;
-use parallax_protocol::BoxFuture;
-use parallax_protocol::tool::{Tool, ToolSource};
+use parallax_protocol::tool::Tool;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::ask::Asker;
 use crate::cache::Cache;
-use crate::catalog::Catalog;
 use crate::connect::{Confine, ServerEnvironment, Watch};
-use crate::instructions;
-use crate::names::full_name;
 use crate::oauth::TokenFiles;
 use crate::pins::ToolPins;
-use crate::resource_tools::{ListResources, ReadResource};
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
-use crate::search_tool::SearchTools;
 use crate::server::Server;
+use crate::shared_servers::SharedServers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
 pub use sign_ins::WantedSignIn;
-
-/// How long a call of an unknown tool waits for its server.
-const LOOKING: Duration = Duration::from_secs(60);
 
 /// Delay before starting servers that nothing waits for, and (below) between two of them: many
 /// simultaneous process starts slow down the machine.
@@ -98,42 +90,10 @@ pub struct ServersOptions {
 /// Returns the current token limit for declarations; `None`: no limit.
 pub type ToolBudget = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// The state that all servers share.
-pub(crate) struct SharedServers {
-    pub(crate) around: ServerEnvironment,
-    pub(crate) cache: Cache,
-    pub(crate) pins: ToolPins,
-    pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    pub(crate) asker: Option<Arc<dyn Asker>>,
-    pub(crate) sampling: Option<Sampling>,
-    pub(crate) schemas: SchemaForm,
-    pub(crate) longest_text: usize,
-    version: AtomicU64,
-    news: watch::Sender<()>,
-    /// The running cache writes.
-    keeping: TaskTracker,
-}
-
-impl SharedServers {
-    /// Caches what a server offers, or why it failed, on a blocking thread.
-    pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
-        let (shared, key) = (Arc::clone(self), key.to_owned());
-        self.keeping.spawn_blocking(move || {
-            shared.cache.put(&key, known.as_deref().map_err(String::as_str));
-        });
-    }
-
-    /// Announces that new information is available.
-    pub(crate) fn changed(&self) {
-        self.version.fetch_add(1, Ordering::AcqRel);
-        self.news.send_replace(());
-    }
-}
-
 /// The servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// Notifies when servers offer something else.
@@ -161,20 +121,27 @@ fn begin(server: Arc<Server>) {
 
 /// The tools of all servers.
 #[derive(Clone, Default)]
-struct Tools {
-    declared: Vec<Arc<dyn Tool>>,
+pub(crate) struct ServerTools {
+    /// Tools that are declared.
+    pub(crate) declared: Vec<Arc<McpTool>>,
     /// Tools that must be searched for.
-    deferred: Vec<Arc<McpTool>>,
+    pub(crate) deferred: Vec<Arc<McpTool>>,
+    /// Whether there are too many to declare them all.
+    pub(crate) too_many: bool,
+    /// Whether a server offers resources.
+    pub(crate) resources: bool,
 }
 
-struct Inner {
-    shared: Arc<SharedServers>,
-    servers: Vec<Arc<Server>>,
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<SharedServers>,
+    pub(crate) servers: Vec<Arc<Server>>,
     lazy: bool,
-    first_wait: Duration,
+    pub(crate) first_wait: Duration,
     tool_budget: ToolBudget,
     /// The tools, and the version that they belong to.
-    made: Mutex<Option<(u64, Tools)>>,
+    made: Mutex<Option<(u64, ServerTools)>>,
+    /// The declared tools, including those about all servers, and their version.
+    pub(crate) declared: Mutex<Option<(u64, Vec<Arc<dyn Tool>>)>>,
     /// The names of tools that were found by a search.
     found: Mutex<HashSet<String>>,
     /// The servers whose problems were reported.
@@ -219,6 +186,7 @@ impl Servers {
                 first_wait: options.first_wait,
                 tool_budget: options.tool_budget,
                 made: Mutex::new(None),
+                declared: Mutex::new(None),
                 found: Mutex::default(),
                 told: Mutex::default(),
             }),
@@ -287,7 +255,7 @@ impl Servers {
     }
 
     /// Returns the servers whose problems were reported.
-    fn told(&self) -> MutexGuard<'_, HashSet<String>> {
+    pub(crate) fn told(&self) -> MutexGuard<'_, HashSet<String>> {
         self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -358,7 +326,7 @@ impl Servers {
     }
 
     /// Waits until every server that is not cached is ready or has failed. Not limited in time.
-    async fn all_known(&self) {
+    pub(crate) async fn all_known(&self) {
         let mut news = self.inner.shared.news.subscribe();
         while self.are_starting() {
             if news.changed().await.is_err() {
@@ -382,8 +350,9 @@ impl Servers {
         self.inner.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn made(&self) -> Tools {
-        let version = self.version();
+    /// Returns the tools that the servers offer now.
+    pub(crate) fn made(&self) -> ServerTools {
+        let version = self.inner.shared.version.load(Ordering::Acquire);
         let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
             Some((known, tools)) if *known == version => tools.clone(),
@@ -395,7 +364,7 @@ impl Servers {
         }
     }
 
-    fn make(&self) -> Tools {
+    fn make(&self) -> ServerTools {
         let mut tools: Vec<Arc<McpTool>> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut resources = false;
@@ -419,16 +388,7 @@ impl Servers {
         let tokens = u64::try_from(size).unwrap_or(u64::MAX) / CHARACTERS_OF_TOKEN;
         let too_many = (self.inner.tool_budget)().is_some_and(|budget| tokens > budget);
         let deferred = if too_many { self.defer(&mut tools) } else { Vec::new() };
-        let mut declared: Vec<Arc<dyn Tool>> = Vec::new();
-        if too_many {
-            declared.push(Arc::new(SearchTools::new(self.clone(), &self.offered(&deferred))));
-        }
-        declared.extend(tools.into_iter().map(|tool| tool as Arc<dyn Tool>));
-        if resources {
-            declared.push(Arc::new(ListResources::new(self.clone())));
-            declared.push(Arc::new(ReadResource::new(self.clone())));
-        }
-        Tools { declared, deferred }
+        ServerTools { declared: tools, deferred, too_many, resources }
     }
 
     /// Removes and returns the tools that no search found.
@@ -438,97 +398,5 @@ impl Servers {
             std::mem::take(tools).into_iter().partition(|tool| found.contains(&tool.spec().name));
         *tools = declared;
         deferred
-    }
-
-    /// Returns, for each server with undeclared tools, the number of its tools and its description.
-    fn offered(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
-        let of = |server: &Arc<Server>| {
-            let name = server.config.name.clone();
-            // Includes tools that were found, so that the text does not change with each search.
-            let catalog = server.catalog();
-            let count = catalog.tools.iter().filter(|it| server.config.counts(&it.name)).count();
-            let about = server.config.description.clone().unwrap_or_default();
-            let has_some = deferred.iter().any(|tool| tool.server() == name);
-            has_some.then_some((name, count, about))
-        };
-        self.open().filter_map(of).collect()
-    }
-}
-
-impl ToolSource for Servers {
-    fn version(&self) -> u64 {
-        self.inner.shared.version.load(Ordering::Acquire)
-    }
-
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.made().declared
-    }
-
-    fn deferred(&self) -> Vec<Arc<dyn Tool>> {
-        self.made().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
-    }
-
-    fn trouble(&self) -> Option<String> {
-        // Without a wait for servers, one may just be starting.
-        let late = !self.inner.first_wait.is_zero();
-        let mut told = self.told();
-        let mut words = Vec::new();
-        for server in &self.inner.servers {
-            let name = &server.config.name;
-            if let Some(why) = server.trouble(late).filter(|_| !told.contains(name)) {
-                told.insert(name.clone());
-                words.push(format!("`{name}`: {why}"));
-            }
-            if let Some(note) = server.tail.skipped_note()
-                && server.is_open()
-                && told.insert(format!("{name}\nskipped lines"))
-            {
-                words.push(format!("`{name}`: {note}"));
-            }
-        }
-        (!words.is_empty()).then(|| {
-            format!(
-                "MCP servers with problems: {} (see `/mcp`, `parallax mcp list`)",
-                words.join("; ")
-            )
-        })
-    }
-
-    fn settled(&self) -> BoxFuture<'static, ()> {
-        let servers = self.clone();
-        let limit = self.inner.first_wait;
-        Box::pin(async move {
-            if !limit.is_zero() {
-                drop(tokio::time::timeout(limit, servers.all_known()).await);
-                // These servers are not waited for again, not even in later sessions.
-                servers.open().for_each(|server| server.give_up_waiting());
-            }
-        })
-    }
-
-    fn context(&self) -> Option<String> {
-        let block = |server: &Arc<Server>| {
-            instructions::block(&server.config.name, server.catalog().instructions.as_deref()?)
-        };
-        let blocks: Vec<String> = self.open().filter_map(block).collect();
-        (!blocks.is_empty()).then(|| blocks.join("\n\n"))
-    }
-
-    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
-        // The model may know the name from an earlier session or a rule.
-        if Servers::deferred(self).iter().any(|tool| tool.spec().name == name) {
-            self.declare(vec![name.to_owned()]);
-            return Box::pin(std::future::ready(()));
-        }
-        let mine: Vec<Arc<Server>> = self
-            .open()
-            .filter(|server| name.starts_with(&full_name(&server.config.name, "")))
-            .cloned()
-            .collect();
-        Box::pin(async move {
-            let looking = mine.iter().map(|server| async move { server.link().await.is_ok() });
-            let looking = futures_util::future::join_all(looking);
-            drop(tokio::time::timeout(LOOKING, looking).await);
-        })
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::BufReader;
 use tokio_util::io::StreamReader;
 use url::Url;
 
-use crate::connect::plain;
+use crate::connection_errors::plain;
 use crate::error::McpError;
 use crate::lines::{LONGEST, LineSplitter, ReadRateLimit};
 use crate::messages::Open;

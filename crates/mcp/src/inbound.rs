@@ -1,0 +1,34 @@
+//! What the requests and notifications of one server need.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::ask::Asker;
+use crate::asking::Asking;
+use crate::call::Listeners;
+use crate::sampling::{Allowance, Sampling};
+use crate::tail::Tail;
+
+/// What the requests and notifications of one server need.
+pub(crate) struct Inbound {
+    /// The name of the server.
+    pub(crate) name: String,
+    /// Returns the workspace directories that the server may learn of.
+    pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    /// Asks the user, if possible.
+    pub(crate) asker: Option<Arc<dyn Asker>>,
+    /// Answers its sampling requests, if they are allowed.
+    pub(crate) sampling: Option<Sampling>,
+    /// The tokens and approvals of its sampling requests.
+    pub(crate) allowance: Allowance,
+    /// Its elicitation requests to the user.
+    pub(crate) asking: Arc<Asking>,
+    /// The requests that receive its progress reports.
+    pub(crate) listeners: Listeners,
+    /// Its log messages.
+    pub(crate) tail: Tail,
+    /// Notified when it reports changed lists.
+    pub(crate) changed: Notify,
+}

@@ -1,0 +1,48 @@
+//! The state that all servers of a session share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use crate::ask::Asker;
+use crate::cache::Cache;
+use crate::catalog::Catalog;
+use crate::connect::ServerEnvironment;
+use crate::pins::ToolPins;
+use crate::sampling::Sampling;
+use crate::schema::SchemaForm;
+
+/// The state that all servers share.
+pub(crate) struct SharedServers {
+    pub(crate) around: ServerEnvironment,
+    pub(crate) cache: Cache,
+    pub(crate) pins: ToolPins,
+    pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) sampling: Option<Sampling>,
+    pub(crate) schemas: SchemaForm,
+    pub(crate) longest_text: usize,
+    pub(crate) version: AtomicU64,
+    pub(crate) news: watch::Sender<()>,
+    /// The running cache writes.
+    pub(crate) keeping: TaskTracker,
+}
+
+impl SharedServers {
+    /// Caches what a server offers, or why it failed, on a blocking thread.
+    pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
+        let (shared, key) = (Arc::clone(self), key.to_owned());
+        self.keeping.spawn_blocking(move || {
+            shared.cache.put(&key, known.as_deref().map_err(String::as_str));
+        });
+    }
+
+    /// Announces that new information is available.
+    pub(crate) fn changed(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.news.send_replace(());
+    }
+}

@@ -1,0 +1,141 @@
+//! The servers of a session as a source of tools.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::BoxFuture;
+use parallax_protocol::tool::{Tool, ToolSource};
+
+use crate::instructions;
+use crate::names::full_name;
+use crate::resource_tools::{ListResources, ReadResource};
+use crate::search_tool::SearchTools;
+use crate::server::Server;
+use crate::servers::{ServerTools, Servers};
+use crate::tool::McpTool;
+
+/// How long a call of an unknown tool waits for its server.
+const LOOKING: Duration = Duration::from_secs(60);
+
+impl Servers {
+    /// Returns the declared tools: those of the servers, and those about all servers.
+    fn declared(&self) -> Vec<Arc<dyn Tool>> {
+        let version = self.version();
+        let mut known = self.inner.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((of, declared)) if *of == version => declared.clone(),
+            _ => {
+                let declared = self.declare_all();
+                *known = Some((version, declared.clone()));
+                declared
+            }
+        }
+    }
+
+    fn declare_all(&self) -> Vec<Arc<dyn Tool>> {
+        let ServerTools { declared: tools, deferred, too_many, resources } = self.made();
+        let mut declared: Vec<Arc<dyn Tool>> = Vec::new();
+        if too_many {
+            declared.push(Arc::new(SearchTools::new(self.clone(), &self.offered(&deferred))));
+        }
+        declared.extend(tools.into_iter().map(|tool| tool as Arc<dyn Tool>));
+        if resources {
+            declared.push(Arc::new(ListResources::new(self.clone())));
+            declared.push(Arc::new(ReadResource::new(self.clone())));
+        }
+        declared
+    }
+
+    /// Returns, for each server with undeclared tools, the number of its tools and its description.
+    fn offered(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
+        let of = |server: &Arc<Server>| {
+            let name = server.config.name.clone();
+            // Includes tools that were found, so that the text does not change with each search.
+            let catalog = server.catalog();
+            let count = catalog.tools.iter().filter(|it| server.config.counts(&it.name)).count();
+            let about = server.config.description.clone().unwrap_or_default();
+            let has_some = deferred.iter().any(|tool| tool.server() == name);
+            has_some.then_some((name, count, about))
+        };
+        self.open().filter_map(of).collect()
+    }
+}
+
+impl ToolSource for Servers {
+    fn version(&self) -> u64 {
+        self.inner.shared.version.load(Ordering::Acquire)
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.declared()
+    }
+
+    fn deferred(&self) -> Vec<Arc<dyn Tool>> {
+        self.made().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        // Without a wait for servers, one may just be starting.
+        let late = !self.inner.first_wait.is_zero();
+        let mut told = self.told();
+        let mut words = Vec::new();
+        for server in &self.inner.servers {
+            let name = &server.config.name;
+            if let Some(why) = server.trouble(late).filter(|_| !told.contains(name)) {
+                told.insert(name.clone());
+                words.push(format!("`{name}`: {why}"));
+            }
+            if let Some(note) = server.tail.skipped_note()
+                && server.is_open()
+                && told.insert(format!("{name}\nskipped lines"))
+            {
+                words.push(format!("`{name}`: {note}"));
+            }
+        }
+        (!words.is_empty()).then(|| {
+            format!(
+                "MCP servers with problems: {} (see `/mcp`, `parallax mcp list`)",
+                words.join("; ")
+            )
+        })
+    }
+
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let servers = self.clone();
+        let limit = self.inner.first_wait;
+        Box::pin(async move {
+            if !limit.is_zero() {
+                drop(tokio::time::timeout(limit, servers.all_known()).await);
+                // These servers are not waited for again, not even in later sessions.
+                servers.open().for_each(|server| server.give_up_waiting());
+            }
+        })
+    }
+
+    fn context(&self) -> Option<String> {
+        let block = |server: &Arc<Server>| {
+            instructions::block(&server.config.name, server.catalog().instructions.as_deref()?)
+        };
+        let blocks: Vec<String> = self.open().filter_map(block).collect();
+        (!blocks.is_empty()).then(|| blocks.join("\n\n"))
+    }
+
+    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
+        // The model may know the name from an earlier session or a rule.
+        if Servers::deferred(self).iter().any(|tool| tool.spec().name == name) {
+            self.declare(vec![name.to_owned()]);
+            return Box::pin(std::future::ready(()));
+        }
+        let mine: Vec<Arc<Server>> = self
+            .open()
+            .filter(|server| name.starts_with(&full_name(&server.config.name, "")))
+            .cloned()
+            .collect();
+        Box::pin(async move {
+            let looking = mine.iter().map(|server| async move { server.link().await.is_ok() });
+            let looking = futures_util::future::join_all(looking);
+            drop(tokio::time::timeout(LOOKING, looking).await);
+        })
+    }
+}
