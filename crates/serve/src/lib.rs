@@ -6,11 +6,13 @@
 
 mod a2a;
 mod access;
+mod backend;
 mod connections;
 mod devtools;
 mod remote_acp;
 mod reply;
 mod server;
 
+pub use backend::Backend;
 pub use devtools::{DevToolsFiles, DevToolsLinks, DevToolsMessage, DevToolsServer, DevToolsSource};
-pub use server::{Backend, HttpServer, ServeError, ServeOptions};
+pub use server::{HttpServer, ServeError, ServeOptions};

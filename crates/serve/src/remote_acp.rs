@@ -18,8 +18,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
+use crate::backend::AgentHost;
 use crate::reply::{self, ReplyBody};
-use crate::server::ServerState;
 
 /// Maximum bytes of a message, as over stdin.
 const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -36,7 +36,7 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Answers the handshake, and serves the client behind it.
 pub(crate) fn upgrade(
-    shared: &Arc<ServerState>,
+    host: &AgentHost,
     mut request: Request<Incoming>,
     permit: Arc<OwnedSemaphorePermit>,
 ) -> Response<ReplyBody> {
@@ -54,8 +54,8 @@ pub(crate) fn upgrade(
         return response;
     };
     let upgraded = hyper::upgrade::on(&mut request);
-    let state = shared.clone();
-    shared.connections.tasks.spawn(async move {
+    let owned = host.clone();
+    host.connections.tasks.spawn(async move {
         // It counts as a connection while it lasts.
         let _permit = permit;
         match upgraded.await {
@@ -65,7 +65,7 @@ pub(crate) fn upgrade(
                     .max_frame_size(Some(MESSAGE_BYTES));
                 let io = TokioIo::new(upgraded);
                 let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-                serve(&state, socket).await;
+                serve(&owned, socket).await;
             }
             Err(error) => tracing::debug!("a WebSocket did not open: {error}"),
         }
@@ -85,17 +85,17 @@ fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     values.any(|value| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(word)))
 }
 
-async fn serve(shared: &ServerState, socket: Socket) {
+async fn serve(host: &AgentHost, socket: Socket) {
     let (sink, stream) = socket.split();
     let (to_agent, agent_input) = tokio::io::duplex(PIPE_BYTES);
     let (agent_output, from_agent) = tokio::io::duplex(PIPE_BYTES);
-    let closing = shared.connections.stopping.child_token();
-    let agent = shared.backend.serve_acp(
+    let closing = host.connections.stopping.child_token();
+    let agent = host.backend.serve_acp(
         Box::new(BufReader::new(agent_input)),
         Box::new(agent_output),
         closing.clone(),
     );
-    let agent = shared.connections.tasks.spawn(agent);
+    let agent = host.connections.tasks.spawn(agent);
     let has_sent = AtomicBool::new(true);
     let writing = write(from_agent, sink, &has_sent);
     tokio::pin!(writing);

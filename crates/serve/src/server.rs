@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use parallax_protocol::{BoxFuture, CancellationToken};
-use tokio::io::{AsyncBufRead, AsyncWrite};
+use parallax_protocol::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::a2a;
 use crate::access::ServerAccess;
-use crate::connections::{Connections, RequestHandler};
+use crate::backend::{AgentHost, Backend};
+use crate::connections::RequestHandler;
 use crate::remote_acp;
 use crate::reply::{self, ReplyBody};
 
@@ -43,25 +43,13 @@ pub enum ServeError {
     },
 }
 
-/// What the program supplies.
-pub trait Backend: Send + Sync + 'static {
-    /// Serves a client of the Agent Client Protocol until its input ends or `stopped` is cancelled.
-    fn serve_acp(
-        &self,
-        input: Box<dyn AsyncBufRead + Send + Unpin>,
-        output: Box<dyn AsyncWrite + Send + Unpin>,
-        stopped: CancellationToken,
-    ) -> BoxFuture<'static, ()>;
-}
-
 /// What all connections share.
-pub(crate) struct ServerState {
+struct ServerState {
     access: ServerAccess,
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) a2a: a2a::A2aTasks,
-    pub(crate) address: SocketAddr,
-    pub(crate) version: &'static str,
+    host: AgentHost,
+    a2a: Arc<a2a::A2aTasks>,
+    address: SocketAddr,
+    version: &'static str,
 }
 
 /// A server that listens.
@@ -84,11 +72,11 @@ impl HttpServer {
         let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let host = AgentHost { backend, connections: Arc::default() };
         let shared = Arc::new(ServerState {
             access: ServerAccess::new(&options.token, address.ip(), address.port()),
-            backend,
-            connections: Arc::default(),
-            a2a: a2a::A2aTasks::default(),
+            a2a: Arc::new(a2a::A2aTasks::new(host.clone())),
+            host,
             address,
             version: options.version,
         });
@@ -102,7 +90,7 @@ impl HttpServer {
 
     /// Serves until `stop` comes; then all sessions are saved and closed, within a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let connections = Arc::clone(&self.shared.connections);
+        let connections = Arc::clone(&self.shared.host.connections);
         connections.run(self.listener, self.shared, stop).await;
     }
 }
@@ -137,8 +125,8 @@ async fn answer(
         return refusal.into();
     }
     match path {
-        "/acp" => remote_acp::upgrade(shared, request, permit),
-        path if a2a::is_route(path) => a2a::route(shared, request).await,
+        "/acp" => remote_acp::upgrade(&shared.host, request, permit),
+        path if a2a::is_route(path) => a2a::route(&shared.a2a, request).await,
         _ => reply::error(StatusCode::NOT_FOUND, "unknown path"),
     }
 }

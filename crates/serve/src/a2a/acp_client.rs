@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::server::Backend;
+use crate::backend::Backend;
 
 /// Bytes between the client and the agent, each way.
 const PIPE_BYTES: usize = 64 * 1024;

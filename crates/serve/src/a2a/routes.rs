@@ -17,7 +17,6 @@ use super::task_query::TaskQuery;
 use super::tasks::A2aTasks;
 use super::version::A2aVersion;
 use crate::reply::{ReplyBody, json_reply};
-use crate::server::ServerState;
 
 /// Maximum bytes of a request.
 const MAX_BODY: usize = 16 * 1024 * 1024;
@@ -42,7 +41,7 @@ pub(crate) fn is_route(path: &str) -> bool {
 
 /// Answers a request.
 pub(crate) async fn route(
-    state: &Arc<ServerState>,
+    tasks: &Arc<A2aTasks>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
@@ -63,9 +62,9 @@ pub(crate) async fn route(
         _ => return http_error(&A2aError::MethodNotFound(head.method.to_string())),
     };
     if is_rpc {
-        return rpc(state, version, &head.method, &body).await;
+        return rpc(tasks, version, &head.method, &body).await;
     }
-    match rest(state, version, &head.method, &path, &query, &body).await {
+    match rest(tasks, version, &head.method, &path, &query, &body).await {
         Ok(response) => response,
         Err(error) => http_error(&error),
     }
@@ -144,7 +143,7 @@ fn method(name: &str) -> Result<TaskMethod, A2aError> {
 }
 
 async fn rpc(
-    state: &Arc<ServerState>,
+    tasks: &Arc<A2aTasks>,
     version: A2aVersion,
     verb: &Method,
     body: &Value,
@@ -166,7 +165,7 @@ async fn rpc(
     };
     let empty = json!({});
     let params = body.get("params").unwrap_or(&empty);
-    match run(state, version, method, params, Some(&id)).await {
+    match run(tasks, version, method, params, Some(&id)).await {
         Ok(TaskReply::Value(value)) => rpc_reply(&id, Ok(value)),
         Ok(TaskReply::Stream(response)) => response,
         Err(error) => rpc_reply(&id, Err(error)),
@@ -180,7 +179,7 @@ enum TaskReply {
 }
 
 async fn run(
-    state: &Arc<ServerState>,
+    tasks: &Arc<A2aTasks>,
     version: A2aVersion,
     method: TaskMethod,
     params: &Value,
@@ -197,7 +196,7 @@ async fn run(
     let value = match method {
         TaskMethod::Send => {
             let message = messages::client_message(params)?;
-            let task = A2aTasks::send(state, &message).await?;
+            let task = tasks.send(&message).await?;
             if message.is_blocking {
                 until_over(&task).await;
             }
@@ -205,22 +204,22 @@ async fn run(
         }
         TaskMethod::Stream => {
             let message = messages::client_message(params)?;
-            let task = A2aTasks::send(state, &message).await?;
+            let task = tasks.send(&message).await?;
             // The task that is sent first has all that happened before.
             let from = task.follow();
             return Ok(TaskReply::Stream(stream::response(task, from, version, rpc.cloned())));
         }
         TaskMethod::Get => {
-            let task = A2aTasks::find(state, id()?).await?;
+            let task = tasks.find(id()?).await?;
             messages::task(&task.snapshot(), number("historyLength"), version)
         }
-        TaskMethod::List => list(state, version, params).await?,
+        TaskMethod::List => list(tasks, version, params).await?,
         TaskMethod::Cancel => {
-            let task = A2aTasks::cancel(state, id()?).await?;
+            let task = tasks.cancel(id()?).await?;
             messages::task(&task.snapshot(), None, version)
         }
         TaskMethod::Subscribe => {
-            let task = A2aTasks::find(state, id()?).await?;
+            let task = tasks.find(id()?).await?;
             let from = task.follow();
             if from.0.state.is_over() && from.0.state != TaskState::InputRequired {
                 let text = "the task is not running".to_owned();
@@ -247,12 +246,12 @@ async fn until_over(task: &Arc<Task>) {
 }
 
 async fn list(
-    state: &Arc<ServerState>,
+    tasks: &Arc<A2aTasks>,
     version: A2aVersion,
     params: &Value,
 ) -> Result<Value, A2aError> {
     let query = TaskQuery::read(params)?;
-    let mut ids = A2aTasks::list(state).await?;
+    let mut ids = tasks.list().await?;
     ids.retain(|id| query.context.as_ref().is_none_or(|context| context == id));
     // Only what is shown is read, unless a filter needs all.
     let (first, end) = match query.filters() {
@@ -262,12 +261,12 @@ async fn list(
             (query.start.min(end), end)
         }
     };
-    let closed = |id: &&String| state.a2a.held(id).is_none();
+    let closed = |id: &&String| tasks.held(id).is_none();
     let read: Vec<&str> =
         ids.get(first..end).unwrap_or_default().iter().filter(closed).map(String::as_str).collect();
-    let ended = A2aTasks::ended_turns(state, &read).await;
+    let ended = tasks.ended_turns(&read).await;
     let snapshot_of = |id: &String| {
-        let task = state.a2a.held(id).unwrap_or_else(|| {
+        let task = tasks.held(id).unwrap_or_else(|| {
             let task = Task::new(id, TaskState::Completed);
             task.restore(&ended.get(id).cloned().unwrap_or_default());
             Arc::new(task)
@@ -283,7 +282,7 @@ async fn list(
         // Those of earlier processes are loaded only if more than their state is asked for.
         if query.history > 0 || query.has_artifacts {
             // One that cannot be loaded is shown without its messages.
-            let _ = A2aTasks::find(state, id).await;
+            let _ = tasks.find(id).await;
         }
         let mut task = messages::task(&snapshot_of(id), Some(query.history), version);
         if !query.has_artifacts
@@ -299,7 +298,7 @@ async fn list(
 }
 
 async fn rest(
-    state: &Arc<ServerState>,
+    tasks: &Arc<A2aTasks>,
     version: A2aVersion,
     verb: &Method,
     path: &str,
@@ -314,14 +313,14 @@ async fn rest(
         ("/message:send", false) => (TaskMethod::Send, body.clone()),
         ("/message:stream", false) => (TaskMethod::Stream, body.clone()),
         ("/tasks", true) => (TaskMethod::List, of_query(query)),
-        ("/tasks", false) => return create(state).await,
-        ("/tasks/metadata", true) => return Ok(json_reply(StatusCode::OK, &all(state).await?)),
-        ("/listCommands", true) => return Ok(commands(state)),
-        ("/executeCommand", false) => return execute(state, body).await,
+        ("/tasks", false) => return create(tasks).await,
+        ("/tasks/metadata", true) => return Ok(json_reply(StatusCode::OK, &all(tasks).await?)),
+        ("/listCommands", true) => return Ok(commands(tasks)),
+        ("/executeCommand", false) => return execute(tasks, body).await,
         _ => {
             let rest = path.strip_prefix("/tasks/").ok_or_else(unknown)?;
             if let Some(id) = rest.strip_suffix("/metadata").filter(|_| is_get) {
-                let task = A2aTasks::find(state, id).await?;
+                let task = tasks.find(id).await?;
                 let found = json!({"metadata": metadata(&task)});
                 return Ok(json_reply(StatusCode::OK, &found));
             }
@@ -340,7 +339,7 @@ async fn rest(
             }
         }
     };
-    match run(state, version, method, &params, None).await? {
+    match run(tasks, version, method, &params, None).await? {
         TaskReply::Value(value) => Ok(http_reply(version, &value)),
         TaskReply::Stream(response) => Ok(response),
     }
@@ -355,8 +354,8 @@ fn of_query(query: &str) -> Value {
 }
 
 /// `POST /tasks`: a task without a message; the answer is its id.
-async fn create(state: &Arc<ServerState>) -> Result<Response<ReplyBody>, A2aError> {
-    let task = A2aTasks::create(state).await?;
+async fn create(tasks: &Arc<A2aTasks>) -> Result<Response<ReplyBody>, A2aError> {
+    let task = tasks.create().await?;
     Ok(json_reply(StatusCode::CREATED, &json!(task.snapshot().id)))
 }
 
@@ -371,15 +370,15 @@ fn metadata(task: &Arc<Task>) -> Value {
 }
 
 /// `GET /tasks/metadata`: those in memory.
-async fn all(state: &Arc<ServerState>) -> Result<Value, A2aError> {
-    let ids = A2aTasks::list(state).await?;
-    let held = ids.iter().filter_map(|id| state.a2a.held(id));
+async fn all(tasks: &Arc<A2aTasks>) -> Result<Value, A2aError> {
+    let ids = tasks.list().await?;
+    let held = ids.iter().filter_map(|id| tasks.held(id));
     Ok(Value::Array(held.map(|task| metadata(&task)).collect()))
 }
 
 /// `GET /listCommands`: known once a session is open.
-fn commands(state: &Arc<ServerState>) -> Response<ReplyBody> {
-    let commands = state.a2a.commands().into_iter().map(|command| {
+fn commands(tasks: &Arc<A2aTasks>) -> Response<ReplyBody> {
+    let commands = tasks.commands().into_iter().map(|command| {
         json!({
             "name": command.get("name"), "description": command.get("description"),
             "arguments": [], "subCommands": [],
@@ -390,7 +389,7 @@ fn commands(state: &Arc<ServerState>) -> Response<ReplyBody> {
 }
 
 /// `POST /executeCommand`: a slash command in a session of its own.
-async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<ReplyBody>, A2aError> {
+async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBody>, A2aError> {
     let name = body.get("command").and_then(Value::as_str).unwrap_or_default();
     let name = name.trim_start_matches('/').trim();
     if name.is_empty() {
@@ -399,7 +398,7 @@ async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<Repl
     let arguments = body.get("args").and_then(Value::as_array);
     let arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
     let line = std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ");
-    let task = A2aTasks::create(state).await?;
+    let task = tasks.create().await?;
     // Names of subcommands contain a space.
     let is_known = |command: &Value| {
         let known = command.get("name").and_then(Value::as_str);
@@ -409,12 +408,12 @@ async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<Repl
     };
     // The commands come right after the session.
     for _ in 0..40 {
-        if !state.a2a.commands().is_empty() {
+        if !tasks.commands().is_empty() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    if !state.a2a.commands().iter().any(is_known) {
+    if !tasks.commands().iter().any(is_known) {
         let error = json!({"error": format!("Command not found: {name}")});
         return Ok(json_reply(StatusCode::NOT_FOUND, &error));
     }
@@ -423,7 +422,7 @@ async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<Repl
         text: format!("/{line}"),
         ..messages::ClientMessage::default()
     };
-    A2aTasks::send(state, &message).await?;
+    tasks.send(&message).await?;
     until_over(&task).await;
     let snapshot = task.snapshot();
     let said = snapshot.said.map_or(Value::Null, |said| match said.parts.first() {

@@ -11,7 +11,7 @@ use super::acp_client::{AcpClient, AgentMessage};
 use super::errors::A2aError;
 use super::messages::ClientMessage;
 use super::task::{EndedTurn, PendingApproval, Task, TaskState};
-use crate::server::ServerState;
+use crate::backend::AgentHost;
 
 /// Tasks that are held at a time.
 const MAX_TASKS: usize = 1000;
@@ -19,8 +19,8 @@ const MAX_TASKS: usize = 1000;
 const MESSAGES: usize = 256;
 
 /// The tasks, and the agent that runs them, which starts with the first.
-#[derive(Default)]
 pub(crate) struct A2aTasks {
+    host: AgentHost,
     client: OnceLock<AcpClient>,
     tasks: Mutex<HashMap<String, Arc<Task>>>,
     /// Slash commands that a session offered.
@@ -34,6 +34,11 @@ fn internal(error: &Value) -> A2aError {
 }
 
 impl A2aTasks {
+    /// No tasks yet; the agent runs on this host.
+    pub(crate) fn new(host: AgentHost) -> Self {
+        Self { host, client: OnceLock::new(), tasks: Mutex::default(), commands: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,26 +53,26 @@ impl A2aTasks {
     }
 
     /// The agent; it is started once.
-    pub(super) fn client(state: &Arc<ServerState>) -> AcpClient {
+    pub(super) fn client(self: &Arc<Self>) -> AcpClient {
         let start = || {
             let (sender, receiver) = mpsc::channel(MESSAGES);
             let client = AcpClient::start(
-                &state.backend,
-                &state.connections.tasks,
-                &state.connections.stopping,
+                &self.host.backend,
+                &self.host.connections.tasks,
+                &self.host.connections.stopping,
                 sender,
             );
-            state.connections.tasks.spawn(receive(Arc::clone(state), client.clone(), receiver));
+            self.host.connections.tasks.spawn(receive(Arc::clone(self), client.clone(), receiver));
             client
         };
-        state.a2a.client.get_or_init(start).clone()
+        self.client.get_or_init(start).clone()
     }
 
     /// Closes the task that has been idle for longest when the limit is reached; its session is
     /// loaded again on demand.
-    async fn make_room(state: &Arc<ServerState>) -> Result<(), A2aError> {
+    async fn make_room(self: &Arc<Self>) -> Result<(), A2aError> {
         let closed = {
-            let mut tasks = state.a2a.lock();
+            let mut tasks = self.lock();
             if tasks.len() < MAX_TASKS {
                 return Ok(());
             }
@@ -79,26 +84,26 @@ impl A2aTasks {
             let text = format!("all {MAX_TASKS} task slots are in use: try again later");
             return Err(A2aError::UnsupportedOperation(text));
         };
-        let client = Self::client(state);
+        let client = self.client();
         let closed = client.request("session/close", json!({"sessionId": id})).await;
         closed.map(drop).map_err(|error| internal(&error))
     }
 
     /// Opens a session for a new task.
-    pub(super) async fn create(state: &Arc<ServerState>) -> Result<Arc<Task>, A2aError> {
-        Self::make_room(state).await?;
+    pub(super) async fn create(self: &Arc<Self>) -> Result<Arc<Task>, A2aError> {
+        self.make_room().await?;
         let params = json!({"cwd": Self::directory(), "mcpServers": []});
-        let opened = Self::client(state).request("session/new", params).await;
+        let opened = self.client().request("session/new", params).await;
         let opened = opened.map_err(|error| internal(&error))?;
         let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
         let task = Arc::new(Task::new(&id, TaskState::Submitted));
-        state.a2a.lock().insert(id, Arc::clone(&task));
+        self.lock().insert(id, Arc::clone(&task));
         Ok(task)
     }
 
     /// The task of this id; one of an earlier process is loaded from its session.
-    pub(super) async fn find(state: &Arc<ServerState>, id: &str) -> Result<Arc<Task>, A2aError> {
-        if let Some(task) = state.a2a.known(id) {
+    pub(super) async fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Task>, A2aError> {
+        if let Some(task) = self.known(id) {
             return Ok(task);
         }
         let missing = || A2aError::TaskNotFound(id.to_owned());
@@ -107,18 +112,18 @@ impl A2aTasks {
         if id.is_empty() || id.len() > 128 || !id.chars().all(is_plain) {
             return Err(missing());
         }
-        Self::make_room(state).await?;
-        let ended = Self::ended_turns(state, &[id]).await.remove(id);
+        self.make_room().await?;
+        let ended = self.ended_turns(&[id]).await.remove(id);
         let task = Arc::new(Task::new(id, TaskState::Completed));
-        state.a2a.lock().insert(id.to_owned(), Arc::clone(&task));
+        self.lock().insert(id.to_owned(), Arc::clone(&task));
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
-        match Self::client(state).request("session/load", params).await {
+        match self.client().request("session/load", params).await {
             Ok(loaded) => {
                 let state = state_of(&loaded["_meta"]);
                 task.restore(&EndedTurn { state, time: ended.and_then(|ended| ended.time) });
             }
             Err(_) => {
-                state.a2a.lock().remove(id);
+                self.lock().remove(id);
                 return Err(missing());
             }
         }
@@ -126,12 +131,9 @@ impl A2aTasks {
     }
 
     /// How the last turns of tasks ended, by id, without opening their sessions.
-    pub(super) async fn ended_turns(
-        state: &Arc<ServerState>,
-        ids: &[&str],
-    ) -> HashMap<String, EndedTurn> {
+    pub(super) async fn ended_turns(self: &Arc<Self>, ids: &[&str]) -> HashMap<String, EndedTurn> {
         let params = json!({"cwd": Self::directory(), "sessionIds": ids});
-        let found = Self::client(state).request("_parallax/last_turns", params).await;
+        let found = self.client().request("_parallax/last_turns", params).await;
         let found = found.unwrap_or_default();
         let turns = found.get("turns").and_then(Value::as_object);
         let turn = |(id, turn): (&String, &Value)| {
@@ -142,12 +144,12 @@ impl A2aTasks {
     }
 
     /// The ids of all tasks, newest first.
-    pub(super) async fn list(state: &Arc<ServerState>) -> Result<Vec<String>, A2aError> {
+    pub(super) async fn list(self: &Arc<Self>) -> Result<Vec<String>, A2aError> {
         let mut ids = Vec::new();
         let mut cursor = Value::Null;
         loop {
             let params = json!({"cwd": Self::directory(), "cursor": cursor});
-            let page = Self::client(state).request("session/list", params).await;
+            let page = self.client().request("session/list", params).await;
             let page = page.map_err(|error| internal(&error))?;
             let sessions = page.get("sessions").and_then(Value::as_array);
             let found = sessions.into_iter().flatten().filter_map(|session| {
@@ -159,7 +161,7 @@ impl A2aTasks {
                 _ => break,
             }
         }
-        let open: Vec<String> = state.a2a.lock().keys().cloned().collect();
+        let open: Vec<String> = self.lock().keys().cloned().collect();
         let new: Vec<String> = open.into_iter().filter(|id| !ids.contains(id)).collect();
         Ok(new.into_iter().chain(ids).collect())
     }
@@ -172,12 +174,12 @@ impl A2aTasks {
     /// Gives a message to the task it belongs to: a prompt, or the answer to a request for
     /// approval.
     pub(super) async fn send(
-        state: &Arc<ServerState>,
+        self: &Arc<Self>,
         message: &ClientMessage,
     ) -> Result<Arc<Task>, A2aError> {
         let task = match &message.task {
-            Some(id) => Self::find(state, id).await?,
-            None => Self::create(state).await?,
+            Some(id) => self.find(id).await?,
+            None => self.create().await?,
         };
         let call = message.decision.as_ref().and_then(|decision| {
             decision.get("toolCallId").or_else(|| decision.get("callId"))?.as_str()
@@ -194,7 +196,7 @@ impl A2aTasks {
                         .into(),
                 ));
             }
-            Self::client(state).answer(&pending.id, Ok(result)).await;
+            self.client().answer(&pending.id, Ok(result)).await;
             return Ok(task);
         }
         if message.text.trim().is_empty() {
@@ -204,11 +206,11 @@ impl A2aTasks {
             let text = "the task is working: wait for it, or cancel it".to_owned();
             return Err(A2aError::UnsupportedOperation(text));
         }
-        let (client, id) = (Self::client(state), task.snapshot().id);
+        let (client, id) = (self.client(), task.snapshot().id);
         let prompt = json!([{"type": "text", "text": message.text}]);
         let params = json!({"sessionId": id, "prompt": prompt});
         let running = Arc::clone(&task);
-        state.connections.tasks.spawn(async move {
+        self.host.connections.tasks.spawn(async move {
             match client.request("session/prompt", params).await {
                 Ok(result) => match result.get("stopReason").and_then(Value::as_str) {
                     Some("cancelled") => running.end(TaskState::Cancelled, None),
@@ -224,9 +226,9 @@ impl A2aTasks {
     }
 
     /// Cancels the turn of a task.
-    pub(super) async fn cancel(state: &Arc<ServerState>, id: &str) -> Result<Arc<Task>, A2aError> {
-        let task = Self::find(state, id).await?;
-        let client = Self::client(state);
+    pub(super) async fn cancel(self: &Arc<Self>, id: &str) -> Result<Arc<Task>, A2aError> {
+        let task = self.find(id).await?;
+        let client = self.client();
         let pending = task.take_all_pending();
         if pending.is_empty() && task.state() != TaskState::Working {
             return Err(A2aError::TaskNotCancelable);
@@ -304,21 +306,21 @@ fn decision(message: &ClientMessage, params: &Value) -> Value {
 
 /// Takes what the agent sends.
 async fn receive(
-    state: Arc<ServerState>,
+    all: Arc<A2aTasks>,
     client: AcpClient,
     mut messages: mpsc::Receiver<AgentMessage>,
 ) {
     while let Some(message) = messages.recv().await {
         match message {
             AgentMessage::Notification { method, params } if method == "session/update" => {
-                update(&state, &params);
+                update(&all, &params);
             }
             AgentMessage::Notification { .. } => {}
             // The request may be given up.
             AgentMessage::Answer { to, answer } => drop(to.send(answer)),
             AgentMessage::Request { id, method, params } => {
                 let task = params.get("sessionId").and_then(Value::as_str);
-                let task = task.and_then(|id| state.a2a.known(id));
+                let task = task.and_then(|id| all.known(id));
                 match task.filter(|_| method == "session/request_permission") {
                     Some(task) => task.ask(PendingApproval { id, params }),
                     None => {
@@ -331,17 +333,17 @@ async fn receive(
     }
 }
 
-fn update(state: &Arc<ServerState>, params: &Value) {
+fn update(all: &A2aTasks, params: &Value) {
     let Some(update) = params.get("update") else { return };
     let kind = update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default();
     if kind == "available_commands_update" {
         let commands = update.get("availableCommands").and_then(Value::as_array);
-        let mut known = state.a2a.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = all.commands.lock().unwrap_or_else(PoisonError::into_inner);
         *known = commands.cloned().unwrap_or_default();
         return;
     }
     let task = params.get("sessionId").and_then(Value::as_str);
-    let Some(task) = task.and_then(|id| state.a2a.known(id)) else { return };
+    let Some(task) = task.and_then(|id| all.known(id)) else { return };
     let text = update.get("content").and_then(|content| content.get("text"));
     let text = text.and_then(Value::as_str);
     match (kind, text) {
