@@ -16,6 +16,7 @@ pub mod enter_plan_mode;
 pub mod exit_plan_mode;
 pub mod failure;
 pub mod get_internal_docs;
+mod git_directories;
 pub mod glob;
 pub mod google_web_search;
 pub mod grep_search;
@@ -33,6 +34,7 @@ mod sandbox_options;
 pub mod save_memory;
 mod search_place;
 mod shell_options;
+mod small_files;
 mod suggest;
 #[cfg(test)]
 mod test_support;

@@ -1,5 +1,6 @@
 //! `replace`: replaces text at one place of a file, or at all equal places.
 
+mod hit;
 mod indentation;
 mod matching;
 mod nearest;
@@ -31,7 +32,8 @@ use crate::change::{
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::close_names;
-pub use matching::{Hit, MatchResult, Strategy, find};
+pub use hit::Hit;
+pub use matching::{MatchResult, Strategy, find};
 pub use source::SourceText;
 
 /// Maximum number of line numbers in a message.

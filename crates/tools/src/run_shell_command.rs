@@ -4,14 +4,15 @@
 mod confined;
 mod confinement;
 mod control;
+mod denied_access;
 mod editor_terminal;
 mod foreseen;
 mod git;
 mod git_aliases;
-mod git_directories;
 mod git_path_remotes;
 mod git_reads;
 mod git_worktree_writes;
+mod granted_paths;
 mod made;
 mod placeholders;
 mod reads;
@@ -49,9 +50,9 @@ use serde_json::{Value, json};
 
 pub use self::confined::{mounts, reach};
 pub use self::git::own_git_environment;
-pub use self::git_directories::GitDirectories;
 pub use self::replaced::replaced_files;
 pub use self::user_shell::UserShell;
+pub use crate::git_directories::GitDirectories;
 
 use self::confined::{DenialEvidence, StartingCommand};
 use self::confinement::Subject;
@@ -422,7 +423,7 @@ fn wanted_permissions(
             Ok(rest) => home.join(rest),
             Err(_) => directory.join(&*path),
         };
-        *path = confined::exact(&full, home).ok_or_else(|| {
+        *path = granted_paths::exact(&full, home).ok_or_else(|| {
             let shown = full.display();
             invalid(format!("params/additional_permissions: `{shown}` is too broad to be granted"))
         })?;
@@ -525,7 +526,7 @@ impl Invocation for Call {
 
     fn wider(&self, permissions: &Permissions) -> Permissions {
         let sandbox = self.options.sandbox.as_ref();
-        sandbox.map(|sandbox| confined::wider(permissions, &sandbox.home)).unwrap_or_default()
+        sandbox.map(|sandbox| granted_paths::wider(permissions, &sandbox.home)).unwrap_or_default()
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {

@@ -6,7 +6,7 @@ use parallax_files::{ClosedNames, HiddenFileTracker};
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
-use crate::run_shell_command::GitDirectories;
+use crate::git_directories::GitDirectories;
 
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the directories of the
 /// session.

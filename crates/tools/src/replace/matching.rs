@@ -1,8 +1,7 @@
 //! Finds the text to replace: exactly, or else tolerating differences in whitespace and in the
 //! shape of quotes and dashes.
 
-use std::ops::Range;
-
+use super::hit::{Hit, WantedEdit};
 use super::source::{SourceText, plain_ends};
 use super::tolerant;
 
@@ -28,17 +27,6 @@ impl Strategy {
     }
 }
 
-/// A place to change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    /// The range in [`SourceText::text`].
-    pub range: Range<usize>,
-    /// The replacement.
-    pub new: String,
-    /// The first and last line, from 1.
-    pub lines: (usize, usize),
-}
-
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchResult {
@@ -48,12 +36,6 @@ pub struct MatchResult {
     pub hits: Vec<Hit>,
     /// Whether there are more matches than can be changed at once.
     pub more: bool,
-}
-
-/// The old and new text of the model, with `\n` line endings.
-pub(crate) struct WantedEdit {
-    pub(crate) old: String,
-    pub(crate) new: String,
 }
 
 /// Maximum number of places changed at once.

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
+use super::hit::{Hit, WantedEdit};
 use super::indentation::{FileStyle, IndentPair, Indentation};
-use super::matching::{Hit, WantedEdit};
 use super::source::SourceText;
 use super::tokens::{Token, TokenKind, TokenPositions, is_space, is_word, lines_of, tokenize};
 

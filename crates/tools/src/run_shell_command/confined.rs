@@ -11,12 +11,14 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, SupervisorError, Support, Tier};
 
 use super::confinement::{self, Built, Subject};
+use super::denied_access::{Confinement as _, DeniedAccess, Ran};
 use super::foreseen;
 use super::git;
 use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
+use super::granted_paths::{exact, real};
 use super::made::{self, Made};
-use super::refusal::{self, Confinement, DeniedAccess};
+use super::refusal;
 use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
@@ -321,156 +323,9 @@ pub(super) fn refused(
     (missing, words)
 }
 
-/// Returns the path to grant, whether it exists or not, with links in its existing part resolved.
-/// Never the root directory or a whole home directory.
-pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
-    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
-    let rest = path.strip_prefix(there).ok()?;
-    let full = match rest.as_os_str().is_empty() {
-        true => real(there),
-        false => real(there).join(rest),
-    };
-    (!is_too_wide(&full, home)).then_some(full)
-}
-
-/// Returns the parent directories of the writable files of `wanted`, for a command that must
-/// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
-/// Blocking.
-pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
-    let mut wide = wanted.clone();
-    for path in &mut wide.file_system.write {
-        let folder = match path.is_dir() {
-            true => None,
-            false => path.ancestors().skip(1).find(|folder| folder.is_dir()),
-        };
-        if let Some(folder) = folder.filter(|folder| !is_too_wide(folder, home)) {
-            *path = folder.to_owned();
-        }
-    }
-    wide.file_system.write.dedup();
-    match wide == *wanted {
-        true => Permissions::default(),
-        false => wide,
-    }
-}
-
-/// Whether the path is too broad to be granted.
-pub(super) fn is_too_wide(path: &Path, home: &Path) -> bool {
-    path.parent().is_none() || real(home).starts_with(path)
-}
-
-/// A plan that a command ran with, or would run with.
-pub(super) struct Ran {
-    pub(super) plan: Plan,
-    pub(super) missed_network: bool,
-}
-
-impl Ran {
-    /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
-    /// for example); the rest of `/tmp` is private.
-    fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
-        let folder = path.parent().unwrap_or(path);
-        access == DeniedAccess::Write
-            && ["/tmp", "/var/tmp"]
-                .iter()
-                .any(|tmp| folder.starts_with(tmp) && folder != Path::new(tmp))
-            && folder.is_dir()
-            && !self
-                .plan
-                .writable
-                .iter()
-                .chain(&self.plan.overlays)
-                .any(|open| path.starts_with(open))
-    }
-}
-
-impl Confinement for Ran {
-    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
-        let of_plan = match access {
-            DeniedAccess::Read => parallax_sandbox::Access::Read,
-            DeniedAccess::Write => parallax_sandbox::Access::Write,
-        };
-        // If the file does not exist and could not be created there, the sandbox did not cause the
-        // failure.
-        let there =
-            path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
-        let path = real(path);
-        there
-            && (self.plan.would_refuse(&path, of_plan)
-                || self.is_read_only_below_tmp(&path, access))
-    }
-
-    fn first_to_create(&self, path: &Path) -> PathBuf {
-        let has_parent = |path: &&Path| path.parent().is_none_or(|parent| parent.is_dir());
-        let first = path.ancestors().find(has_parent).unwrap_or(path);
-        if path.symlink_metadata().is_ok() { path.to_owned() } else { first.to_owned() }
-    }
-
-    fn is_offline(&self) -> bool {
-        matches!(self.plan.network, Network::Own | Network::Loopback)
-    }
-
-    fn is_apart_from_servers(&self) -> bool {
-        matches!(self.plan.network, Network::Own | Network::Outward)
-    }
-
-    fn missed_network(&self) -> bool {
-        self.missed_network
-    }
-
-    fn listens_outside(&self, port: u16) -> bool {
-        ["/proc/net/tcp", "/proc/net/tcp6"]
-            .iter()
-            .any(|table| std::fs::read_to_string(table).is_ok_and(|text| listens(&text, port)))
-    }
-}
-
-/// Resolves the links of the existing part of the path.
-pub(super) fn real(path: &Path) -> PathBuf {
-    if let Ok(real) = path.canonicalize() {
-        return real;
-    }
-    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
-    }
-}
-
-/// Whether the kernel's socket table contains a listener (state `0A`) on the port.
-fn listens(table: &str, port: u16) -> bool {
-    let suffix = format!(":{port:04X}");
-    table.lines().skip(1).any(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        fields.next().is_some_and(|local| local.ends_with(&suffix)) && fields.nth(1) == Some("0A")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn broader_permissions_offer_the_parent_directory_separately() {
-        use parallax_protocol::permissions::FilePermissions;
-
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().canonicalize().unwrap();
-        let (home, tmp) = (top.join("home"), top.join("tmp"));
-        std::fs::create_dir_all(&home).unwrap();
-        std::fs::create_dir_all(&tmp).unwrap();
-        let file = tmp.join("aa/bb/c.txt");
-        assert_eq!(exact(&file, &home), Some(file.clone()));
-        assert_eq!(exact(Path::new("/"), &home), None);
-        assert_eq!(exact(&top, &home), None);
-        let write = |path: &Path| Permissions {
-            file_system: FilePermissions { read: Vec::new(), write: vec![path.to_owned()] },
-            ..Permissions::default()
-        };
-        assert_eq!(wider(&write(&file), &home), write(&tmp));
-        // The parent of a directory is not granted, and a home directory is too broad.
-        assert!(wider(&write(&tmp), &home).is_empty());
-        assert!(wider(&write(&home.join("x")), &home).is_empty());
-    }
 
     #[test]
     fn git_ignores_configuration_written_by_its_own_line() {

@@ -12,9 +12,9 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{OF_GIT, closed_paths};
 use parallax_sandbox::{Network, Plan, Support};
 
-use super::git_directories::{self, linked_folder};
 use super::secrets;
 use super::{placeholders, tracked};
+use crate::git_directories::{self, linked_folder};
 use crate::sandbox_options::SandboxOptions;
 
 /// Directories in the home directory that package managers write. Writes of commands go to a

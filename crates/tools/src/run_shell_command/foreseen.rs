@@ -8,8 +8,8 @@ use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::Plan;
 
-use super::confined::{Ran, exact, is_too_wide};
-use super::refusal::{Confinement, DeniedAccess};
+use super::denied_access::{Confinement as _, DeniedAccess, Ran};
+use super::granted_paths::{exact, is_too_wide};
 use super::repository;
 
 /// Programs that read the files given as operands.

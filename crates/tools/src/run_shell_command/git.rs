@@ -6,7 +6,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::granted_paths::real;
 use super::repository;
+use crate::small_files::bytes_of;
 
 mod listing;
 #[cfg(test)]
@@ -203,7 +205,7 @@ pub(super) fn included(
             let includes = folded == "include.path"
                 || (folded.starts_with("includeif.") && folded.ends_with(".path"));
             let named = file.parent().unwrap_or(directory).join(&value);
-            let named = super::confined::real(&named);
+            let named = real(&named);
             let in_git = named.components().any(|part| part.as_os_str() == ".git");
             if includes && !in_git && roots.iter().any(|root| named.starts_with(root)) {
                 return Some(UnoverridableConfig { file, key: Some(key) });
@@ -222,7 +224,7 @@ pub(super) fn files_of_configuration(
 ) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for file in ["config", "config.worktree"].map(|name| repository.join(name)) {
-        let names = repository::bytes_of(&file, SIZE).map(|bytes| {
+        let names = bytes_of(&file, SIZE).map(|bytes| {
             let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
             let last = |key: &&str| key.rsplit('.').next().is_some_and(|name| text.contains(name));
             keys.iter().any(last) || text.contains("[include")

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::git;
-use super::git_directories::unquoted;
 use super::repository;
+use crate::git_directories::unquoted;
+use crate::small_files::{bytes_of, line_of};
 
 /// Lowercase keys whose values are files or directories that git reads.
 const FILES: [&str; 6] = [
@@ -79,12 +80,12 @@ fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
         place.canonicalize().is_ok_and(|place| base.starts_with(&place) || is_inside(&place, roots))
     };
     // A worktree: the repository stores the path of its `.git` file.
-    let linked = repository::line_of(&real.join("gitdir"))
+    let linked = line_of(&real.join("gitdir"))
         .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.to_owned())));
     // The common directory of worktrees.
     let shared = ["worktrees", "modules"].iter().any(|name| {
         std::fs::read_dir(real.join(name)).into_iter().flatten().flatten().any(|entry| {
-            repository::line_of(&entry.path().join("gitdir"))
+            line_of(&entry.path().join("gitdir"))
                 .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.into())))
         })
     });
@@ -104,7 +105,7 @@ fn alternates(repository: &Path) -> Vec<PathBuf> {
     if file.symlink_metadata().is_err() {
         return Vec::new();
     }
-    let Some(bytes) = repository::bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
+    let Some(bytes) = bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| objects.join(&*unquoted(line))).collect()

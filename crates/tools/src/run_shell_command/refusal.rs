@@ -6,37 +6,13 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::Permissions;
 
-use super::confined::is_too_wide;
+use super::denied_access::{Confinement, DeniedAccess};
+use super::granted_paths::is_too_wide;
 
 /// Number of lines examined at the end of the output.
 const LINES: usize = 400;
 /// Maximum number of paths in one approval request.
 const MOST: usize = 8;
-
-/// The kind of access that the sandbox would deny.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DeniedAccess {
-    Read,
-    Write,
-}
-
-/// What is known about the sandbox in which a command ran.
-pub(super) trait Confinement {
-    /// Whether it denies the access to the path.
-    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
-    /// Returns the directory that had to be created first to write the path, or the path itself.
-    fn first_to_create(&self, path: &Path) -> PathBuf {
-        path.to_owned()
-    }
-    /// Whether other machines were unreachable.
-    fn is_offline(&self) -> bool;
-    /// Whether servers on this machine, outside of the sandbox, were unreachable.
-    fn is_apart_from_servers(&self) -> bool;
-    /// Whether the kernel counted packets without a route.
-    fn missed_network(&self) -> bool;
-    /// Whether a program outside of the sandbox listens on the port.
-    fn listens_outside(&self, port: u16) -> bool;
-}
 
 const DENIED: [&str; 8] = [
     "permission denied",

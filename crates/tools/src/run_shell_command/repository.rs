@@ -2,11 +2,11 @@
 //! submodules, and which of them may name programs.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::small_files::{bytes_of, line_of};
 
 /// Limits: size of one configuration, parent directories searched, and submodule directories.
 const LARGEST: u64 = 256 * 1024;
@@ -255,23 +255,6 @@ fn may_hold_submodules(index: &Path) -> bool {
         Ok(_) => bytes_of(index, LARGEST_INDEX)
             .is_none_or(|bytes| memchr::memmem::find(&bytes, &SUBMODULE).is_some()),
     }
-}
-
-/// Returns the text of a single-line file.
-pub(super) fn line_of(path: &Path) -> Option<String> {
-    let bytes = bytes_of(path, 16 * 1024)?;
-    String::from_utf8(bytes).ok().map(|text| text.trim().to_owned())
-}
-
-/// Returns the bytes of a regular file, unless it is larger than `limit`.
-pub(super) fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // Opening a pipe would block.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= limit).then_some(bytes)
 }
 
 /// Whether a key of the file may name a program; `None` if the file cannot be read.

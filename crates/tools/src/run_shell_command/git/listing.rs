@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{SIZE, git_config};
-use crate::run_shell_command::repository::bytes_of;
+use crate::small_files::bytes_of;
 
 /// Maximum number of files that are followed.
 const MOST_FILES: usize = 32;

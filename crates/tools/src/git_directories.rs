@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_files::git_files::{linked_directory, read_git_file};
 
-use super::repository::{bytes_of, line_of};
+use crate::small_files::{bytes_of, line_of};
 
 /// Maximum size in bytes of a configuration that is read.
 const LARGEST: u64 = 256 * 1024;
@@ -53,7 +53,7 @@ impl GitDirectories {
     /// Records the repositories of these roots. Called before any command or edit; a root that is
     /// already known is left alone. A later root is recorded when it is first seen, unless it is
     /// part of a known one, in which `.git` may have been written since. Blocking.
-    pub(super) fn record(&self, roots: &[PathBuf]) {
+    pub(crate) fn record(&self, roots: &[PathBuf]) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for root in roots {
             if !root.ancestors().any(|above| known.contains_key(above)) {
@@ -64,7 +64,7 @@ impl GitDirectories {
 
     /// Returns the `.git` of each root, or the one above it that git found when the session
     /// started.
-    pub(super) fn around(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn around(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         self.record(roots);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_root = |root: &PathBuf| {
@@ -83,7 +83,7 @@ impl GitDirectories {
 
     /// Returns the object directories from which the repositories of the roots borrowed when the
     /// session started, if commands have a private directory there.
-    pub(super) fn borrowed(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn borrowed(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         self.record(roots);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = known.values().flat_map(|root| &root.borrowed);
@@ -92,7 +92,7 @@ impl GitDirectories {
 
     /// Returns the directories in which git stores a repository: the `.git` itself or the directory
     /// that it names, and the common directory of a worktree.
-    pub(super) fn of(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn of(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
         if is_plain_directory(repository) {
             return vec![repository.to_owned()];
         }
@@ -171,7 +171,7 @@ fn target(repository: &Path) -> Option<PathBuf> {
 
 /// Returns the directory of a linked worktree if it points back: a planted file must not open
 /// another directory.
-pub(super) fn linked_folder(repository: &Path) -> Option<PathBuf> {
+pub(crate) fn linked_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
     let back = folder.join(line_of(&folder.join("gitdir"))?).canonicalize().ok()?;
     (back == repository.canonicalize().ok()?).then_some(folder)
@@ -248,7 +248,7 @@ fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
 
 /// Returns what must be made visible of a repository where commands have a private directory
 /// (`/tmp`): the git directories, and the files around a package directory.
-pub(super) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let top = repository.parent().filter(|top| roots.iter().any(|root| root.starts_with(top)));
     let all = folders.iter().map(PathBuf::as_path).chain(top);
     all.filter(|path| is_concealed(path, roots)).map(Path::to_owned).collect()
@@ -293,7 +293,7 @@ fn alternates(objects: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the path of a line that git reads with C escapes if it begins with a quotation mark.
-pub(super) fn unquoted(line: &str) -> Cow<'_, str> {
+pub(crate) fn unquoted(line: &str) -> Cow<'_, str> {
     let Some(rest) = line.strip_prefix('"') else { return line.into() };
     let (mut bytes, mut rest) = (Vec::new(), rest.bytes().peekable());
     while let Some(byte) = rest.next() {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path};
 
-use crate::run_shell_command::repository::bytes_of;
+use crate::small_files::bytes_of;
 
 /// Maximum size in bytes of an index, and number of entries that are compared.
 const LARGEST: u64 = 256 * 1024 * 1024;

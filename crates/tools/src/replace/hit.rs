@@ -1,0 +1,20 @@
+//! The texts that an edit replaces, and the places where.
+
+use std::ops::Range;
+
+/// The old and new text of the model, with `\n` line endings.
+pub(crate) struct WantedEdit {
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
+/// A place to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// The range in [`SourceText::text`].
+    pub range: Range<usize>,
+    /// The replacement.
+    pub new: String,
+    /// The first and last line, from 1.
+    pub lines: (usize, usize),
+}

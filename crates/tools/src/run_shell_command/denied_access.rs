@@ -1,0 +1,107 @@
+//! Which accesses the sandbox of a command denies.
+
+use std::path::{Path, PathBuf};
+
+use parallax_sandbox::{Network, Plan};
+
+use super::granted_paths::real;
+
+/// The kind of access that the sandbox would deny.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeniedAccess {
+    Read,
+    Write,
+}
+
+/// What is known about the sandbox in which a command ran.
+pub(super) trait Confinement {
+    /// Whether it denies the access to the path.
+    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
+    /// Returns the directory that had to be created first to write the path, or the path itself.
+    fn first_to_create(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+    /// Whether other machines were unreachable.
+    fn is_offline(&self) -> bool;
+    /// Whether servers on this machine, outside of the sandbox, were unreachable.
+    fn is_apart_from_servers(&self) -> bool;
+    /// Whether the kernel counted packets without a route.
+    fn missed_network(&self) -> bool;
+    /// Whether a program outside of the sandbox listens on the port.
+    fn listens_outside(&self, port: u16) -> bool;
+}
+
+/// A plan that a command ran with, or would run with.
+pub(super) struct Ran {
+    pub(super) plan: Plan,
+    pub(super) missed_network: bool,
+}
+
+impl Ran {
+    /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
+    /// for example); the rest of `/tmp` is private.
+    fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
+        let folder = path.parent().unwrap_or(path);
+        access == DeniedAccess::Write
+            && ["/tmp", "/var/tmp"]
+                .iter()
+                .any(|tmp| folder.starts_with(tmp) && folder != Path::new(tmp))
+            && folder.is_dir()
+            && !self
+                .plan
+                .writable
+                .iter()
+                .chain(&self.plan.overlays)
+                .any(|open| path.starts_with(open))
+    }
+}
+
+impl Confinement for Ran {
+    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
+        let of_plan = match access {
+            DeniedAccess::Read => parallax_sandbox::Access::Read,
+            DeniedAccess::Write => parallax_sandbox::Access::Write,
+        };
+        // If the file does not exist and could not be created there, the sandbox did not cause the
+        // failure.
+        let there =
+            path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
+        let path = real(path);
+        there
+            && (self.plan.would_refuse(&path, of_plan)
+                || self.is_read_only_below_tmp(&path, access))
+    }
+
+    fn first_to_create(&self, path: &Path) -> PathBuf {
+        let has_parent = |path: &&Path| path.parent().is_none_or(|parent| parent.is_dir());
+        let first = path.ancestors().find(has_parent).unwrap_or(path);
+        if path.symlink_metadata().is_ok() { path.to_owned() } else { first.to_owned() }
+    }
+
+    fn is_offline(&self) -> bool {
+        matches!(self.plan.network, Network::Own | Network::Loopback)
+    }
+
+    fn is_apart_from_servers(&self) -> bool {
+        matches!(self.plan.network, Network::Own | Network::Outward)
+    }
+
+    fn missed_network(&self) -> bool {
+        self.missed_network
+    }
+
+    fn listens_outside(&self, port: u16) -> bool {
+        ["/proc/net/tcp", "/proc/net/tcp6"]
+            .iter()
+            .any(|table| std::fs::read_to_string(table).is_ok_and(|text| listens(&text, port)))
+    }
+}
+
+/// Whether the kernel's socket table contains a listener (state `0A`) on the port.
+fn listens(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&suffix)) && fields.nth(1) == Some("0A")
+    })
+}

@@ -1,0 +1,82 @@
+//! The paths that permissions for commands name, with links resolved.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::permissions::Permissions;
+
+/// Returns the path to grant, whether it exists or not, with links in its existing part resolved.
+/// Never the root directory or a whole home directory.
+pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    let rest = path.strip_prefix(there).ok()?;
+    let full = match rest.as_os_str().is_empty() {
+        true => real(there),
+        false => real(there).join(rest),
+    };
+    (!is_too_wide(&full, home)).then_some(full)
+}
+
+/// Returns the parent directories of the writable files of `wanted`, for a command that must
+/// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
+/// Blocking.
+pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
+    let mut wide = wanted.clone();
+    for path in &mut wide.file_system.write {
+        let folder = match path.is_dir() {
+            true => None,
+            false => path.ancestors().skip(1).find(|folder| folder.is_dir()),
+        };
+        if let Some(folder) = folder.filter(|folder| !is_too_wide(folder, home)) {
+            *path = folder.to_owned();
+        }
+    }
+    wide.file_system.write.dedup();
+    match wide == *wanted {
+        true => Permissions::default(),
+        false => wide,
+    }
+}
+
+/// Whether the path is too broad to be granted.
+pub(super) fn is_too_wide(path: &Path, home: &Path) -> bool {
+    path.parent().is_none() || real(home).starts_with(path)
+}
+
+/// Resolves the links of the existing part of the path.
+pub(super) fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broader_permissions_offer_the_parent_directory_separately() {
+        use parallax_protocol::permissions::FilePermissions;
+
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let (home, tmp) = (top.join("home"), top.join("tmp"));
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::create_dir_all(&tmp).unwrap();
+        let file = tmp.join("aa/bb/c.txt");
+        assert_eq!(exact(&file, &home), Some(file.clone()));
+        assert_eq!(exact(Path::new("/"), &home), None);
+        assert_eq!(exact(&top, &home), None);
+        let write = |path: &Path| Permissions {
+            file_system: FilePermissions { read: Vec::new(), write: vec![path.to_owned()] },
+            ..Permissions::default()
+        };
+        assert_eq!(wider(&write(&file), &home), write(&tmp));
+        // The parent of a directory is not granted, and a home directory is too broad.
+        assert!(wider(&write(&tmp), &home).is_empty());
+        assert!(wider(&write(&home.join("x")), &home).is_empty());
+    }
+}
