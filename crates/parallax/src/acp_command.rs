@@ -10,7 +10,7 @@ use parallax_sdk::trust::{Prepared, TrustAnswer};
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 use crate::start;
 
 /// Serves until stdin ends or a signal arrives.

@@ -10,7 +10,7 @@ use parallax_sdk::SessionConfig;
 use parallax_sdk::agents::Agent;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, refused};
+use crate::command_result::{Said, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsAction {

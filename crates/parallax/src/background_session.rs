@@ -16,8 +16,8 @@ use parallax_sdk::{EventReader, OpSender, SessionConfig};
 use parallax_sessions::SessionChoice;
 use serde_json::json;
 
-use crate::invocation::SessionFlags;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
+use crate::session_flags::SessionFlags;
 use crate::start;
 use crate::surroundings::StartupFacts;
 

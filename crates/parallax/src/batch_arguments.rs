@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use parallax_protocol::policy::ApprovalMode;
 
-use crate::arguments::{Format, approval_modes, dollars};
-use crate::batch_kubernetes::KubernetesArguments;
+use crate::argument_values::{Format, approval_modes, dollars};
+use crate::batch_kubernetes_arguments::KubernetesArguments;
 
 /// `parallax batch`.
 #[derive(Debug, Args)]

@@ -7,20 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_batch::{
-    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, ModelComparison, Plan,
-    PlanTemplate, QueueEvent, QueueOptions, Serial, SlurmOptions, Summary, TaskRunner,
-    apply_results, items, plan_lines, run_kubernetes, run_queue, run_slurm,
+    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, ModelComparison, Plan, PlanTemplate,
+    QueueEvent, QueueOptions, SlurmOptions, Summary, apply_results, items, plan_lines,
+    run_kubernetes, run_queue, run_slurm,
 };
-use parallax_exec::agent_process::MemoryLimits;
 use parallax_headless::{ExitCode, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::Failure;
 use serde_json::{Map, Value};
 
-use crate::arguments::Format;
-use crate::batch_arguments::{
-    BatchAction, BatchArguments, Executor, PlanArguments, RunArguments, TaskArguments,
-};
+use crate::batch_arguments::{BatchAction, BatchArguments, Executor, PlanArguments, RunArguments};
+use crate::batch_failure::{blocking, failure, input, say};
+use crate::batch_runner::{results_of, runner};
 use crate::batch_view::BatchView;
 use crate::{batch_kubernetes, batch_task};
 
@@ -39,13 +37,6 @@ pub(crate) async fn run(typed: BatchArguments) -> Result<ExitCode, Failure> {
         (Some(BatchAction::Collect { dir }), _) => batch_kubernetes::collect(dir).await,
         (Some(action), _) => blocking(move || results(action)).await,
     }
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| input(error.to_string()))?.map_err(|error| failure(&error))
 }
 
 async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure> {
@@ -145,30 +136,6 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     Ok(code)
 }
 
-pub(crate) fn runner(
-    directory: BatchDirectory,
-    lock: BatchLock,
-    typed: &TaskArguments,
-) -> Result<TaskRunner, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| input(format!("Failed to find the program itself: {error}")))?;
-    let trust = typed.skip_trust.then(|| "--skip-trust".into());
-    Ok(TaskRunner {
-        directory,
-        repositories: None,
-        program,
-        arguments: trust.into_iter().collect(),
-        limits: MemoryLimits {
-            address_space: typed.memory.map(std::num::NonZeroU64::get),
-            cgroup: None,
-        },
-        serial: Arc::new(Serial::new(lock.serial.clone())),
-        lock: Arc::new(lock),
-        hurry: CancellationToken::new(),
-        branches: Default::default(),
-    })
-}
-
 /// Whether the job is to be cancelled; otherwise, it goes on alone.
 async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
     let leaves = "The job keeps running; run the same command again to follow it";
@@ -200,12 +167,6 @@ fn code(end: &BatchEnd, signal: Option<u8>) -> ExitCode {
 /// An agent mostly waits for its model; its commands do not.
 fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, NonZeroUsize::get).div_ceil(2)
-}
-
-pub(crate) fn results_of(plan: &Path) -> PathBuf {
-    let mut name = plan.file_stem().unwrap_or_default().to_owned();
-    name.push("-results");
-    PathBuf::from(name)
 }
 
 /// What needs no agent.
@@ -289,30 +250,4 @@ fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchE
 fn print(text: &str) {
     let mut stdout = std::io::stdout();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-}
-
-/// Prints a line for the user. A closed pipe is not an error here.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Whether the progress is shown as a view that changes.
-pub(crate) fn is_live(format: Format) -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-    format == Format::Text && std::io::stderr().is_terminal() && !is_dumb && !is_ci
-}
-
-pub(crate) fn failure(error: &BatchError) -> Failure {
-    match error {
-        BatchError::Git(failure) => failure.clone(),
-        BatchError::TaskBusy(_) => {
-            Failure { kind: FailureKind::Internal, message: error.to_string(), status: None }
-        }
-        error => input(error.to_string()),
-    }
-}
-
-pub(crate) fn input(message: String) -> Failure {
-    Failure { kind: FailureKind::Input, message, status: None }
 }

@@ -9,7 +9,8 @@ use parallax_protocol::event::Failure;
 use tokio::sync::mpsc;
 
 use crate::batch_arguments::RunTaskArguments;
-use crate::batch_command::{blocking, failure, input, results_of, runner, say};
+use crate::batch_failure::{blocking, failure, input, say};
+use crate::batch_runner::{results_of, runner};
 
 /// Updates that wait.
 const UPDATES: usize = 16;

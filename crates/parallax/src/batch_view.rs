@@ -1,13 +1,12 @@
 //! What `parallax batch` prints while it runs.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use parallax_batch::{BatchDirectory, BatchEnd, BatchProgress, QueueEvent, Summary};
 use parallax_headless::{ExitCode, json_document};
 use serde_json::json;
 
-use crate::arguments::Format;
-use crate::batch_command::is_live;
+use crate::argument_values::Format;
 
 /// Progress on stderr, or objects on stdout.
 pub(crate) struct BatchView {
@@ -110,4 +109,11 @@ impl BatchView {
 /// Writes a line. A closed pipe is not an error here.
 fn line(to: &mut impl io::Write, text: &str) {
     let _ = to.write_all(format!("{text}\n").as_bytes()).and_then(|()| to.flush());
+}
+
+/// Whether the progress is shown as a view that changes.
+fn is_live(format: Format) -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    format == Format::Text && io::stderr().is_terminal() && !is_dumb && !is_ci
 }

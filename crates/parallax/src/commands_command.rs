@@ -11,7 +11,8 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, UserScopeOption, refused};
+use crate::command_result::{Said, refused};
+use crate::scope_option::UserScopeOption;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandsAction {

@@ -7,46 +7,20 @@ use std::io::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::arguments::Arguments;
-use crate::invocation::SessionFlags;
+use crate::completion_shell::CompletionShell;
 use crate::program_name::called_name;
+use crate::session_flags::SessionFlags;
 use crate::start;
 
 /// The variable by which a script asks for candidates; its value is the name of the shell.
 const VARIABLE: &str = "_PARALLAX_COMPLETE";
 /// Maximum number of sessions that are offered; the newest come first.
 const SESSIONS: usize = 50;
-
-/// A shell with completion support.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompletionShell {
-    Bash,
-    Elvish,
-    Fish,
-    Nushell,
-    #[value(name = "powershell", alias = "power-shell")]
-    PowerShell,
-    Zsh,
-}
-
-impl CompletionShell {
-    /// Returns what writes scripts and candidates for the shell; `None` for Nushell.
-    fn completer(self) -> Option<&'static dyn EnvCompleter> {
-        match self {
-            Self::Bash => Some(&Bash),
-            Self::Elvish => Some(&Elvish),
-            Self::Fish => Some(&Fish),
-            Self::PowerShell => Some(&Powershell),
-            Self::Zsh => Some(&Zsh),
-            Self::Nushell => None,
-        }
-    }
-}
 
 /// Returns the script that completes commands, flags, and their values.
 ///

@@ -7,8 +7,8 @@ use parallax_doctor::{self, CheckStatus, DoctorReport};
 use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_sdk::LaunchOptions;
 
-use crate::invocation::SessionFlags;
 use crate::program_name::called_name;
+use crate::session_flags::SessionFlags;
 use crate::start;
 
 /// `parallax doctor`.

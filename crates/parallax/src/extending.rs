@@ -2,17 +2,15 @@
 //! hooks.
 
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Args, Subcommand, ValueEnum};
-use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
-use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::settings::SettingScope;
+use clap::{Args, Subcommand};
+use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_protocol::event::Failure;
 use parallax_sdk::{LaunchOptions, SessionConfig};
-use serde_json::{Value, json};
 
 use crate::agents_command::{self, AgentsAction};
+use crate::command_result::{refused, say};
 use crate::commands_command::{self, CommandsAction};
 use crate::extensions_command::{self, ExtensionsAction};
 use crate::hooks_command::{self, HooksAction};
@@ -72,90 +70,6 @@ pub(crate) struct Json {
     debug: bool,
 }
 
-/// The projects that a change applies to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
-    /// All your projects
-    User,
-    /// This project
-    #[value(alias = "project")]
-    Workspace,
-}
-
-/// The `--scope` option, for all projects by default.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct UserScopeOption {
-    /// Projects that the change applies to
-    #[arg(long, value_enum, default_value_t = Scope::User)]
-    scope: Scope,
-}
-
-/// The `--scope` option, for this project by default.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct ProjectScopeOption {
-    /// Projects that the change applies to
-    #[arg(short = 's', long, value_enum, default_value_t = Scope::Workspace)]
-    pub(crate) scope: Scope,
-}
-
-/// The `--scope` option of `enable`, which by default undoes every `disable`.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct OptionalScope {
-    /// Projects that the change applies to [default: wherever it is disabled]
-    #[arg(short = 's', long, value_enum)]
-    pub(crate) scope: Option<Scope>,
-}
-
-impl From<UserScopeOption> for SettingScope {
-    fn from(option: UserScopeOption) -> Self {
-        option.scope.into()
-    }
-}
-
-impl From<Scope> for SettingScope {
-    fn from(scope: Scope) -> Self {
-        match scope {
-            Scope::User => Self::User,
-            Scope::Workspace => Self::Workspace,
-        }
-    }
-}
-
-/// The result of a subcommand, as text and as JSON.
-pub(crate) struct Said {
-    pub(crate) text: String,
-    pub(crate) json: Value,
-    /// Errors for the text format.
-    pub(crate) errors: String,
-    /// A note on stderr beside a JSON document that has no field for it.
-    pub(crate) beside: String,
-    pub(crate) code: ExitCode,
-    /// Whether the text is a document, which is printed unchanged in every format.
-    pub(crate) raw: bool,
-}
-
-impl Said {
-    /// The result of a success.
-    pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self {
-            text: text.into(),
-            json,
-            errors: String::new(),
-            beside: String::new(),
-            code: ExitCode::SUCCESS,
-            raw: false,
-        }
-    }
-}
-
-/// The result of enabling or disabling something in a file.
-pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> Said {
-    let word = if on { "on" } else { "off" };
-    let place = one_line(&file.display().to_string());
-    let text = format!("The {kind} `{}` is {word} ({place}).\n", one_line(name));
-    Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
-}
-
 impl Extending {
     /// Runs the subcommand, prints its result, and returns the exit code.
     ///
@@ -207,26 +121,6 @@ impl Extending {
     /// Creates the action of `--list-extensions`.
     pub(crate) fn list_extensions(json: bool) -> Self {
         Self::Extensions { action: ExtensionsAction::list(), printing: Json { json, debug: false } }
-    }
-}
-
-/// Prints a result. A closed pipe is not a failure.
-pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
-    let mut stdout = io::stdout();
-    // In the other formats, the document contains the errors. A failed write cannot be reported.
-    if format == OutputFormat::Text {
-        let _ = io::stderr().write_all(said.errors.as_bytes());
-    }
-    let written = match format {
-        OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
-            let _ = io::stderr().write_all(said.beside.as_bytes());
-            stdout.write_all(json_document(&said.json).as_bytes())
-        }
-        _ => stdout.write_all(said.text.as_bytes()),
-    };
-    match written.and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
-        _ => said.code,
     }
 }
 
@@ -284,9 +178,4 @@ pub(crate) fn warn(warnings: &[String]) {
         // A failed write to stderr cannot be reported.
         let _ = writeln!(stderr, "parallax: {}", one_line(warning));
     }
-}
-
-/// A failure that the user can fix.
-pub(crate) fn refused(message: String) -> Failure {
-    Failure { kind: FailureKind::Input, message, status: None }
 }

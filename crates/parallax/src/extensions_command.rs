@@ -16,8 +16,9 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, Scope, refused};
+use crate::command_result::{Said, refused};
 use crate::extensions_words::{described, listed, reviewed};
+use crate::scope_option::Scope;
 pub(crate) use asking::StdinPrompter;
 use upkeep::Sync;
 

@@ -14,7 +14,8 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, Scope, UserScopeOption, refused, switched};
+use crate::command_result::{Said, refused, switched};
+use crate::scope_option::{Scope, UserScopeOption};
 
 /// Why the hooks of the project are not listed.
 const UNTRUSTED: &str = "The folder is not trusted, so its hooks are neither read nor run. Run \

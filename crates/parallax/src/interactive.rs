@@ -11,7 +11,7 @@ use parallax_tui::debug_console::LogBook;
 use parallax_tui::{FaceOptions, Left};
 
 use crate::devtools_pages::OwnDevTools;
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 use crate::{log, start};
 
 /// The value of `--resume` that opens the session browser.

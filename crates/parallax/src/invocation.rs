@@ -16,15 +16,16 @@ use parallax_sessions::SessionChoice;
 use self::error::{exclusive, input_failure};
 use self::output_flags::output_options;
 use self::session_flags::session_flags;
+use crate::argument_values::{Format, InputFormat};
 use crate::arguments::{
-    Arguments, CliCommand, Format, InputFormat, PolicyAction, SandboxAction, SchemaOf,
-    SessionArguments, TrustAction, UndoArguments,
+    Arguments, CliCommand, PolicyAction, SandboxAction, SchemaOf, SessionArguments, TrustAction,
+    UndoArguments,
 };
 use crate::auth_command::AuthArguments;
 use crate::background_arguments::BackgroundAction;
 use crate::batch_arguments::BatchArguments;
 use crate::command_line;
-use crate::completions::CompletionShell;
+use crate::completion_shell::CompletionShell;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
@@ -33,6 +34,7 @@ use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
+use crate::session_flags::SessionFlags;
 use crate::sessions_arguments::SessionsArguments;
 use crate::stats_command::StatsArguments;
 use crate::surroundings::StartupFacts;
@@ -41,7 +43,7 @@ use crate::worktrees_command::{self, WorktreesAction};
 
 pub(crate) use self::error::InvocationError;
 pub(crate) use self::output_flags::OutputOptions;
-pub(crate) use self::session_flags::{SessionFlags, paths};
+pub(crate) use self::session_flags::paths;
 
 /// The action to perform.
 #[derive(Debug)]

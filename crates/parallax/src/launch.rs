@@ -15,9 +15,10 @@ use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::invocation::{Invocation, OutputOptions, SessionFlags};
+use crate::invocation::{Invocation, OutputOptions};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
+use crate::session_flags::SessionFlags;
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::StartupFacts;
 use crate::worktrees_command::{self, SessionWorktree};

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use parallax_config::mcp::{
-    Edited, EnablementFiles, Endpoint, McpScope, McpServer, McpSource, add_server, remove_server,
-    same_name, scope_file,
+    Edited, EnablementFiles, Endpoint, Gate, McpScope, McpServer, McpSource, add_server,
+    remove_server, same_name, scope_file,
 };
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::Object;
@@ -14,9 +14,10 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{LaunchOptions, McpProbe, ProbeState, SessionConfig};
 use serde_json::{Value, json};
 
-use crate::extending::{launch_options, log_it, prepared, refused};
+use crate::command_result::refused;
+use crate::extending::{launch_options, log_it, prepared};
 use crate::mcp_arguments::{AddArguments, McpAction};
-use crate::mcp_sign_in::auth;
+use crate::mcp_sign_in::SignInTerminal;
 
 /// Runs the subcommand, prints its result, and returns the exit code. Must run on a runtime.
 ///
@@ -59,7 +60,7 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
     }
 }
 
-pub(crate) fn launch() -> Result<SessionConfig, Failure> {
+fn launch() -> Result<SessionConfig, Failure> {
     // Sandboxed servers are tested in the sandbox in which they will run.
     prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
@@ -243,7 +244,7 @@ fn word(scope: McpScope) -> &'static str {
     }
 }
 
-pub(crate) fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Failure> {
+fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Failure> {
     let found = launch.mcp_manager().servers();
     found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
         refused(format!(
@@ -251,6 +252,35 @@ pub(crate) fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Fail
             one_line(name)
         ))
     })
+}
+
+/// Signs in, or deletes stored credentials.
+///
+/// # Errors
+/// Returns an error if the server is unknown or the sign-in fails.
+async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let server = find(&launch, name)?;
+    let name = one_line(&server.name);
+    let files = launch.mcp_manager().token_files();
+    if forget {
+        let forgotten = files.forget(&server.name);
+        let forgotten =
+            forgotten.map_err(|error| refused(format!("Failed to delete the tokens: {error}")))?;
+        return Ok(say(&match forgotten {
+            true => format!("Signed out of \"{name}\".\n"),
+            false => format!("Not signed in to \"{name}\".\n"),
+        }));
+    }
+    if server.gate == Gate::Untrusted {
+        return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
+    }
+    let port = launch.mcp_manager().oauth_port();
+    let face = SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
+    parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
+        .await
+        .map_err(|why| refused(format!("Failed to sign in to `{name}`: {why}")))?;
+    Ok(say(&format!("Signed in to \"{name}\".\n")))
 }
 
 fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
@@ -423,7 +453,7 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     Ok(say(&text))
 }
 
-pub(crate) fn say(text: &str) -> ExitCode {
+fn say(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode(1),

@@ -16,7 +16,8 @@ use parallax_tools::run_shell_command::{LeftAlone, command_effects};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
-use crate::extending::{launch, launch_options, prepared, refused, warn};
+use crate::command_result::refused;
+use crate::extending::{launch, launch_options, prepared, warn};
 use crate::invocation::paths;
 
 const SHELL: &str = "run_shell_command";

@@ -20,8 +20,8 @@ use parallax_worktrees::{ReviewScope, review_diff};
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 
-use crate::arguments::dollars;
-use crate::invocation::SessionFlags;
+use crate::argument_values::dollars;
+use crate::session_flags::SessionFlags;
 use crate::start::{self, Started};
 
 /// Maximum size of a diff in bytes.

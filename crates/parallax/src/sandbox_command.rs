@@ -12,7 +12,7 @@ use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::arguments::SandboxAction;
 use crate::extending::warn;
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 use crate::start;
 
 /// The result: a text to print, or a command that ran.

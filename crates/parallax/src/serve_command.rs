@@ -14,7 +14,7 @@ use parallax_serve::{Backend, HttpServer, ServeOptions};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::acp_command::Editor;
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 
 /// The variable that holds the token.
 const TOKEN_VARIABLE: &str = "PARALLAX_SERVE_TOKEN";

@@ -16,7 +16,8 @@ use parallax_sessions::tree;
 use parallax_sessions::{SessionEntry, SessionOrigin};
 use serde_json::{Value, json};
 
-use crate::extending::{Said, launch, say};
+use crate::command_result::{Said, say};
+use crate::extending::launch;
 use crate::index_progress::IndexProgress;
 use crate::sessions_arguments::{SessionsAction, SessionsArguments};
 

@@ -10,10 +10,9 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::extending::{
-    OptionalScope, ProjectScopeOption, Said, Scope, UserScopeOption, refused, switched,
-};
+use crate::command_result::{Said, refused, switched};
 use crate::extensions_command::StdinPrompter;
+use crate::scope_option::{OptionalScope, ProjectScopeOption, Scope, UserScopeOption};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsAction {

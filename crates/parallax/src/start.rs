@@ -16,7 +16,7 @@ use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
 use parallax_sessions::SessionEntry;
 use serde_json::Value;
 
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 
 /// An open session with its output format.
 pub(crate) struct Started {

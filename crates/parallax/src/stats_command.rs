@@ -9,7 +9,7 @@ use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::usage_report::{NamedUsage, UsageReport, parse_since};
 use parallax_sessions::usage_text;
 
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 use crate::start;
 
 /// `parallax stats`.

@@ -10,7 +10,7 @@ use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 use parallax_config::near;
 
 use crate::arguments::Arguments;
-use crate::completions::CompletionShell;
+use crate::completion_shell::CompletionShell;
 use crate::other_agents;
 use crate::program_name::with_called_name;
 

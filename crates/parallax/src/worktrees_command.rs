@@ -9,7 +9,7 @@ use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_worktrees::{Worktree, WorktreeEnd, Worktrees};
 
-use crate::invocation::SessionFlags;
+use crate::session_flags::SessionFlags;
 
 /// `parallax worktrees`.
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::asking::StdinPrompter;
 use super::{ask_settings, code_of, refused, uninstall};
-use crate::extending::Said;
+use crate::command_result::Said;
 use crate::extensions_words::reviewed;
 
 /// The options of `sync`.

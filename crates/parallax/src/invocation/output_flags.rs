@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use parallax_headless::OutputFormat;
 
 use super::error::InvocationError;
-use crate::arguments::{Format, InputFormat, PrintingArguments};
+use crate::argument_values::{Format, InputFormat};
+use crate::arguments::PrintingArguments;
 use crate::usage::Usage;
 
 /// How the result is printed.

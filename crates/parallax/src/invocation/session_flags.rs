@@ -10,21 +10,9 @@ use parallax_worktrees::WorktreeRequest;
 
 use super::error::{InvocationError, exclusive, input_failure};
 use crate::arguments::{DoubleArguments, SessionArguments};
+use crate::session_flags::SessionFlags;
 use crate::surroundings::StartupFacts;
 use crate::usage::Usage;
-
-/// The session that a command line asks for.
-#[derive(Debug, Default)]
-pub(crate) struct SessionFlags {
-    /// What is passed to the sdk as it is, without what is read from disk later.
-    pub(crate) options: LaunchOptions,
-    /// `--mcp-config`.
-    pub(crate) mcp_config: Vec<PathBuf>,
-    /// The worktree to work in.
-    pub(crate) worktree: Option<WorktreeRequest>,
-    /// `--debug`.
-    pub(crate) debug: bool,
-}
 
 /// Interprets the flags of a session.
 ///
