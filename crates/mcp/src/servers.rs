@@ -119,6 +119,9 @@ fn begin(server: Arc<Server>) {
     });
 }
 
+/// The tools that are declared at a version.
+pub(crate) type DeclaredTools = (u64, Vec<Arc<dyn Tool>>);
+
 /// The tools of all servers.
 #[derive(Clone, Default)]
 pub(crate) struct ServerTools {
@@ -141,7 +144,7 @@ pub(crate) struct Inner {
     /// The tools, and the version that they belong to.
     made: Mutex<Option<(u64, ServerTools)>>,
     /// The declared tools, including those about all servers, and their version.
-    pub(crate) declared: Mutex<Option<(u64, Vec<Arc<dyn Tool>>)>>,
+    pub(crate) declared: Mutex<Option<DeclaredTools>>,
     /// The names of tools that were found by a search.
     found: Mutex<HashSet<String>>,
     /// The servers whose problems were reported.
