@@ -21,6 +21,7 @@ mod acknowledged;
 mod fields;
 mod remote;
 mod rules;
+mod values;
 
 pub use acknowledged::{Acknowledged, acknowledge};
 pub use remote::{

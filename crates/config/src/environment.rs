@@ -4,12 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::dotenv;
-use crate::homes::Homes;
-use crate::read::{ReadError, read_at_most, to_text};
-
-const LIMIT: u64 = 256 * 1024;
-
 /// A snapshot of the process environment and the variables that a `.env` file added. The
 /// environment of the process itself is never changed.
 #[derive(Clone, Default)]
@@ -102,7 +96,7 @@ impl Environment {
     }
 
     /// Adds the variables of a file. Returns the names that this file may not set.
-    fn add(
+    pub(crate) fn add(
         &mut self,
         file: PathBuf,
         variables: Vec<(String, String)>,
@@ -176,96 +170,4 @@ fn names_a_prompt_file(name: &str, value: &str) -> bool {
     let switch = value.trim().to_ascii_lowercase();
     own_name(name).is_some_and(|rest| matches!(rest, "SYSTEM_MD" | "WRITE_SYSTEM_MD"))
         && !matches!(switch.as_str(), "" | "0" | "1" | "true" | "false")
-}
-
-/// The inputs that determine which `.env` file is used.
-pub(crate) struct DotenvSearch<'a> {
-    pub(crate) cwd: &'a Path,
-    /// The working directory and its parents, as far as they are trusted, from the innermost
-    /// outward.
-    pub(crate) folders: &'a [PathBuf],
-    pub(crate) homes: &'a Homes,
-    /// Whether plain `.env` files outside the home directory are ignored.
-    pub(crate) ignore_local: bool,
-    /// Names that a plain `.env` file may not set.
-    pub(crate) excluded: &'a [String],
-}
-
-impl DotenvSearch<'_> {
-    /// Reads the first existing `.env` file. Returns a warning if it cannot be used.
-    pub(crate) fn read_into(&self, environment: &mut Environment) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (path, of_ours, of_project) in self.candidates() {
-            match read_at_most(&path, LIMIT) {
-                Ok(None) => {}
-                Ok(Some(read)) if read.cut => {
-                    warnings.push(format!(
-                        "`{}` is larger than {LIMIT} bytes and was ignored",
-                        path.display()
-                    ));
-                }
-                Ok(Some(read)) if !self.is_ours_to_trust(&read.metadata) => {
-                    warnings.push(format!(
-                        "`{}` belongs to another user and was ignored",
-                        path.display()
-                    ));
-                }
-                Ok(Some(read)) => {
-                    let excluded = if of_ours { &[] } else { self.excluded };
-                    let variables = dotenv::parse(&to_text(&read.bytes));
-                    let refused = environment.add(path.clone(), variables, excluded, of_project);
-                    warnings.extend(refused.iter().map(|name| {
-                        format!(
-                            "`{}` cannot set `{name}`: set it in your environment or in the `.env` \
-                             file of your home directory",
-                            path.display()
-                        )
-                    }));
-                    break;
-                }
-                // A directory named `.env` (common for Python) is not an error.
-                Err(ReadError::NotAFile | ReadError::TooLarge) => {}
-                Err(ReadError::Io(error)) => {
-                    warnings.push(format!(
-                        "Failed to read `{}`: {error}; it was ignored",
-                        path.display()
-                    ));
-                }
-            }
-        }
-        warnings
-    }
-
-    /// Returns the candidate paths in search order, each with whether it is in a Parallax or Gemini
-    /// directory and whether it belongs to a project.
-    fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
-        let mut paths = Vec::new();
-        for folder in self.folders {
-            let of_project = *folder != self.homes.user;
-            paths.push((folder.join(".parallax/.env"), true, of_project));
-            paths.push((folder.join(".gemini/.env"), true, of_project));
-            if !self.ignore_local || !of_project {
-                paths.push((folder.join(".env"), false, of_project));
-            }
-        }
-        paths.push((self.homes.parallax.join(".env"), true, false));
-        paths.push((self.homes.gemini.join(".env"), true, false));
-        paths.push((self.homes.user.join(".env"), false, false));
-        paths
-    }
-
-    /// Whether the file's owner is trusted: another user's `.env` in a shared parent directory
-    /// could redirect requests together with the API key.
-    #[cfg(unix)]
-    fn is_ours_to_trust(&self, metadata: &std::fs::Metadata) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        let owner = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
-        let uid = metadata.uid();
-        uid == 0 || owner(self.cwd) == Some(uid) || owner(&self.homes.user) == Some(uid)
-    }
-
-    #[cfg(not(unix))]
-    fn is_ours_to_trust(&self, _metadata: &std::fs::Metadata) -> bool {
-        true
-    }
 }

@@ -2,15 +2,6 @@
 //! skills, agents, rules, and themes. This module reads them from both user directories; the sdk
 //! installs them.
 
-mod enablement;
-mod integrity;
-mod lock;
-mod manifest;
-mod metadata;
-mod theme_keys;
-mod values;
-mod variables;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -19,31 +10,19 @@ use serde_json::Value;
 
 use crate::commands::{CommandFolder, CommandSource, one_line};
 use crate::expand::Expander;
-use crate::homes::Homes;
+use crate::extension_files::{Enablement, ExtensionChanges, ValueFile, folders_in};
 use crate::load::Config;
-use crate::mcp::{ExtensionServers, expand_servers, is_refused};
+use crate::mcp_server::{ExtensionServers, expand_servers, is_refused};
 use crate::skills::{SkillFolder, SkillTier};
-use enablement::Enablement;
-use integrity::ExtensionChanges;
-use values::ValueFile;
 
-pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
-pub use integrity::{powers, runs_by_name};
-pub use lock::{
-    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
-    locked_in, locked_kept, stays_inside,
+pub use crate::extension_files::{
+    ExtensionScope, ExtensionSetting, ExtensionVariables, INSTALL_METADATA, InstallKind,
+    InstallMetadata, Locked, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
+    content_hash, extension_id, files_of, forget_extension_switches, github_repository, is_name,
+    is_program, keep_extension_values, lock, lock_kept, locked, locked_in, locked_kept, powers,
+    read_values, runs_by_name, set_extension_value, stays_inside, switch_extension,
 };
-pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
-pub use metadata::{
-    INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository,
-};
-pub use values::{keep_extension_values, read_values, set_extension_value};
-pub use variables::ExtensionVariables;
-
-/// The hooks file of an extension.
-pub const HOOKS: &str = "hooks/hooks.json";
-/// Maximum number of directories read from one extension directory.
-const MOST: usize = 500;
+pub use crate::hook_definitions::HOOKS;
 
 /// The user directory in which an extension is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -440,34 +419,6 @@ fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
     for extension in &mut found.all {
         extension.active = !none && named(extension.name());
     }
-}
-
-/// Lists the directories of an extension directory by name, without those that start with a dot,
-/// which Parallax reserves.
-/// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
-pub(crate) fn installed_manifests(homes: &Homes) -> Vec<Manifest> {
-    let homes = [homes.gemini.join("extensions"), homes.parallax.join("extensions")];
-    let folders = homes.iter().flat_map(|home| folders_in(home));
-    let manifest = |installed: PathBuf| {
-        let folder = match InstallMetadata::read(&installed) {
-            Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
-            _ => installed,
-        };
-        Manifest::read(&folder).ok()
-    };
-    folders.filter_map(manifest).collect()
-}
-
-fn folders_in(home: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries
-        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .take(MOST)
-        .collect();
-    folders.sort();
-    folders
 }
 
 #[cfg(test)]

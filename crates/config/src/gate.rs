@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::homes::Homes;
-use crate::layers::{self, Layer, LayerFile, OuterSettings};
-use crate::mcp::same_name;
+use crate::layers::{self, Layer, LayerFile};
+use crate::mcp_server::same_name;
 use crate::migrate::{self, look, take};
-use crate::{Config, jsonc, state};
+use crate::outer_settings::OuterSettings;
+use crate::{jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
 use effective::{SettingsDifference, effective};
 use narrower::{drop_own_directory, is_narrower};
@@ -255,24 +256,34 @@ fn loosening_files(
 }
 
 /// Whether the user accepted the file in its current form.
-pub(crate) fn is_accepted_file(config: &Config, path: &Path) -> bool {
-    read_file(config, path).is_some_and(|(file, keys)| {
-        acceptance(&config.homes, &file, &keys).is_ok_and(|it| it == Acceptance::Accepted)
+pub(crate) fn is_accepted_file(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+    path: &Path,
+) -> bool {
+    read_file(outer, cwd, path).is_some_and(|(file, keys)| {
+        acceptance(homes, &file, &keys).is_ok_and(|it| it == Acceptance::Accepted)
     })
 }
 
 /// Accepts the file in its current form.
-pub(crate) fn accept_file(config: &Config, path: &Path) -> Result<(), ConfigError> {
-    let Some((file, keys)) = read_file(config, path) else { return Ok(()) };
-    write_down(&config.homes, &file, hash(&file, &keys))
+pub(crate) fn accept_file(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+    path: &Path,
+) -> Result<(), ConfigError> {
+    let Some((file, keys)) = read_file(outer, cwd, path) else { return Ok(()) };
+    write_down(homes, &file, hash(&file, &keys))
 }
 
 /// Reads a project file and its loosening keys.
-fn read_file(config: &Config, path: &Path) -> Option<(LayerFile, Vec<String>)> {
+fn read_file(outer: &OuterSettings, cwd: &Path, path: &Path) -> Option<(LayerFile, Vec<String>)> {
     let text = jsonc::read_document(path).ok().flatten()?;
     let mut values = jsonc::parse_object(path, &text).ok()?;
     migrate::migrate(&mut values, path);
-    let keys = loosening(&values, &config.project, &config.outer);
+    let keys = loosening(&values, cwd, outer);
     Some((LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values }, keys))
 }
 

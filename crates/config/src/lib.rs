@@ -12,24 +12,29 @@ mod definitions;
 mod dialog;
 mod disabled_names;
 mod dotenv;
+mod dotenv_search;
 mod editor_keys;
 mod environment;
 mod error;
 mod expand;
+mod extension_files;
 pub mod extensions;
 mod front_matter;
 mod gate;
 mod homes;
+mod hook_definitions;
 pub mod hooks;
 mod jsonc;
 mod layers;
 mod load;
 pub mod mcp;
+mod mcp_server;
 mod memory;
 mod merge;
 mod migrate;
 mod near;
 pub mod other_agents;
+mod outer_settings;
 mod prompt_files;
 mod provider_keys;
 mod read;
@@ -48,6 +53,7 @@ pub mod skills;
 mod state;
 mod survey;
 pub mod trust;
+pub mod trust_standing;
 mod ui;
 mod without_effect;
 pub mod worktrees;
@@ -64,7 +70,6 @@ pub use error::ConfigError;
 pub use gate::{Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings};
 pub use homes::Homes;
 pub use jsonc::read_object as jsonc_object;
-pub use layers::OuterSettings;
 pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{
@@ -72,6 +77,7 @@ pub use memory::{
     project_memory_file, project_top, user_memory_file, with_fact,
 };
 pub use near::near;
+pub use outer_settings::OuterSettings;
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
 pub use provider_keys::{
     provider_keys_file, remove_provider_key, store_provider_key, stored_provider_key,

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use parallax_keychain::{Keychain, KeychainLocations};
 use serde_json::Value;
 
-use crate::environment::{DotenvSearch, Environment};
+use crate::dotenv_search::DotenvSearch;
+use crate::environment::Environment;
 use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::gate::{self, LooseSettings};
 use crate::homes::Homes;
 use crate::jsonc;
-use crate::layers::{self, LayerFile, OuterSettings};
+use crate::layers::{self, LayerFile};
 use crate::migrate;
+use crate::outer_settings::OuterSettings;
 use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
 use crate::worktrees;

@@ -82,14 +82,15 @@ pub fn set_setting(
     };
     // If the user had accepted the project's file, it stays accepted, because the user made this
     // change.
-    let accepted = scope == SettingScope::Workspace && gate::is_accepted_file(config, &file);
+    let accepted = scope == SettingScope::Workspace
+        && gate::is_accepted_file(&config.homes, &config.outer, &config.project, &file);
     let pieces: Vec<&str> = key.split('.').collect();
     state::update(&file, |root| match &value {
         Some(value) => put(root, &pieces, value),
         None => take(root, &pieces),
     })?;
     if accepted {
-        gate::accept_file(config, &file)?;
+        gate::accept_file(&config.homes, &config.outer, &config.project, &file)?;
     }
     Ok(file)
 }

@@ -100,7 +100,7 @@ impl Settings {
         for mut file in layers {
             for (key, value) in &mut file.values {
                 match key.as_str() {
-                    "mcpServers" => crate::mcp::expand_servers(value, &mut expander),
+                    "mcpServers" => crate::mcp_server::expand_servers(value, &mut expander),
                     _ => expander.value(value),
                 }
             }

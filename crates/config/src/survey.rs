@@ -9,7 +9,7 @@ use parallax_protocol::Object;
 use parallax_protocol::code_text::code_text;
 use serde_json::{Value, json};
 
-use crate::layers::OuterSettings;
+use crate::outer_settings::OuterSettings;
 use crate::{gate, jsonc, migrate};
 use places::{DirectoryScanner, Names};
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use parallax_config::trust::{self, Standing, TrustLevel, TrustReason};
+use parallax_config::trust::{self, TrustLevel, TrustReason};
+use parallax_config::trust_standing::{self, Standing};
 use parallax_config::{Acceptance, LoadOptions, LooseSettings, RulePlaces, Survey};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::code_text::code_text;
@@ -83,14 +84,15 @@ impl FolderState {
             skip_trust: false,
             ignore_env: false,
         };
-        let standing = trust::standing(&options, &folder).map_err(|error| config(&error))?;
+        let standing =
+            trust_standing::standing(&options, &folder).map_err(|error| config(&error))?;
         Ok(Self { folder, options, standing })
     }
 
     fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
         trust::set(&self.standing.files, &self.folder, level).map_err(|error| config(&error))?;
-        self.standing =
-            trust::standing(&self.options, &self.folder).map_err(|error| config(&error))?;
+        self.standing = trust_standing::standing(&self.options, &self.folder)
+            .map_err(|error| config(&error))?;
         Ok(())
     }
 

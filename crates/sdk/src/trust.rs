@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::TRUST_VARIABLE;
 use parallax_config::trust::{self, TrustFiles};
+use parallax_config::trust_standing::standing;
 use parallax_config::{Config, ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::options::LaunchOptions;
 use crate::session_config::{SessionConfig, failure};
 
-pub use parallax_config::trust::{Standing, TrustLevel};
+pub use parallax_config::trust::TrustLevel;
+pub use parallax_config::trust_standing::Standing;
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 pub use parallax_policy_sources::PolicyUpdate;
 
@@ -174,7 +176,7 @@ impl<'a> TrustManager<'a> {
         let mut variables = self.options.variables.clone();
         variables.retain(|(name, _)| name != TRUST_VARIABLE);
         let options = LoadOptions { variables, skip_trust: false, ..self.options.load_options() };
-        trust::standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
+        standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
     }
 
     /// Saves whether a directory is trusted; `None` removes the entry. Running sessions are not
@@ -233,6 +235,6 @@ impl<'a> TrustManager<'a> {
     }
 
     fn standing(&self, folder: &Path) -> Result<Standing, Failure> {
-        trust::standing(&self.options.load_options(), folder).map_err(|error| config(&error))
+        standing(&self.options.load_options(), folder).map_err(|error| config(&error))
     }
 }

@@ -8,7 +8,7 @@ use parallax_protocol::secret::Secret;
 use serde_json::Value;
 use url::{Host, Url};
 
-use super::fields::{checked_name, positive_minutes, text};
+use super::values::{DESCRIPTION, checked_name, positive_minutes, text};
 use super::{Agent, AgentTier};
 use crate::commands::one_line;
 
@@ -174,7 +174,7 @@ pub(super) fn read(fields: &Object, tier: &AgentTier) -> Result<Agent, String> {
     };
     let mut agent = Agent::new(name, &described, tier.clone(), "");
     agent.display_name = text(fields, "display_name")?.map(|name| one_line(name, 64));
-    agent.description = one_line(&agent.description, super::fields::DESCRIPTION);
+    agent.description = one_line(&agent.description, DESCRIPTION);
     agent.time = positive_minutes(fields, "timeout_mins", MINUTES)?;
     agent.remote = Some(remote);
     Ok(agent)

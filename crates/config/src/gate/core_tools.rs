@@ -6,8 +6,9 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use super::effective::effective;
-use crate::layers::{LayerFile, OuterSettings};
+use crate::layers::LayerFile;
 use crate::migrate::{look, set_if_absent, take};
+use crate::outer_settings::OuterSettings;
 
 const KEY: &str = "tools.core";
 

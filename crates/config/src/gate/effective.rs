@@ -5,9 +5,10 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::expand::Expander;
-use crate::layers::{Layer, OuterSettings, ValueOrigin};
+use crate::layers::{Layer, ValueOrigin};
 use crate::merge::{Origins, merge};
 use crate::migrate::look;
+use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
 
 /// Merges the layers outside of the project, with the values of a project file in their position,

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::effective::SettingsDifference;
 use super::{core_tools, is, is_below, is_inside, texts};
-use crate::layers::OuterSettings;
 use crate::migrate::{look, set_if_absent, take};
+use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
 
 /// Whether a value is stricter than the user's, in another form, or has no effect.

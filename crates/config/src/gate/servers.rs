@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::{is, take, texts};
 use crate::expand::Expander;
-use crate::layers::{Layer, OuterSettings};
-use crate::mcp::{merged_with_extension, same_name, server_of_command};
+use crate::layers::Layer;
+use crate::mcp_server::{merged_with_extension, same_name, server_of_command};
 use crate::migrate::look;
+use crate::outer_settings::OuterSettings;
 
 const COMMAND: &str = "mcp.serverCommand";
 
@@ -139,7 +140,7 @@ fn is_narrower(own: &Value, users: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layers::OuterServer;
+    use crate::outer_settings::OuterServer;
 
     fn tightened(outer: &OuterSettings, project: Value) -> Vec<String> {
         let mut values = project.as_object().cloned().unwrap_or_default();

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::tighten;
 use crate::environment::Environment;
-use crate::layers::{Layer, LayerFile, OuterSettings};
+use crate::layers::{Layer, LayerFile};
+use crate::outer_settings::OuterSettings;
 
 fn layer(values: &Value) -> LayerFile {
     LayerFile {

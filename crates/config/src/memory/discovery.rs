@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::paths::lexical;
 
-use super::imports::{ImportExpander, is_closed};
+use super::imports::{ImportExpander, LIMIT, is_closed};
 use super::{Memory, MemoryFile, MemoryOptions};
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
-/// Maximum size of one file in bytes.
-pub(super) const LIMIT: u64 = 1024 * 1024;
 /// The file with the user's notes on a project, and its old name.
 const NOTES: [&str; 2] = ["MEMORY.md", "GEMINI.md"];
 /// Maximum number of parent directories searched.

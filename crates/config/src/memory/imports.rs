@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::ImportFormat;
-use super::discovery::LIMIT;
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
+/// Maximum size of one file in bytes.
+pub(super) const LIMIT: u64 = 1024 * 1024;
 /// Maximum import depth.
 const DEEPEST: usize = 5;
 /// Maximum total bytes of all imports of one file.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Skill;
 use crate::error::ConfigError;
-use crate::extensions::content_hash;
+use crate::extension_files::content_hash;
 use crate::homes::Homes;
 use crate::{jsonc, state};
 

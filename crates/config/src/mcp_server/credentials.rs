@@ -4,7 +4,8 @@ use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
-use super::server::{Endpoint, McpSource, flag, text, texts};
+use super::endpoint::{Endpoint, McpSource};
+use super::values::{flag, text, texts};
 
 /// The `oauth` object of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -142,8 +143,8 @@ pub fn is_this_machine(url: &url::Url) -> bool {
 mod tests {
     use serde_json::json;
 
+    use super::super::McpServer;
     use super::*;
-    use crate::mcp::McpServer;
 
     fn read(value: &Value, source: McpSource) -> Result<AuthProvider, String> {
         let server = McpServer::read("s", value, source);

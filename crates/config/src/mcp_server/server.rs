@@ -1,6 +1,6 @@
 //! Reads one MCP server from its JSON object.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use parallax_protocol::Object;
@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::confinement::{SandboxGrants, sandbox};
 use super::credentials::{self, AuthProvider, OAuthSettings, is_this_machine};
+use super::endpoint::{Endpoint, McpSource};
+use super::values::{flag, number, pairs, text, texts};
 
 /// The source name of servers that the client driving the session passes in.
 pub const EMBEDDER: &str = "editor";
@@ -50,137 +52,6 @@ pub fn is_refused(name: &str) -> bool {
     let name = name.to_uppercase();
     REFUSED.contains(&name.as_str())
         || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// How a server is reached.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A program that communicates over stdin and stdout.
-    Stdio {
-        /// The program.
-        command: String,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Variables in addition to those that child processes inherit.
-        env: Vec<(String, String)>,
-        /// Its working directory; defaults to the session's working directory.
-        cwd: Option<PathBuf>,
-    },
-    /// Streamable HTTP.
-    Http {
-        /// The URL.
-        url: String,
-        /// Headers sent with each request.
-        headers: Vec<(String, String)>,
-    },
-    /// HTTP with server-sent events, the older transport.
-    Sse {
-        /// The URL of the event stream.
-        url: String,
-        /// Headers sent with each request.
-        headers: Vec<(String, String)>,
-    },
-    /// Streamable HTTP, with a fallback to SSE if the server rejects it.
-    HttpThenSse {
-        /// The URL.
-        url: String,
-        /// Headers sent with each request.
-        headers: Vec<(String, String)>,
-    },
-}
-
-impl Endpoint {
-    /// Returns the transport shown in lists: `stdio`, `http`, or `sse`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Stdio { .. } => "stdio",
-            Self::Http { .. } | Self::HttpThenSse { .. } => "http",
-            Self::Sse { .. } => "sse",
-        }
-    }
-
-    /// Returns the command line or the URL without possible secrets.
-    pub fn target(&self) -> String {
-        match self {
-            Self::Stdio { command, args, .. } => {
-                let mut text = command.clone();
-                for argument in args {
-                    text.push(' ');
-                    text.push_str(argument);
-                }
-                text
-            }
-            Self::Http { url, .. } | Self::Sse { url, .. } | Self::HttpThenSse { url, .. } => {
-                url.clone()
-            }
-        }
-    }
-
-    /// Returns the URL; `None` for a program.
-    pub fn url(&self) -> Option<&str> {
-        match self {
-            Self::Stdio { .. } => None,
-            Self::Http { url, .. } | Self::Sse { url, .. } | Self::HttpThenSse { url, .. } => {
-                Some(url)
-            }
-        }
-    }
-}
-
-impl Endpoint {
-    /// Returns the names of the variables of a program, or of the headers of a URL. Their values may
-    /// be secrets.
-    pub fn names(&self) -> Vec<&str> {
-        let (Self::Stdio { env: pairs, .. }
-        | Self::Http { headers: pairs, .. }
-        | Self::Sse { headers: pairs, .. }
-        | Self::HttpThenSse { headers: pairs, .. }) = self;
-        pairs.iter().map(|(name, _)| name.as_str()).collect()
-    }
-
-    /// Returns the directory in which a program starts, if it is set.
-    pub fn directory(&self) -> Option<&Path> {
-        match self {
-            Self::Stdio { cwd, .. } => cwd.as_deref(),
-            Self::Http { .. } | Self::Sse { .. } | Self::HttpThenSse { .. } => None,
-        }
-    }
-}
-
-/// Prints names only, because values of variables and headers may be secrets.
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.names();
-        f.debug_struct("Endpoint")
-            .field("kind", &self.kind())
-            .field("target", &self.target())
-            .field("names", &names)
-            .finish()
-    }
-}
-
-/// Where a server is configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum McpSource {
-    /// `mcp-config.json` in `~/.parallax`.
-    ConfigFile,
-    /// An extension, by name.
-    Extension(String),
-    /// The system settings.
-    System,
-    /// The user settings.
-    User,
-    /// The project settings.
-    Workspace,
-    /// The setting `mcp.serverCommand`.
-    ServerCommand,
-}
-
-impl McpSource {
-    /// Whether it was configured by someone other than the user or the administrator.
-    pub fn is_foreign(&self) -> bool {
-        matches!(self, Self::Extension(_) | Self::Workspace)
-    }
 }
 
 /// Why a server does not start.
@@ -294,6 +165,13 @@ impl McpServer {
         })
     }
 
+    /// Whether it runs in the command sandbox; `default` is the setting `mcp.sandbox`. A project or
+    /// an extension cannot disable the sandbox.
+    pub fn is_confined(&self, default: bool) -> bool {
+        let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
+        matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
+    }
+
     /// Whether it lives only as long as the client that drives the session. Its port and token
     /// change with every run, so its capabilities are not cached.
     pub fn is_of_this_run(&self) -> bool {
@@ -370,55 +248,6 @@ fn checked(url: String) -> Result<String, String> {
         true => Ok(url),
         false => Err(format!("`{url}` is not an http or https URL")),
     }
-}
-
-pub(super) fn text(fields: &Object, key: &str) -> Option<String> {
-    fields.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-pub(super) fn flag(fields: &Object, key: &str) -> bool {
-    match fields.get(key) {
-        Some(Value::Bool(flag)) => *flag,
-        Some(Value::String(text)) => text == "true",
-        _ => false,
-    }
-}
-
-/// Reads a number, which may be a string after variable expansion.
-fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
-}
-
-pub(super) fn texts(value: &Value) -> Vec<String> {
-    let plain = |item: &Value| match item {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
-        _ => None,
-    };
-    value.as_array().into_iter().flatten().filter_map(plain).collect()
-}
-
-fn pairs(value: Option<&Value>, key: &str) -> Result<Vec<(String, String)>, String> {
-    let fields = match value {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(format!("`{key}` must be an object of strings")),
-    };
-    let pair = |(name, value): (&String, &Value)| {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            Value::Bool(flag) => flag.to_string(),
-            _ => return Err(format!("`{key}.{name}` must be a string")),
-        };
-        let is_fit = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
-        match is_fit {
-            true => Ok((name.clone(), value)),
-            false => Err(format!("`{key}.{name}` has an invalid name or value")),
-        }
-    };
-    fields.iter().map(pair).collect()
 }
 
 #[cfg(test)]

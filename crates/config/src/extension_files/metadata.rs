@@ -6,7 +6,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use super::variables::ExtensionVariables;
-use crate::hooks::hooks_of_folder;
+use crate::hook_definitions::{HOOKS, hooks_of_folder};
 use crate::jsonc;
 use crate::state::digest;
 
@@ -166,7 +166,7 @@ pub(super) fn powers_of(folder: &Path) -> String {
             pieces.push(read.bytes);
         }
     };
-    for file in [super::OWN_MANIFEST, super::MANIFEST, super::HOOKS] {
+    for file in [super::OWN_MANIFEST, super::MANIFEST, HOOKS] {
         take(&folder.join(file));
     }
     for part in ["policies", "agents"] {

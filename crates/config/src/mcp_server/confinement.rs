@@ -3,7 +3,8 @@
 use parallax_protocol::Object;
 use serde_json::Value;
 
-use super::server::{Endpoint, McpServer, McpSource, flag, texts};
+use super::endpoint::McpSource;
+use super::values::{flag, texts};
 
 /// What a sandboxed server may do beyond what commands may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,15 +16,6 @@ pub struct SandboxGrants {
     pub read: Vec<String>,
     /// Paths that it may write.
     pub write: Vec<String>,
-}
-
-impl McpServer {
-    /// Whether it runs in the command sandbox; `default` is the setting `mcp.sandbox`. A project or
-    /// an extension cannot disable the sandbox.
-    pub fn is_confined(&self, default: bool) -> bool {
-        let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
-        matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
-    }
 }
 
 /// Reads `sandbox`: a boolean, or an object of grants. A project or an extension cannot grant
@@ -76,6 +68,7 @@ pub(super) fn sandbox(
 mod tests {
     use serde_json::json;
 
+    use super::super::McpServer;
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::manifest::Manifest;
 use super::metadata::powers_of;
 use super::variables::ExtensionVariables;
-use crate::hooks::hooks_of_folder;
+use crate::hook_definitions::hooks_of_folder;
 use crate::read::read_at_most;
 use crate::state::digest;
 
@@ -107,18 +107,18 @@ pub fn powers(folder: &Path) -> String {
 
 /// What changed in an extension since its installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ExtensionChanges {
+pub(crate) struct ExtensionChanges {
     /// Whether its manifest, hooks, agents, or rules changed.
-    pub(super) powers: bool,
+    pub(crate) powers: bool,
     /// Whether the programs of its servers changed.
-    pub(super) programs: bool,
+    pub(crate) programs: bool,
     /// Whether its commands, context files, or skills changed.
-    pub(super) texts: bool,
+    pub(crate) texts: bool,
 }
 
 impl ExtensionChanges {
     /// Compares a directory with the recorded hashes ([`powers`]). Blocking.
-    pub(super) fn of(noted: &str, folder: &Path) -> Self {
+    pub(crate) fn of(noted: &str, folder: &Path) -> Self {
         let mut noted = noted.split(BETWEEN);
         let mut differs = |now: &dyn Fn(&Path) -> String| {
             // A hash that was not recorded counts as unchanged.

@@ -1,0 +1,62 @@
+//! The files of extensions: manifests, the sources and hashes of installations, and the values of
+//! their settings.
+
+mod enablement;
+mod integrity;
+mod lock;
+mod manifest;
+mod metadata;
+mod theme_keys;
+mod values;
+mod variables;
+
+use std::path::{Path, PathBuf};
+
+use crate::homes::Homes;
+
+pub(crate) use enablement::Enablement;
+pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
+pub(crate) use integrity::ExtensionChanges;
+pub use integrity::{powers, runs_by_name};
+pub use lock::{
+    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
+    locked_in, locked_kept, stays_inside,
+};
+pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
+pub use metadata::{
+    INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository,
+};
+pub(crate) use values::ValueFile;
+pub use values::{keep_extension_values, read_values, set_extension_value};
+pub use variables::ExtensionVariables;
+
+/// Maximum number of directories read from one extension directory.
+const MOST: usize = 500;
+
+/// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
+pub(crate) fn installed_manifests(homes: &Homes) -> Vec<Manifest> {
+    let homes = [homes.gemini.join("extensions"), homes.parallax.join("extensions")];
+    let folders = homes.iter().flat_map(|home| folders_in(home));
+    let manifest = |installed: PathBuf| {
+        let folder = match InstallMetadata::read(&installed) {
+            Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
+            _ => installed,
+        };
+        Manifest::read(&folder).ok()
+    };
+    folders.filter_map(manifest).collect()
+}
+
+/// Returns the directories of an extension directory by name, without those that start with a dot,
+/// which Parallax reserves.
+pub(crate) fn folders_in(home: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .take(MOST)
+        .collect();
+    folders.sort();
+    folders
+}

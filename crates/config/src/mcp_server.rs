@@ -1,0 +1,18 @@
+//! MCP servers as settings, files, and extensions define them.
+
+mod confinement;
+mod credentials;
+mod definition;
+mod enablement;
+mod endpoint;
+mod server;
+mod values;
+
+pub use confinement::SandboxGrants;
+pub use credentials::{AuthProvider, OAuthSettings, is_this_machine};
+pub use definition::ExtensionServers;
+pub(crate) use definition::{expand_servers, merged_with_extension, server_of_command};
+pub(crate) use enablement::old_form;
+pub use enablement::{EnablementFiles, same_name};
+pub use endpoint::{Endpoint, McpSource};
+pub use server::{EMBEDDER, Gate, McpServer, ServerError, is_refused};
