@@ -8,7 +8,7 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Prompt, TurnOverrides};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_tools::activate_skill::activation;
+use parallax_tools::activate_skill::{SkillEntry, activation};
 use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::{Catalog, CommandInfo};
@@ -16,7 +16,6 @@ use crate::expand::{Expander, delegation};
 use crate::expansion_step::ExpansionStep;
 use crate::making::Making;
 use crate::shell::{self, CheckedCommand};
-use crate::skill_commands::SkillCommand;
 use crate::wishes::{mode_of, wishes_of};
 use crate::{ExpansionContext, template_files as files};
 
@@ -125,14 +124,11 @@ impl PreparedCommand {
     /// Creates a command that activates a skill and sends a text.
     pub(crate) fn of_skill(
         shared: Arc<ExpansionContext>,
-        skill: &SkillCommand,
+        name: String,
+        skill: SkillEntry,
         text: String,
     ) -> Self {
-        let steps = vec![
-            ExpansionStep::Skill(skill.entry.clone()),
-            ExpansionStep::Text(format!("\n\n{text}")),
-        ];
-        let name = skill.name.clone();
+        let steps = vec![ExpansionStep::Skill(skill), ExpansionStep::Text(format!("\n\n{text}"))];
         Self::plain(shared, name, steps, text, ApprovalMode::Default)
     }
 

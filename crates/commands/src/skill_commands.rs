@@ -41,6 +41,7 @@ impl Commands {
             "" => format!("Use the skill `{}`.", skill.entry.name),
             text => text.to_owned(),
         };
-        Some(Ok(PreparedCommand::of_skill(Arc::clone(&self.shared), skill, text)))
+        let (name, entry) = (skill.name.clone(), skill.entry.clone());
+        Some(Ok(PreparedCommand::of_skill(Arc::clone(&self.shared), name, entry, text)))
     }
 }

@@ -13,7 +13,8 @@ use pulldown_cmark::{
 use super::code::{Codes, code_rows};
 use super::inline::Inline;
 use super::numbers::Numbers;
-use super::{RenderOptions, mermaid, table};
+use super::{mermaid, table};
+use crate::render_options::RenderOptions;
 use parallax_screen::clean;
 use parallax_screen::layout::prefixed;
 

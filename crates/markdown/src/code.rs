@@ -2,8 +2,8 @@
 
 use parallax_screen::{Line, Span};
 
-use super::RenderOptions;
 use crate::highlight::{Highlighter, Pieces};
+use crate::render_options::RenderOptions;
 use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
 

@@ -6,7 +6,8 @@ use crate::literal::{is_line_break, keeps_brackets};
 use parallax_screen::{Attributes, Line, Span, Style};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::{RenderOptions, latex, links};
+use super::{latex, links};
+use crate::render_options::RenderOptions;
 use parallax_screen::clean;
 
 /// Collects the inline events of one block into lines that are not wrapped yet.

@@ -40,13 +40,17 @@ mod table;
 
 #[cfg(feature = "rows")]
 mod render;
+#[cfg(feature = "rows")]
+mod render_options;
 
 #[cfg(feature = "rows")]
 pub use code::code_spans;
 #[cfg(feature = "rows")]
 pub use links::href;
 #[cfg(feature = "rows")]
-pub use render::{MIN_WIDTH, RenderOptions, render};
+pub use render::render;
+#[cfg(feature = "rows")]
+pub use render_options::{MIN_WIDTH, RenderOptions};
 #[cfg(feature = "rows")]
 pub use streamed::StreamedMarkdown;
 

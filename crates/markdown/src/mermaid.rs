@@ -7,7 +7,7 @@ mod sequence;
 
 use parallax_screen::Line;
 
-use super::RenderOptions;
+use crate::render_options::RenderOptions;
 
 /// Maximum number of nodes or steps; larger diagrams are not readable as boxes.
 const MOST: usize = 60;

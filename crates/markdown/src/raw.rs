@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span, Style, wrap};
 
-use super::RenderOptions;
+use crate::render_options::RenderOptions;
 use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
 

@@ -18,8 +18,9 @@ use parallax_screen::Line;
 use super::block::{self, BlockContext, Definitions, MarkdownBlock, RenderContext};
 use super::code::{Codes, code_rows};
 use super::open_block::{self, Fence, Leaf};
-use super::{RenderOptions, mermaid, raw};
+use super::{mermaid, raw};
 use crate::highlight::Highlighter;
+use crate::render_options::RenderOptions;
 use parallax_screen::clean;
 
 /// Maximum size of a block in bytes.

@@ -3,8 +3,8 @@
 use parallax_screen::{Line, Span, longest_word, wrap};
 use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
 
-use super::RenderOptions;
 use super::inline::Inline;
+use crate::render_options::RenderOptions;
 
 /// Minimum width of a column of a drawn table.
 const MIN_COLUMN: usize = 5;
