@@ -1,7 +1,8 @@
 """Finds import cycles between sibling modules of a crate.
 
 A module may use its siblings only downwards: the imports between the children of one parent form
-no cycle. A child may use its parents; tests may use everything.
+no cycle. A name that a module exports for another belongs to the one that defines it. A child may
+use its parents; tests may use everything.
 """
 
 import os
@@ -11,6 +12,9 @@ TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))?
 COMMENT = re.compile(r"//[^\n]*")
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.S)
 PATH = re.compile(r"\b(crate|super|self)((?:::(?:\w+|\{))+)")
+EXPORT = re.compile(r"\bpub(?:\([a-z]+\))? use ((?:\w+::)+)(\{[^{}]*\}|\w+)")
+# Exports of exports are followed this far.
+HOPS = 4
 
 
 def modules(source):
@@ -54,16 +58,49 @@ def references(text, module):
             yield path + tuple(part for part in item.split("::") if part)
 
 
+def exports(text, module, files):
+    """Returns the modules of the names that a module exports for others: name -> path of its module."""
+    found = {}
+    for base, names in EXPORT.findall(COMMENT.sub("", text)):
+        parts = tuple(base.split("::")[:-1])
+        if parts[0] == "crate":
+            path = parts[1:]
+        elif parts[0] == "super":
+            path = module[:-1] + parts[1:]
+        else:
+            path = module + parts[parts[0] == "self" :]
+        if path in files:
+            found.update((name, path) for name in re.findall(r"\w+", names))
+    return found
+
+
+def owner(path, files, exported):
+    """Returns the module that defines what a path names."""
+    for _ in range(HOPS):
+        module = path
+        while module and module not in files:
+            module = module[:-1]
+        rest = path[len(module) :]
+        if not rest or rest[0] not in exported[module]:
+            return module
+        path = exported[module][rest[0]] + rest
+    return module
+
+
 def edges(source):
     """Returns, for each parent, the imports between its children: parent -> child -> children."""
     files = modules(source)
-    graph = {}
+    texts = {}
     for module, file in files.items():
         with open(file, encoding="utf-8") as opened:
-            text = opened.read()
+            texts[module] = opened.read()
+    exported = {module: exports(text, module, files) for module, text in texts.items()}
+    # A program without a file for its root exports nothing there.
+    exported.setdefault((), {})
+    graph = {}
+    for module, text in texts.items():
         for path in references(text, module):
-            while path and path not in files:
-                path = path[:-1]
+            path = owner(path, files, exported)
             common = 0
             while common < min(len(path), len(module)) and path[common] == module[common]:
                 common += 1
