@@ -83,7 +83,8 @@ impl ErrorResponse {
         }
         if !self.payload.message.is_empty() {
             line.push_str(": ");
-            line.push_str(&self.payload.message);
+            // It is put into a sentence of ours.
+            line.push_str(self.payload.message.trim_end_matches('.'));
         }
         line
     }

@@ -28,6 +28,8 @@ pub(crate) const CURRENT: &str = "»";
 pub(crate) const BLOCKED: &str = "!";
 /// Before the facts about a finished turn.
 pub(crate) const TURN_END: &str = "─";
+/// Before an entry of a list in a notice or the welcome.
+pub(crate) const BULLET: &str = "• ";
 /// Between facts in one row.
 pub(crate) const SEPARATOR: &str = " · ";
 /// Runs now, beside rows that turn by themselves.

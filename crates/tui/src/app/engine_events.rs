@@ -20,7 +20,11 @@ use crate::components::dialog_stack::Purpose;
 use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
 use crate::footer::Quota;
+use crate::layout::shortened;
 use crate::transcript::LocalItem;
+
+/// Columns of the prompt in the notification that it is done.
+const PROMPT_COLUMNS: usize = 48;
 
 impl App {
     /// Handles an event: updates the transcript and the rest of the state.
@@ -241,7 +245,10 @@ impl App {
         let back = self.prompt_queue.turn_ended(end);
         self.give_back(&back);
         if !is_cancelled {
-            self.notify(&format!("{} is done", self.notifier()));
+            let prompt = self.session.typed().last().map(|prompt| crate::clean::one_row(prompt));
+            let prompt = prompt.map(|prompt| format!(": {}", shortened(&prompt, PROMPT_COLUMNS)));
+            let done = format!("{} is done{}", self.notifier(), prompt.unwrap_or_default());
+            self.notify(&done);
             // A compaction that waited for this turn comes first.
             if !self.turn.is_compacting() {
                 self.send_queued();

@@ -21,8 +21,8 @@ const COMPOSER_SHARE: usize = 3;
 /// Minimum rows of the window for an empty row above the composer, and of those available to a
 /// dialog for one below it.
 const AIRY: usize = 18;
-/// Minimum rows of the window for an empty row above a dialog.
-const AIRY_DIALOG: usize = 30;
+/// Minimum rows that a dialog leaves for an empty row above it.
+const AIRY_DIALOG: usize = 4;
 /// Minimum rows of the window for labels above the items of the status line.
 const LABELED: usize = 24;
 /// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
@@ -177,7 +177,7 @@ impl App {
         }
         // Keeps the text apart from the answer above.
         let starts_empty = rows.first().map(|row| row.spans.is_empty());
-        let is_airy = height >= if asked { AIRY_DIALOG } else { AIRY };
+        let is_airy = height >= AIRY && !asked;
         if (!low && starts_empty == Some(false)) || (is_airy && starts_empty.is_none()) {
             rows.insert(0, Line::EMPTY);
         }
@@ -189,6 +189,10 @@ impl App {
         let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
         let middle = self.middle(width, height, room, low);
+        let spare = height.saturating_sub(rows.len() + middle.rows.len() + foot.len());
+        if asked && rows.is_empty() && spare >= AIRY_DIALOG {
+            rows.push(Line::EMPTY);
+        }
         let at = rows.len();
         rows.extend(middle.rows);
         rows.extend(foot);

@@ -4,7 +4,7 @@ use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, wrap};
 
 use crate::clean::one_row;
-use crate::layout::cut;
+use crate::layout::cut_marked;
 use crate::theme::Theme;
 use crate::transcript::done_of;
 
@@ -73,7 +73,7 @@ impl TodoTray {
                 let text = format!("  » {}", one_row(&todo.description));
                 line = line.and(text, theme.text);
             }
-            return vec![cut(line, width)];
+            return vec![cut_marked(line, width)];
         }
         let mut rows = vec![Line::styled(head, theme.secondary)];
         rows.extend(self.todos.iter().flat_map(|todo| row(todo, width, theme)));

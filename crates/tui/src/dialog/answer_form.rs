@@ -13,7 +13,7 @@ use super::{DialogKey, DialogView};
 use crate::clean;
 use crate::layout::shortened;
 use crate::theme::Theme;
-use crate::tokens::{DONE, IDLE, pointer, selectable};
+use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
@@ -301,17 +301,22 @@ impl AnswerForm {
             hint = vec![Line::styled(shortened(&told, width), theme.secondary)];
         }
         let top = rows.len();
-        let air = !is_cut && top + all + hint.len() + 2 <= height;
+        let has_tabs = top > 0;
+        let air = !is_cut && top + all + hint.len() + 2 + usize::from(has_tabs) <= height;
         rows.extend(body.into_iter().skip(skipped).take(room));
         let mut cursor = cursor.and_then(|(column, row): (usize, usize)| {
             Some((column, row.checked_sub(skipped)? + top))
         });
         if air {
-            // Empty rows between the question and its options, and above the keys.
+            // Empty rows around the question, and above the keys.
             let head = self.pages.get(self.at).map_or(1, |page| page.head(width, theme).len());
             rows.insert(top + head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= top + head)));
             rows.push(Line::EMPTY);
+            if has_tabs {
+                rows.insert(top, Line::EMPTY);
+                cursor = cursor.map(|(column, row)| (column, row + 1));
+            }
         }
         rows.extend(hint);
         rows.truncate(height.max(1));
@@ -320,7 +325,7 @@ impl AnswerForm {
 
     /// Returns a row of the questions with the answered ones marked.
     fn tabs(&self, theme: &Theme) -> Line {
-        let mut line = Line::styled("? ", theme.warning.bold());
+        let mut line = Line::EMPTY;
         for (index, page) in self.pages.iter().enumerate() {
             let sign = if page.answer().is_empty() { IDLE } else { DONE };
             let header = clean::one_row(&page.question.header).into_owned();
@@ -351,11 +356,12 @@ impl AnswerForm {
 impl QuestionPage {
     fn head(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let text = clean::lines(&self.question.question);
+        let mut sign = Some(Line::styled(format!("{ASKS} "), theme.warning.bold()));
         let rows = text.lines().map(|line| {
             let line = clean::expand_tabs(line, &mut 0).into_owned();
-            Line::styled(line, theme.text.bold())
+            sign.take().unwrap_or_else(|| Line::raw("  ")).and(line, theme.text.bold())
         });
-        rows.flat_map(|line| wrap(&line, width, &[])).collect()
+        rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
     }
 
     /// Returns the number of rows above the cursor's row.
@@ -378,11 +384,11 @@ impl QuestionPage {
                 (false, false) => "",
             };
             let line = Line::styled(format!("{}. {box_sign}{label}", index + 1), theme.text);
-            let line = crate::layout::cut(line, width.saturating_sub(2));
+            let line = crate::layout::cut_marked(line, width.saturating_sub(2));
             rows.push(selectable(line, on, width, theme));
             if !meaning.is_empty() {
                 let line = Line::styled(format!("     {meaning}"), theme.secondary);
-                rows.push(crate::layout::cut(line, width));
+                rows.push(crate::layout::cut_marked(line, width));
             }
         }
         let on = self.row() == FormRow::Other;
@@ -405,7 +411,7 @@ impl QuestionPage {
             true => line.and(clean::one_row(placeholder).into_owned(), theme.secondary),
             false => line.and(text, theme.text),
         };
-        rows.push(crate::layout::cut(line, width));
+        rows.push(crate::layout::cut_marked(line, width));
         if self.question.multi_select {
             let on = self.row() == FormRow::Done;
             rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));

@@ -405,13 +405,13 @@ impl ListDialog {
         if self.shows_tab() {
             rows.push(tabs::row(&self.tabs, self.tab, width, theme));
         }
-        let head = rows.len();
         let mut cursor = None;
         if let Some(search) = &self.search {
             let (row, column) = search_row(search, width, theme);
             cursor = Some((column, rows.len()));
             rows.push(row);
         }
+        let head = rows.len();
         let shown = SHOWN.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);

@@ -34,7 +34,16 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    pub(crate) fn new(pages: Vec<(String, PanelText)>) -> Self {
+    pub(crate) fn new(mut pages: Vec<(String, PanelText)>) -> Self {
+        for (title, text) in &mut pages {
+            // The tab is the heading.
+            if let PanelText::Rows(rows) = text
+                && rows.len() > 1
+                && rows.first().is_some_and(|row| row.text() == *title)
+            {
+                rows.remove(0);
+            }
+        }
         Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
     }
 

@@ -73,9 +73,18 @@ pub(crate) fn short_words(rule: &RuleDraft) -> String {
     let commands = match prefixes.len() {
         1 if is_exact => "this exact command".to_owned(),
         _ if is_exact => "these exact commands".to_owned(),
-        _ => commands(prefixes),
+        _ => prefixes_in_short(prefixes),
     };
     described(rule, commands)
+}
+
+/// Returns exact commands as they are, and prefixes with `…` after them.
+fn prefixes_in_short(prefixes: &[String]) -> String {
+    let short = prefixes.iter().map(|prefix| match prefix.strip_suffix(" $") {
+        Some(exact) => format!("`{exact}`"),
+        None => format!("`{prefix} …`"),
+    });
+    short.collect::<Vec<_>>().join(", ")
 }
 
 fn described(rule: &RuleDraft, commands: String) -> String {

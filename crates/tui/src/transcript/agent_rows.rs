@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::describe;
 use super::draw::{ItemRenderer, cut};
-use super::words::seconds;
 use crate::clean;
 use crate::layout::count;
 use crate::tokens::{CANCELLED, DONE, FAILED};
@@ -156,9 +155,6 @@ fn facts(progress: &AgentProgress) -> String {
     let mut facts = vec![count(calls, "call"), count(turns, "turn")];
     if progress.tokens > 0 {
         facts.push(tokens(progress.tokens));
-    }
-    if progress.end.is_some() {
-        facts.push(seconds(progress.duration_ms));
     }
     if progress.resumed {
         facts.insert(0, "resumed".to_owned());

@@ -1,12 +1,12 @@
 //! How rows are drawn: signs, boxes, hanging text.
 
-use parallax_screen::{Line, Span, Style, truncate, wrap};
+use parallax_screen::{Line, Span, Style, wrap};
 
 use super::ViewOptions;
 use crate::clean;
-use crate::layout::{padded, prefixed};
+use crate::layout::{cut_marked, padded, prefixed};
 use crate::theme::Theme;
-use crate::tokens::{SPINNER, SPINNER_MS};
+use crate::tokens::{BULLET, SPINNER, SPINNER_MS};
 
 /// The minimum width that items are drawn for.
 const MIN_WIDTH: usize = 12;
@@ -82,7 +82,9 @@ impl<'a> ItemRenderer<'a> {
         let mut rows = Vec::new();
         for line in clean::lines(text).lines() {
             let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
-            rows.extend(wrap(&line, room, &[]));
+            // The rest of a list entry is below its text.
+            let hang = if line.text().starts_with(BULLET) { "  " } else { "" };
+            rows.extend(wrap(&line, room, &[Span::raw(hang)]));
         }
         let first = [Span::styled(format!("{sign} "), sign_style)];
         let rest = [Span::raw(" ".repeat(width))];
@@ -132,21 +134,7 @@ fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
     boxed
 }
 
-/// Cuts a row to `width`.
+/// Cuts a row to `width`, with `…` if something is missing.
 pub(super) fn cut(row: &Line, width: usize) -> Line {
-    if row.width() <= width {
-        return row.clone();
-    }
-    let mut left = width;
-    let mut spans = Vec::new();
-    for span in &row.spans {
-        let kept = truncate(&span.text, left);
-        left -= parallax_screen::text_width(kept);
-        let whole = kept.len() == span.text.len();
-        spans.push(Span { text: kept.to_owned().into(), ..span.clone() });
-        if !whole {
-            break;
-        }
-    }
-    Line { spans, fill: row.fill, picture: None }
+    cut_marked(row.clone(), width)
 }

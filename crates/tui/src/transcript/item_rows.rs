@@ -1,7 +1,7 @@
 //! Draws items as rows.
 
 use parallax_protocol::event::Level;
-use parallax_screen::{Line, Span, wrap};
+use parallax_screen::{Line, Span, Style, wrap};
 
 use super::draw::{ItemRenderer, Shape};
 use super::item::{Item, ShellItem};
@@ -112,7 +112,9 @@ impl ItemRenderer<'_> {
 
     fn notice(&self, level: Level, text: &str) -> Vec<Line> {
         let (sign, word, style) = match level {
-            Level::Info => ("ℹ", "Info:", self.theme.link),
+            Level::Info => {
+                ("ℹ", "Info:", Style { attributes: Style::PLAIN.attributes, ..self.theme.link })
+            }
             Level::Warning => ("⚠", "Warning:", self.theme.warning),
             Level::Error => (FAILED, "Error:", self.theme.error),
         };

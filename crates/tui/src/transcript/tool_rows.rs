@@ -88,7 +88,10 @@ fn head(
     let name = shortened(&clean::one_row(describe::display_name(&tool.name)), columns / 2);
     let title =
         clean::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
-    let title = if title == tool.name { String::new() } else { title };
+    let is_list =
+        matches!(&tool.state, CallProgress::Done(done) if matches!(done.body, CallBody::Todos(_)));
+    // The list below marks the current task.
+    let title = if title == tool.name || is_list { String::new() } else { title };
     let (name, title) = match describe::mcp(&title) {
         Some((tool, rest)) => (shortened(&tool, columns / 2), rest),
         None => (name, title),
@@ -247,7 +250,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
-    let failed = done.status == ToolStatus::Error;
+    let failed = done.status == ToolStatus::Error || done.exit_code.is_some_and(|code| code != 0);
     (rows, if failed { theme.error } else { theme.border })
 }
 

@@ -168,7 +168,15 @@ pub(super) fn undone(undone: &Undone) -> (Level, String) {
         true => format!("None of the changes of {prompt} could be undone"),
         false => format!("Undid the changes of {prompt}:"),
     };
-    files_told(text, undone)
+    let (level, mut text) = files_told(text, undone);
+    // Only the newest changes can be reverted by force.
+    let is_newer = |(_, why): &(_, String)| why.contains("changed");
+    if let Some(number) = undone.prompt.filter(|_| undone.kept.iter().any(is_newer)) {
+        text.push_str(&format!(
+            "\n  /undo {number} --force reverts files that changed since, too."
+        ));
+    }
+    (level, text)
 }
 
 /// Appends the affected files.

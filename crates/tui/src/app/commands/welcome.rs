@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span, wrap};
 use parallax_sdk::SessionConfig;
 
 use crate::app::App;
-use crate::tokens::SEPARATOR;
+use crate::tokens::{BULLET, SEPARATOR};
 
 /// Indentation of the header text.
 const INDENT: usize = 2;
@@ -38,7 +38,7 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
         rows.push(Line::styled(tips, theme.secondary));
         let width = app.window.width().max(20);
         for tip in crate::welcome::tips(launch) {
-            let tip = Line::styled("  • ", theme.accent).and(tip, theme.secondary);
+            let tip = Line::styled(format!("  {BULLET}"), theme.accent).and(tip, theme.secondary);
             rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn news(app: &mut App, news: Option<(String, Vec<String>)>) {
     let Some((title, lines)) = news else { return };
     let mut text = title;
     for line in lines {
-        text.push_str("\n• ");
+        text.push_str(&format!("\n{BULLET}"));
         text.push_str(&line);
     }
     app.info(text);

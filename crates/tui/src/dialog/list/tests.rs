@@ -183,7 +183,7 @@ fn digits_choose_only_until_something_is_searched_for() {
     };
     let mut digits = list(12).searched().with_digits();
     assert!(shown(&digits).contains(&"  9. item 9".to_owned()), "{:?}", shown(&digits));
-    assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("2".into()));
+    assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("3".into()));
     for char in "item 1".chars() {
         press(&mut digits, KeyCode::Char(char));
     }

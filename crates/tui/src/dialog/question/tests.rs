@@ -57,7 +57,7 @@ fn saved_rule_equals_the_shown_rule() {
     press(&mut dialog, Key::plain(KeyCode::Right));
     let shown: String =
         dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect();
-    assert!(shown.contains("begin with `cargo`") && !shown.contains("`cargo test`"), "{shown}");
+    assert!(shown.contains("`cargo …`") && !shown.contains("`cargo test"), "{shown}");
     press(&mut dialog, plain('e'));
     for char in " build".chars() {
         press(&mut dialog, plain(char));
