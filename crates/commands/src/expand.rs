@@ -259,10 +259,14 @@ impl Expander {
                 // `@a.py[1]` is the file, unless one has the whole name.
                 let is_alternative = glob.get(token.path.len()..)?.starts_with('{');
                 let file = names_existing_file().filter(|_| !is_alternative);
-                file.or_else(|| self.pattern(glob))
+                file.or_else(|| self.pattern(glob, false))
             }
             None if goes_on(text, token) => names_existing_file(),
-            None => self.pattern_at_start(&token.path),
+            None => {
+                // Pasted code names annotations and variables; typed prompts are mostly one line.
+                let is_one_line = text.trim().lines().count() == 1;
+                self.pattern_at_start(&token.path, is_one_line)
+            }
         }
     }
 
@@ -289,8 +293,8 @@ impl Expander {
 
     /// Like [`Self::pattern`], but text may follow the path without a space: in some scripts, as a
     /// line number, or as punctuation. The longest existing prefix is used.
-    fn pattern_at_start(&self, path: &str) -> Option<String> {
-        if let Some(pattern) = self.pattern(path) {
+    fn pattern_at_start(&self, path: &str, searches: bool) -> Option<String> {
+        if let Some(pattern) = self.pattern(path, searches) {
             return Some(pattern);
         }
         let is_border = |letter: char| {
@@ -301,12 +305,13 @@ impl Expander {
             let start = path.get(..at)?.trim_end_matches(['.', ':']);
             let place = self.workspace.resolve(start, Access::Read).ok()?;
             let is_there = !start.is_empty() && place.path().exists();
-            is_there.then(|| self.pattern(start)).flatten()
+            is_there.then(|| self.pattern(start, false)).flatten()
         })
     }
 
-    /// Returns the path or glob pattern of a reference, or `None` if nothing matches.
-    fn pattern(&self, path: &str) -> Option<String> {
+    /// Returns the path or glob pattern of a reference, or `None` if nothing matches. With
+    /// `searches`, a bare name may match anywhere below the root.
+    fn pattern(&self, path: &str, searches: bool) -> Option<String> {
         if let Ok(confined) = self.workspace.resolve(path, Access::Read) {
             let real = confined.path();
             if real.is_dir() {
@@ -321,8 +326,7 @@ impl Expander {
         if path.contains(['*', '?', '[', '{']) {
             return (looks_like_glob(path) && is_valid_glob(path)).then(|| path.to_owned());
         }
-        // A bare name may match anywhere below the root.
-        if path.contains('/') || path.len() < 3 || !self.search.recursive {
+        if !searches || path.contains('/') || path.len() < 3 || !self.search.recursive {
             return None;
         }
         self.search(path)

@@ -329,6 +329,25 @@ fn partial_file_name_is_resolved() {
 }
 
 #[test]
+fn annotations_in_pasted_code_attach_no_file() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    world.home.write("src/FooTest.java", "HAS a test").unwrap();
+    world.home.write("property_tests.rs", "HAS properties").unwrap();
+    world.home.write("Makefile", "HAS rules").unwrap();
+    for (typed, expected) in [
+        ("@Test\npublic void x() {}", None),
+        ("why?\n    @property\n    def x(self): ...", None),
+        ("see @Makefile\nand @Test", Some("HAS rules")),
+        ("see @Test\n", Some("HAS a test")),
+    ] {
+        world.run_well(&["-p", typed]);
+        let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
+        assert_eq!(sent.contains("HAS "), expected.is_some(), "{typed}: {sent}");
+        assert!(expected.is_none_or(|text| sent.contains(text)), "{typed}: {sent}");
+    }
+}
+
+#[test]
 fn globs_of_a_prompt_attach_what_they_match() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     for path in ["src/a.rs", "src/lib/b.rs", "src/m.txt", "app/[id]/page.tsx", "app/x.ts", "README"]
