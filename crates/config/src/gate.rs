@@ -93,6 +93,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tools.discoveryCommand", &[]),
     ("tools.callCommand", &[]),
     ("ui.statusLine", &["{}"]),
+    // It would receive what the model searches for, and variables in its headers.
+    ("tools.webSearch", &["{}"]),
     // A program that shell commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),

@@ -38,6 +38,7 @@ pub mod settings;
 mod system;
 mod toolbox;
 pub mod trust;
+mod web_search;
 
 pub use facts::{SessionFacts, ShellHistory};
 pub use hook_test::try_hooks;

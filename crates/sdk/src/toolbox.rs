@@ -37,6 +37,7 @@ use parallax_tools::{MainModel, RedactionOptions, ShellOptions, UserShell};
 use crate::plans;
 use crate::sandbox;
 use crate::session_config::SessionConfig;
+use crate::web_search;
 
 /// Timeout of a search.
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
@@ -51,6 +52,8 @@ pub(crate) struct Toolbox {
     leftovers: Vec<PathBuf>,
     /// The current main model, for tools that use one.
     main: Arc<RwLock<String>>,
+    /// Whether the settings name a web search for models without one.
+    has_http_search: bool,
 }
 
 impl Toolbox {
@@ -78,8 +81,9 @@ impl Toolbox {
         hub: EventBus,
     ) -> Box<dyn Fn(&str) + Send + Sync> {
         let main = Arc::clone(&self.main);
+        let has_http_search = self.has_http_search;
         let searches = move |name: &str| {
-            let notice = no_search_notice(model.as_ref(), name);
+            let notice = web_search::missing(model.as_ref(), name).filter(|_| !has_http_search);
             (notice.is_none(), notice)
         };
         let searched =
@@ -135,22 +139,6 @@ pub(crate) fn clear(folder: &Path) {
     }
 }
 
-/// Returns whether the provider used for searches supports web search.
-fn has_web_search(model: &dyn Model, main: &str) -> bool {
-    let catalog = model.catalog();
-    catalog.hosted_tools(&catalog.utility("web-search", main)).search
-}
-
-/// Returns what to tell the user if the model, by any of its names, cannot search the web.
-pub(crate) fn no_search_notice(model: &dyn Model, name: &str) -> Option<String> {
-    (!has_web_search(model, &model.catalog().resolve(name))).then(|| {
-        format!(
-            "the provider of `{name}` has no web search, so the model cannot search the web \
-             (connect an MCP server that provides it)"
-        )
-    })
-}
-
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
     let main = Arc::clone(main);
     Arc::new(move || model.catalog().resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
@@ -201,7 +189,10 @@ pub(crate) fn build(
         Arc::new(KillBackgroundProcess::new(processes.clone())),
     ];
     tools.extend(others);
-    tools.push(Arc::new(GoogleWebSearch::new(model, main_model)));
+    // A wrong setting is reported when the session opens.
+    let http_search = web_search::configured(launch).ok().flatten().map(Arc::new);
+    let has_http_search = http_search.is_some();
+    tools.push(Arc::new(GoogleWebSearch::new(model, main_model, http_search)));
     if settings.flag("experimental.taskTracker") {
         let tracker = Arc::new(Tracker::new(tasks));
         tools.extend(tracker_tools(&tracker));
@@ -220,7 +211,7 @@ pub(crate) fn build(
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
     tools.extend(launch.options.tools.0.iter().cloned());
-    Toolbox { tools, processes, shell: Arc::new(user_shell), leftovers, main }
+    Toolbox { tools, processes, shell: Arc::new(user_shell), leftovers, main, has_http_search }
 }
 
 /// Returns the files that `save_memory` writes to.

@@ -1,5 +1,6 @@
-//! `google_web_search`: one utility call with the service's own web search. The answer contains its
-//! sources and is marked as untrusted.
+//! `google_web_search`: one utility call with the service's own web search, or, where it has none, a
+//! request to the search service of the user. The answer contains its sources and is marked as
+//! untrusted.
 
 use std::sync::Arc;
 
@@ -19,23 +20,34 @@ use crate::citations::CitedText;
 use crate::failure::invalid;
 use parallax_protocol::untrusted;
 
+mod http_search;
+
+pub use http_search::HttpSearch;
+
 /// Maximum number of characters of a query.
 const MAX_QUERY: usize = 10_000;
 
-/// The tool. It is offered while the provider of the model has its own search.
+/// The tool. It is offered while the provider of the model has its own search, or if the user
+/// configured one.
 pub struct GoogleWebSearch {
     spec: ToolSpec,
     model: Arc<dyn Model>,
     main: MainModel,
+    http: Option<Arc<HttpSearch>>,
 }
 
 impl GoogleWebSearch {
     /// Creates the tool. `main` returns the session's main model at the time of a call.
-    pub fn new(model: Arc<dyn Model>, main: MainModel) -> Self {
+    /// `http` is used while the model's provider has no search.
+    pub fn new(model: Arc<dyn Model>, main: MainModel, http: Option<Arc<HttpSearch>>) -> Self {
+        let description = match http {
+            Some(_) => include_str!("google_web_search/any_service.md"),
+            None => include_str!("google_web_search/description.md"),
+        };
         let spec = ToolSpec {
             name: "google_web_search".into(),
             display_name: "GoogleSearch".into(),
-            description: include_str!("google_web_search/description.md").trim_end().into(),
+            description: description.trim_end().into(),
             parameters: json!({
                 "type": "object",
                 "properties": {"query": {"type": "string"}},
@@ -45,7 +57,7 @@ impl GoogleWebSearch {
             sharing: Sharing::Shared,
             aliases: vec!["WebSearchTool".into(), "GoogleWebSearchTool".into()],
         };
-        Self { spec, model, main }
+        Self { spec, model, main, http }
     }
 }
 
@@ -56,7 +68,8 @@ impl Tool for GoogleWebSearch {
 
     fn offered(&self, _mode: ApprovalMode) -> bool {
         let catalog = self.model.catalog();
-        catalog.hosted_tools(&catalog.utility("web-search", &(self.main)())).search
+        self.http.is_some()
+            || catalog.hosted_tools(&catalog.utility("web-search", &(self.main)())).search
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
@@ -72,6 +85,7 @@ impl Tool for GoogleWebSearch {
             query: query.to_owned(),
             model: Arc::clone(&self.model),
             main: Arc::clone(&self.main),
+            http: self.http.clone(),
             effects: Effects::default(),
         }))
     }
@@ -81,6 +95,7 @@ struct Call {
     query: String,
     model: Arc<dyn Model>,
     main: MainModel,
+    http: Option<Arc<HttpSearch>>,
     effects: Effects,
 }
 
@@ -97,6 +112,9 @@ impl Invocation for Call {
         Box::pin(async move {
             let model = self.model.catalog().utility("web-search", &(self.main)());
             if !self.model.catalog().hosted_tools(&model).search {
+                if let Some(http) = &self.http {
+                    return searched(http, &self.query, &run).await;
+                }
                 return Outcome::failure(ToolError::new(
                     ToolErrorKind::WebSearchFailed,
                     format!("The provider of `{model}` has no web search"),
@@ -123,30 +141,55 @@ impl Invocation for Call {
             };
             let query = &self.query;
             match answer {
-                Err(ModelError::Cancelled) => Outcome::text("Web search was cancelled.")
-                    .shown(Display::text("Search cancelled.")),
-                Err(error) => Outcome::failure(ToolError::new(
-                    ToolErrorKind::WebSearchFailed,
-                    format!("Web search for \"{query}\" failed: {error}"),
-                )),
+                Err(ModelError::Cancelled) => cancelled(),
+                Err(error) => failed(query, &error),
                 Ok(answer) => {
                     let cited = CitedText::read(&answer);
-                    if cited.text.trim().is_empty() {
-                        return Outcome::text(format!(
-                            "No search results or information found for query: \"{query}\""
-                        ))
-                        .shown(Display::text("No information found."));
-                    }
-                    let text =
-                        format!("Web search results for \"{query}\":\n\n{}", cited.with_list());
-                    Outcome::text(untrusted::wrap(&text)).shown(Display::text(format!(
-                        "Search results for \"{query}\" ({} sources)",
-                        cited.sources.len()
-                    )))
+                    let text = match cited.text.trim() {
+                        "" => String::new(),
+                        _ => cited.with_list(),
+                    };
+                    found(query, &text, cited.sources.len())
                 }
             }
         })
     }
+}
+
+/// Searches with the user's service.
+async fn searched(http: &HttpSearch, query: &str, run: &Run) -> Outcome {
+    tokio::select! {
+        biased;
+        () = run.cancel.cancelled() => cancelled(),
+        result = http.search(query) => match result {
+            Ok((text, sources)) => found(query, &text, sources),
+            Err(error) => failed(query, &error),
+        },
+    }
+}
+
+fn cancelled() -> Outcome {
+    Outcome::text("Web search was cancelled.").shown(Display::text("Search cancelled."))
+}
+
+fn failed(query: &str, error: &dyn std::fmt::Display) -> Outcome {
+    Outcome::failure(ToolError::new(
+        ToolErrorKind::WebSearchFailed,
+        format!("Web search for \"{query}\" failed: {error}"),
+    ))
+}
+
+/// Returns the outcome of a search with its text, which is empty if nothing was found.
+fn found(query: &str, text: &str, sources: usize) -> Outcome {
+    if text.is_empty() {
+        return Outcome::text(format!(
+            "No search results or information found for query: \"{query}\""
+        ))
+        .shown(Display::text("No information found."));
+    }
+    let text = format!("Web search results for \"{query}\":\n\n{text}");
+    let shown = format!("Search results for \"{query}\" ({sources} sources)");
+    Outcome::text(untrusted::wrap(&text)).shown(Display::text(shown))
 }
 
 #[cfg(test)]
@@ -158,7 +201,11 @@ mod tests {
     use crate::test_support::{FakeModel, run, run_until};
 
     fn tool(model: &Arc<FakeModel>) -> GoogleWebSearch {
-        GoogleWebSearch::new(Arc::clone(model) as Arc<dyn Model>, Arc::new(|| "main".to_owned()))
+        GoogleWebSearch::new(
+            Arc::clone(model) as Arc<dyn Model>,
+            Arc::new(|| "main".to_owned()),
+            None,
+        )
     }
 
     #[tokio::test]

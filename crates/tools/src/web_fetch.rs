@@ -24,7 +24,7 @@ use crate::failure::invalid;
 
 mod direct;
 mod download;
-mod html;
+pub(crate) mod html;
 mod limits;
 mod standard;
 mod urls;

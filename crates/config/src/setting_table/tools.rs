@@ -63,6 +63,19 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Tools and commands that always require approval",
     ),
     key("tools.exclude", Texts, "[]", "Tools and commands that are unavailable"),
+    key(
+        "tools.webSearch.url",
+        Text,
+        "",
+        "Address of a web search for models without one, with `{query}` (Parallax only)",
+    ),
+    key("tools.webSearch.headers", Obj, "{}", "HTTP headers for it (Parallax only)"),
+    key(
+        "tools.webSearch.body",
+        Obj,
+        "",
+        "JSON body for it, sent by POST, with `{query}` in its texts (Parallax only)",
+    ),
     key("tools.useRipgrep", Flag, "true", "Accepted without effect: search is built in"),
     key(
         "contextManagement.tools.outputMasking.protectionThresholdTokens",

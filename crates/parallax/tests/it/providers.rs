@@ -421,6 +421,81 @@ fn web_search_is_declared_if_the_provider_has_one() {
     }
 }
 
+/// Answers every request with a status and a body; returns the address and what was received.
+fn service(status: &'static str, body: String) -> (String, std::sync::mpsc::Receiver<String>) {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let mut bytes = vec![0; 65_536];
+            let length = connection.read(&mut bytes).unwrap_or_default();
+            let _ = sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned());
+            let length = body.len();
+            let _ = write!(
+                connection,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    (address, received)
+}
+
+#[test]
+fn configured_search_serves_providers_without_one() {
+    let search = call("google_web_search", json!({"query": "best & fast"}));
+    let result = json!({"title": "Forum", "url": "https://f.example/", "content": "Fast </b>."});
+    let (address, received) = service("200 OK", json!({"results": [result]}).to_string());
+    for (more, expected) in [
+        (json!({"url": format!("{address}/s?q={{query}}")}), "GET /s?q=best%20%26%20fast HTTP"),
+        (
+            json!({"url": format!("{address}/s"), "body": {"q": "{query}", "n": 3}}),
+            "{\"q\":\"best & fast\",\"n\":3}",
+        ),
+    ] {
+        let mut settings = json!({"tools": {"webSearch": more}});
+        settings["tools"]["webSearch"]["headers"] = json!({"X-Key": "$SEARCH_KEY"});
+        let script = json!([search, {"text": "done"}]);
+        let it = WireWorld::with_settings(WireFormat::Chat, &script, settings);
+        let mut command = it.world.command(&["-m", "chat:test-model", "-y", "-p", "go"]);
+        command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY).env("SEARCH_KEY", "s3cret");
+        let done = finish(command);
+        assert_eq!((done.code(), done.err().as_str()), (0, ""), "{}", done.out());
+        let request = received.recv_timeout(std::time::Duration::from_secs(10)).expect("a search");
+        assert!(request.contains(expected), "{request}");
+        assert!(request.to_lowercase().contains("x-key: s3cret"), "{request}");
+        assert!(it.body(1).contains("[1] Forum\\nhttps://f.example/\\nFast ."), "{}", it.body(1));
+        assert!(it.body(1).contains("untrusted_context"), "{}", it.body(1));
+        assert!(!it.body(1).contains("s3cret"));
+    }
+}
+
+#[test]
+fn search_that_fails_names_its_host_and_wrong_settings_are_reported() {
+    let search = call("google_web_search", json!({"query": "q"}));
+    let (address, _received) = service("403 Forbidden", "no such key".to_owned());
+    let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}")}}});
+    let script = json!([search, {"text": "done"}]);
+    let it = WireWorld::with_settings(WireFormat::Ollama, &script, settings);
+    it.run_well(&["-y", "-p", "go"]);
+    assert!(it.body(1).contains("127.0.0.1 answered 403 Forbidden: no such key"), "{}", it.body(1));
+
+    let settings = json!({"tools": {"webSearch": {"url": "http://127.0.0.1:1/"}}});
+    let it = WireWorld::with_settings(WireFormat::Ollama, &json!([{"text": "done"}]), settings);
+    let done = it.run(&["-p", "go"]);
+    assert!(done.err().contains("contains `{query}`"), "{}", done.err());
+    assert!(!it.body(0).contains("google_web_search"));
+
+    // A project's service would receive the user's queries: the user must accept it.
+    let it = WireWorld::new(WireFormat::Ollama, &json!([{"text": "done"}]));
+    let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}")}}});
+    it.world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let done = it.run(&["-p", "go"]);
+    assert!(done.err().contains("`tools.webSearch`"), "{}", done.err());
+    assert!(!it.body(0).contains("google_web_search"));
+}
+
 #[test]
 fn reasoning_rejected_by_the_service_is_removed() {
     let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [

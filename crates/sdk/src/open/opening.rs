@@ -41,7 +41,7 @@ use crate::discovery::CombinedToolSource;
 use crate::session_config::SessionConfig;
 use crate::{
     budget, by_settings, directories, discovery, mcp, model, plans, routing, sandbox,
-    session_names, system, toolbox,
+    session_names, system, toolbox, web_search,
 };
 
 impl SessionConfig {
@@ -222,7 +222,7 @@ impl SessionBuilder {
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.launch.model_name();
         self.warnings.extend(self.launch.provider_manager().model_table().warnings_for(&name));
-        self.warnings.extend(toolbox::no_search_notice(model.as_ref(), &name));
+        self.warnings.extend(web_search::start_notice(&self.launch, model.as_ref(), &name));
         Ok(ModelSetup { model, metered: Arc::new(metered), name, budget })
     }
 

@@ -14,7 +14,7 @@ const WIDTH: usize = 100_000;
 
 /// Returns the text of a page. With `base`, links keep their targets as absolute URLs; without it,
 /// only their text. CPU-intensive: call it on a blocking thread.
-pub(super) fn to_text(html: &str, base: Option<&Url>) -> String {
+pub(crate) fn to_text(html: &str, base: Option<&Url>) -> String {
     let end = (0..=MAX_HTML.min(html.len())).rev().find(|at| html.is_char_boundary(*at));
     let html = html.get(..end.unwrap_or(0)).unwrap_or("");
     if !is_tame(html) {
