@@ -1,6 +1,6 @@
-//! A search service over HTTP that the user configured (`tools.webSearch`), for models whose
-//! provider has no search: SearXNG, Brave, Tavily, Google's Custom Search, or a service of one's
-//! own.
+//! A configured search service over HTTP (`tools.webSearch`), for models whose
+//! provider has no search: SearXNG, Brave, Tavily, Google's Custom Search, or a
+//! private service.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::web_fetch::html;
 
-/// What stands for the query in the URL and in the texts of the body.
+/// The placeholder of the query in the URL and in the texts of the body.
 const QUERY: &str = "{query}";
 /// Time limit of a search.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -40,7 +40,7 @@ pub struct HttpSearch {
 }
 
 impl HttpSearch {
-    /// Creates the service. `{query}` stands for the query in `url`, where it is percent-encoded,
+    /// Creates the service. `{query}` is replaced by the query in `url`, where it is percent-encoded,
     /// and in the texts of `body`, which is sent as JSON by POST.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl HttpSearch {
         if with_query == url && !in_body {
             return Err(format!(
                 "neither `tools.webSearch.url` nor `tools.webSearch.body` contains `{QUERY}`, \
-                 which stands for the query"
+                 which is replaced by the query"
             ));
         }
         let mut map = HeaderMap::new();
