@@ -17,8 +17,8 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::tool::Effects;
 use parallax_store::{
-    BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
-    Unfinished,
+    BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, IGNORED_DIRECTORIES,
+    PendingRestore, Unfinished,
 };
 
 use crate::protected_changes::{
@@ -272,19 +272,32 @@ impl Versions {
     /// Returns the texts that were not shown before.
     fn unsaid(&self, texts: &[String]) -> Vec<String> {
         let mut said = lock(&self.shared.said);
-        texts.iter().filter(|text| said.insert((*text).clone())).cloned().collect()
+        texts.iter().filter(|text| said.insert(key_of(text).to_owned())).cloned().collect()
     }
+}
+
+/// Returns what identifies a text that is shown once: the names of ignored directories change.
+fn key_of(text: &str) -> &str {
+    if text.starts_with(IGNORED_DIRECTORIES) { IGNORED_DIRECTORIES } else { text }
 }
 
 impl Checkpoints for Versions {
     fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
-        if let Change::Files(paths) = change {
-            return self.store.not_kept(paths);
-        }
+        let command = match change {
+            Change::Files(paths) => return self.store.not_kept(paths),
+            Change::Command(command) => command,
+        };
         // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
         // later.
-        let looked = self.store.begin_command(0);
-        looked.map(|mark| mark.not_undoable().to_vec()).unwrap_or_default()
+        let Ok(mark) = self.store.begin_command(0) else { return Vec::new() };
+        // That ignored files are not saved is said once, and again before a command that deletes.
+        let deletes =
+            bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
+        let said = lock(&self.shared.said);
+        let is_due = |text: &&String| {
+            deletes || !text.starts_with(IGNORED_DIRECTORIES) || !said.contains(key_of(text))
+        };
+        mark.not_undoable().iter().filter(is_due).cloned().collect()
     }
 
     fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {

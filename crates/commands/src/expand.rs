@@ -283,7 +283,15 @@ impl Expander {
         ends.into_iter().rev().find_map(|end| {
             let path = format!("{}{}", token.path, word.get(..end)?);
             let place = self.workspace.resolve(&path, Access::Read).ok()?;
+            // `@app/(group)/new.tsx`, which does not exist, does not mean all of `app/(group)`.
+            let behind = word.get(end..)?;
+            let is_above = if path.ends_with('/') {
+                !behind.is_empty()
+            } else {
+                behind.strip_prefix('/').is_some_and(|name| !name.is_empty())
+            };
             match place.path() {
+                real if real.is_dir() && is_above => None,
                 real if real.is_dir() => Some(format!("{}/", path.trim_end_matches('/'))),
                 real if real.exists() => Some(path),
                 _ => None,

@@ -51,7 +51,7 @@ pub fn own_of(name: &str) -> Option<&str> {
 const OF_OTHER_AGENTS: &[(&str, &str)] = &[
     ("add-dir", "directory add"),
     ("allowed-tools", "policies"),
-    ("approvals", "permissions"),
+    ("approvals", "mode"),
     ("config", "settings"),
     ("export", "export-session"),
     ("feedback", "bug"),
@@ -73,7 +73,7 @@ const OF_OTHER_AGENTS: &[(&str, &str)] = &[
 const HINTS: &[(&str, &str)] = &[
     (
         "doctor",
-        "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
+        "`parallax doctor` in a shell checks the installation, `parallax sandbox explain` the sandbox",
     ),
     ("review", "describe the review in a prompt, for example: Review the last commit"),
     ("update", UPDATE),

@@ -135,6 +135,25 @@ pub struct Extensions {
 }
 
 impl Extensions {
+    /// Returns the parts of linked extensions that start programs or instruct the model, and the
+    /// scripts of their hooks: they count as they are, in a directory where their author works.
+    /// Blocking.
+    pub fn linked_parts(&self) -> Vec<PathBuf> {
+        const PARTS: [&str; 7] =
+            [MANIFEST, OWN_MANIFEST, "agents", "commands", "hooks", "policies", "skills"];
+        let mut parts = Vec::new();
+        for extension in self.all.iter().filter(|it| it.folder != it.installed) {
+            let Ok(folder) = extension.folder.canonicalize() else { continue };
+            parts.extend(PARTS.map(|part| folder.join(part)));
+            for mut hook in crate::hooks::hooks_of_folder(&folder, &mut Vec::new()) {
+                hook.command = extension.variables.fill_command(&hook.command);
+                let scripts = hook.scripts(&folder).into_iter();
+                parts.extend(scripts.filter(|path| path.starts_with(&folder)));
+            }
+        }
+        parts
+    }
+
     /// Returns the active extensions.
     pub fn active(&self) -> impl Iterator<Item = &Extension> {
         self.all.iter().filter(|extension| extension.active)

@@ -55,6 +55,8 @@ pub struct ClosedPaths {
     /// The parts that run programs or redirect git, of git directories in the workspace that are
     /// not named `.git`.
     pub git_parts: Vec<PathBuf>,
+    /// These git directories.
+    pub git_directories: Vec<PathBuf>,
 }
 
 /// A cache of the relevant files of workspaces. Clones share it.
@@ -63,6 +65,8 @@ pub struct ClosedNames {
     caches: Arc<Mutex<HashMap<Vec<PathBuf>, PathCache>>>,
     /// The home directories, with links resolved.
     homes: Vec<PathBuf>,
+    /// Files and directories that Parallax itself trusts, wherever they are.
+    trusted: Arc<Mutex<Vec<PathBuf>>>,
     /// Whether paths that `.geminiignore` names are hidden.
     hides_ignored: bool,
 }
@@ -129,6 +133,12 @@ impl ClosedNames {
         Self { homes, hides_ignored, ..Self::default() }
     }
 
+    /// Protects files and directories that Parallax trusts as if a protected link led to them. The
+    /// paths must be resolved.
+    pub fn trust(&self, paths: Vec<PathBuf>) {
+        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = paths;
+    }
+
     /// Returns the rules of the workspace's ignore file, if they count. Blocking.
     pub fn rules(&self, roots: &[PathBuf]) -> Option<LeftAlone> {
         self.hides_ignored.then(|| LeftAlone::of(roots)).flatten()
@@ -150,15 +160,22 @@ impl ClosedNames {
         }
         seen.looks += 1;
         let time = if seen.looks == 1 { FIRST } else { LATER };
-        let end = Instant::now() + time;
-        let mut found = seen.look(roots, rules, end);
+        let mut found = seen.look(roots, rules, Instant::now() + time);
         let look = seen.looks;
+        // Links have their own time: a workspace of many directories must not use it up.
+        let end = Instant::now() + time;
         let search = Search { roots, homes: &self.homes, look, end, coarse: seen.coarse };
         search.run(&mut seen.links, &mut found);
+        let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let inside = trusted.iter().filter(|path| search.holds(path));
+        found.link_targets.extend(inside.cloned());
+        outermost(&mut found.link_targets);
+        drop(trusted);
         seen.folders.retain(|_, folder| folder.look == look);
         seen.links.keep(look);
         let targets = found.link_targets.iter().chain(&found.git_parts).cloned();
-        seen.targets = Some((Instant::now(), Arc::new(LinkTargets::new(targets))));
+        let targets = LinkTargets::new(targets).with_git_directories(found.git_directories.clone());
+        seen.targets = Some((Instant::now(), Arc::new(targets)));
         found
     }
 

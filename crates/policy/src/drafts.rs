@@ -145,12 +145,6 @@ fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> RuleDraft {
     }
 }
 
-/// Whether the program is named by a relative path.
-fn is_relative_program(command: &Command) -> bool {
-    let program = command.words.first().and_then(|word| word.text.as_deref());
-    program.is_some_and(|program| program.contains('/') && !program.starts_with('/'))
-}
-
 /// Returns the commands of a line that a rule must name.
 fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
     let commands = shell.line.commands.iter().enumerate();
@@ -180,13 +174,8 @@ fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
             "it runs {count} commands, but a rule can name at most {MOST_PREFIXES}"
         ));
     }
-    if let Some(command) = commands.iter().find(|command| !is_settled(command)) {
-        return Some(format!("the effect of `{}` is known only at run time", shown(command)));
-    }
-    // `./x` is a different program in another directory.
-    let relative = commands.iter().find(|command| is_relative_program(command));
-    relative
-        .map(|command| format!("`{}` is a different program in another directory", shown(command)))
+    let unsettled = commands.iter().find(|command| !is_settled(command))?;
+    Some(format!("the effect of `{}` is known only at run time", shown(unsettled)))
 }
 
 /// Returns the beginning of a command on a single line.

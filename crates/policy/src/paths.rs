@@ -60,10 +60,12 @@ impl<'a> ProtectedPaths<'a> {
         }) || self.hold(path)
     }
 
-    /// Whether a protected link leads to the path or to a directory above it.
+    /// Whether a protected link leads to the path or to a directory above it, or the path is in a git
+    /// directory.
     fn are_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
-        self.link_targets.get_or_init(|| finder.link_targets(self.roots)).hold(path)
+        let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));
+        targets.hold(path) || targets.is_of_git(path)
     }
 }
 

@@ -10,22 +10,35 @@ use std::sync::Arc;
 /// not, including everything below: where protected links lead, each link on the way, and the parts
 /// of git directories with other names.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct LinkTargets(HashSet<PathBuf>);
+pub struct LinkTargets {
+    paths: HashSet<PathBuf>,
+    git_directories: Vec<PathBuf>,
+}
 
 impl LinkTargets {
     /// Creates the set.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(paths.into_iter().collect())
+        Self { paths: paths.into_iter().collect(), git_directories: Vec::new() }
+    }
+
+    /// Adds the git directories below workspace directories that are not named `.git`.
+    pub fn with_git_directories(self, git_directories: Vec<PathBuf>) -> Self {
+        Self { git_directories, ..self }
     }
 
     /// Whether a path is one of them or below one.
     pub fn hold(&self, path: &Path) -> bool {
-        !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
+        !self.paths.is_empty() && path.ancestors().any(|above| self.paths.contains(above))
+    }
+
+    /// Whether a path is in a git directory, which only git writes.
+    pub fn is_of_git(&self, path: &Path) -> bool {
+        self.git_directories.iter().any(|directory| path.starts_with(directory))
     }
 
     /// Returns the one that is the path or the outermost directory around it.
     pub fn around(&self, path: &Path) -> Option<&PathBuf> {
-        path.ancestors().filter_map(|above| self.0.get(above)).last()
+        path.ancestors().filter_map(|above| self.paths.get(above)).last()
     }
 }
 

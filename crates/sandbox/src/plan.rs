@@ -105,6 +105,10 @@ pub struct Plan {
     /// Files and directories below writable ones that stay read-only.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub read_only: Vec<PathBuf>,
+    /// Hidden paths that stay at their place: no directory above them in a writable tree can be
+    /// moved. (Read-only paths stay at theirs, too.)
+    #[serde(with = "parallax_protocol::path_text::list")]
+    pub pinned: Vec<PathBuf>,
     /// Files and directories for which access fails with "permission denied"; paths that do not
     /// exist are skipped.
     #[serde(with = "parallax_protocol::path_text::list")]
@@ -159,6 +163,7 @@ impl Plan {
             writable: Vec::new(),
             workspace: Vec::new(),
             read_only: Vec::new(),
+            pinned: Vec::new(),
             hidden: Vec::new(),
             filtered: Vec::new(),
             placeholders: Vec::new(),
@@ -212,6 +217,7 @@ impl Plan {
         let lists = [
             &self.writable,
             &self.read_only,
+            &self.pinned,
             &self.hidden,
             &self.filtered,
             &self.readable,

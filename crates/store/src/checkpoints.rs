@@ -48,7 +48,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::protected_links::FindLinkTargets;
 use serde::{Deserialize, Serialize};
 
-pub use command::Changes;
+pub use command::{Changes, IGNORED_DIRECTORIES};
 pub use command_mark::CommandMark;
 pub use edit::EditMark;
 pub use error::CheckpointError;
@@ -209,8 +209,6 @@ pub struct Checkpoints {
     counted: AtomicU64,
     /// When the store was last cleaned up, in nanoseconds since 1970.
     cleaned: AtomicI64,
-    /// Whether the user was notified that ignored directories are not saved.
-    said_ignored: AtomicBool,
     /// Whether interrupted commands were looked for.
     recovered: AtomicBool,
     /// Whether the time limit was exceeded before the last command.
@@ -252,7 +250,6 @@ impl Checkpoints {
             moment: AtomicI64::new(0),
             counted: AtomicU64::new(u64::MAX),
             cleaned: AtomicI64::new(0),
-            said_ignored: AtomicBool::new(false),
             recovered: AtomicBool::new(false),
             kept_late: AtomicBool::new(false),
             options,

@@ -35,8 +35,8 @@ pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_c
 pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
-    Foreseen, MovedRepository, PendingRestore, TurnChanges, Unfinished, is_of_lost_repository,
-    latest_session,
+    Foreseen, IGNORED_DIRECTORIES, MovedRepository, PendingRestore, TurnChanges, Unfinished,
+    is_of_lost_repository, latest_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::invalid;
+use crate::literal_names;
 use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, printable, run_blocking};
 
 /// Maximum number of paths in a result.
@@ -179,7 +180,11 @@ impl RootSearch {
             .trim_start_matches("./");
         // If a file with this literal name exists, the pattern is not a glob.
         let literal = root.join(relative).symlink_metadata().is_ok_and(|facts| facts.is_file());
-        let glob = if literal { globset::escape(relative) } else { relative.to_owned() };
+        let glob = if literal {
+            globset::escape(relative)
+        } else {
+            literal_names::escape_existing(root, relative)
+        };
         let matcher = GlobBuilder::new(&glob)
             .literal_separator(true)
             .backslash_escape(true)

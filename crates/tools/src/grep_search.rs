@@ -4,6 +4,7 @@
 //! It works in two passes: the first finds the line numbers of the matches, the second reads the
 //! lines of the few files that are shown.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,6 +141,7 @@ impl Tool for GrepSearch {
         let lines = |own: Option<u64>| own.or(context).unwrap_or(0).min(MAX_CONTEXT);
         let named = context.or(before).or(after).is_some();
         let include = given("include_pattern");
+        let first_root = place.roots.first().map_or(Path::new(""), PathBuf::as_path);
         let total = args.integer("total_max_matches").unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
         let per_file = args.integer("max_matches_per_file").unwrap_or(u64::MAX).max(1);
         let wanted = GrepQuery {
@@ -148,7 +150,10 @@ impl Tool for GrepSearch {
             exclude: given("exclude_pattern")
                 .map(|exclude| matcher(exclude, case_sensitive, false))
                 .transpose()?,
-            include: include.map(filter::IncludeGlob::new).transpose().map_err(invalid)?,
+            include: include
+                .map(|text| filter::IncludeGlob::new(first_root, text))
+                .transpose()
+                .map_err(invalid)?,
             include_text: include.map(str::to_owned),
             names_only,
             context: named.then(|| ContextLines { before: lines(before), after: lines(after) }),

@@ -24,6 +24,7 @@ pub mod kill_background_process;
 mod kind;
 pub mod list_background_processes;
 pub mod list_directory;
+mod literal_names;
 mod plan_files;
 pub mod read_background_output;
 pub mod read_file;

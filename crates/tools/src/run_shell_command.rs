@@ -14,6 +14,7 @@ mod git_reads;
 mod git_worktree_writes;
 mod granted_paths;
 mod made;
+mod npm_registries;
 mod placeholders;
 mod reads;
 mod refusal;
@@ -40,6 +41,7 @@ use parallax_files::{Access, EntryKind, Workspace};
 use parallax_policy::bash::{self, SafePlace, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
     ToolKind, ToolSpec,
@@ -289,6 +291,15 @@ impl RunShellCommand {
             let mode = scope.mode;
             let subject = Subject { line, roots: &roots, layers: true, mode, permissions: &none };
             let plan = confinement::plan(sandbox, &subject).plan;
+            // What every command may write needs no permission, and a permission for a directory
+            // must not be one for the protected files in it.
+            let links = sandbox.closed_names.link_targets(&roots);
+            permissions.file_system.write.retain(|path| {
+                path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+                    || plan.would_refuse(path, parallax_sandbox::Access::Write)
+                    || git_worktree_writes::protected_part(path, &roots).is_some()
+                    || links.hold(path)
+            });
             foreseen::name_hidden(&mut permissions.file_system, plan);
         }
         Ok(permissions)

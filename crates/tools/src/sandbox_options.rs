@@ -58,4 +58,6 @@ pub struct WorktreeAccess {
     pub git: Vec<PathBuf>,
     /// The read-only paths in these: refs and logs of other branches.
     pub closed: Vec<PathBuf>,
+    /// The main working tree of the repository, if it has one.
+    pub main: Option<PathBuf>,
 }

@@ -344,7 +344,8 @@ pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
             git.push(folder);
         }
     }
-    Some(WorktreeAccess { path, git, closed })
+    let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_path_buf);
+    Some(WorktreeAccess { path, git, closed, main })
 }
 
 /// Gives packed branches of other worktrees their files, which can be protected.

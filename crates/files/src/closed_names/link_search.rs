@@ -10,7 +10,7 @@ use parallax_protocol::protected_names::{
     OF_GIT, is_git_private, may_hold_git_private, trusted_of_home, trusted_trees_of_home,
 };
 
-use super::{ClosedPaths, DirectoryStamp, is_settled, outermost, stamp};
+use super::{ClosedPaths, DirectoryStamp, is_settled, stamp};
 use crate::git_files::{linked_directory, read_git_file};
 use crate::real_path::link_targets;
 
@@ -65,10 +65,11 @@ impl LinkCache {
         if listing.look != search.look {
             listing.look = search.look;
             let now = stamp(path, true);
-            if now.is_none() || listing.stamp != now {
-                listing.entries.clear();
-                let may_read = now.is_some() && Instant::now() < search.end;
-                let is_whole = may_read && listing.read(path);
+            if now.is_none() {
+                *listing = Listing { look: search.look, ..Listing::default() };
+            } else if listing.stamp != now {
+                // Without time to read it, what was there before counts.
+                let is_whole = Instant::now() < search.end && listing.read(path);
                 listing.stamp = now.filter(|now| is_whole && is_settled(*now, search.coarse));
             }
         }
@@ -78,6 +79,7 @@ impl LinkCache {
 
 impl Listing {
     fn read(&mut self, path: &Path) -> bool {
+        self.entries.clear();
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         for entry in entries.flatten().take(ENTRIES) {
             let Ok(kind) = entry.file_type() else { continue };
@@ -141,6 +143,9 @@ impl Search<'_> {
             }
             for folder in elsewhere {
                 parts.extend(self.parts(&folder));
+                if self.holds(&folder) {
+                    found.git_directories.push(folder.clone());
+                }
                 unsearched.push_back(Unsearched::Git(folder, PathBuf::new()));
             }
         }
@@ -204,7 +209,6 @@ impl Search<'_> {
             }
         }
         found.link_targets = targets.into_iter().collect();
-        outermost(&mut found.link_targets);
         found.git_parts = parts;
     }
 
@@ -268,7 +272,7 @@ impl Search<'_> {
     }
 
     /// Whether a path is below a workspace directory.
-    fn holds(&self, path: &Path) -> bool {
+    pub(super) fn holds(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(root)) && !self.is_above(path)
     }
 

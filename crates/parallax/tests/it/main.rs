@@ -51,6 +51,7 @@ mod own_tools;
 mod plan;
 mod privacy;
 mod protected_names;
+mod protected_places;
 mod provider_keys;
 mod providers;
 mod redaction;

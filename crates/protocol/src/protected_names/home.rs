@@ -1,6 +1,6 @@
 //! Files and directories of the home directory that hold secrets or that programs trust.
 
-use super::START_UP;
+use super::{START_UP, closed_paths};
 
 /// Files and directories in the home directory that contain keys, tokens, or conversations.
 pub const SECRETS_OF_HOME: &[&str] = &[
@@ -99,13 +99,43 @@ const TRUSTED_OF_HOME: &[&str] = &[
     ".config/systemd/user",
     ".cargo",
     ".cargo/config.toml",
+    ".vim",
     ".vimrc",
+    ".Rprofile",
+    ".agents",
+    ".bashrc.d",
+    ".claude.json",
+    ".claude/plugins",
+    ".config/Code/User",
+    ".config/alacritty",
+    ".config/direnv",
+    ".config/emacs",
+    ".config/environment.d",
+    ".config/helix",
+    ".config/kitty",
+    ".config/opencode",
+    ".config/pip",
+    ".config/tmux",
+    ".config/zed",
+    ".config/zsh",
+    ".direnvrc",
+    ".emacs",
+    ".emacs.d",
+    ".gradle/init.d",
+    ".gradle/init.gradle",
+    ".local/bin",
+    ".pythonrc",
+    ".tmux.conf",
+    ".xinitrc",
+    ".yarnrc",
+    "bin",
 ];
 
 /// Returns the paths below the home directory whose targets are protected where they are links, or
 /// contain links, into a workspace.
 pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
-    START_UP.patterns.iter().chain(SECRETS_OF_HOME).chain(TRUSTED_OF_HOME).copied()
+    let named = START_UP.patterns.iter().chain(SECRETS_OF_HOME).chain(TRUSTED_OF_HOME).copied();
+    named.chain(closed_paths())
 }
 
 /// Trusted directories that also hold much data: only links directly in them count.

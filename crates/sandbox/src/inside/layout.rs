@@ -51,6 +51,7 @@ enum MountAction {
     /// Mounts a tree that was cloned before anything was covered; true if writable.
     Show(OwnedFd, bool),
     Filter(OpenedFilter),
+    Pin,
     Protect,
     Hide,
 }
@@ -88,7 +89,8 @@ pub(crate) fn build(
             MountAction::Show(tree, _) if !again => view.attach(&tree, &path)?,
             MountAction::Show(..) => {}
             MountAction::Filter(filter) => view.filter(&filter, &stage)?,
-            MountAction::Protect => view.protect(&path)?,
+            MountAction::Pin => view.protect(&path, false)?,
+            MountAction::Protect => view.protect(&path, true)?,
             MountAction::Hide => view.hide(&path, &stage)?,
         }
         last = Some(path);
@@ -128,8 +130,9 @@ fn rank(step: &MountAction) -> u8 {
         MountAction::Show(_, true) => 0,
         MountAction::Show(_, false) => 1,
         MountAction::Filter(_) => 2,
-        MountAction::Protect => 3,
-        MountAction::Hide => 4,
+        MountAction::Pin => 3,
+        MountAction::Protect => 4,
+        MountAction::Hide => 5,
     }
 }
 
@@ -189,6 +192,7 @@ impl View<'_> {
                 steps.push((path, MountAction::Filter(filter)));
             }
         }
+        steps.extend(plan.pinned.iter().map(|path| (path.clone(), MountAction::Pin)));
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), MountAction::Protect)));
         let hidden = plan.hidden.iter().chain(&around.listening);
         steps.extend(hidden.map(|path| (path.clone(), MountAction::Hide)));
@@ -230,15 +234,24 @@ impl View<'_> {
         kernel::restrict_mount(&cover, READ_ONLY).refused(what())
     }
 
-    /// Makes a path below a writable tree read-only and every parent directory in that tree a
-    /// separate mount. A mount cannot be renamed or removed, so the path cannot be replaced.
-    fn protect(&mut self, path: &Path) -> SandboxResult<()> {
-        self.protect_through_links(path, MAX_LINKS)
+    /// Makes every parent directory of a path in a writable tree a separate mount, and the path
+    /// itself read-only if `covers`. A mount cannot be renamed or removed, so the path cannot be
+    /// replaced.
+    fn protect(&mut self, path: &Path, covers: bool) -> SandboxResult<()> {
+        self.protect_through_links(path, covers, MAX_LINKS)
     }
 
-    fn protect_through_links(&mut self, path: &Path, links: usize) -> SandboxResult<()> {
+    fn protect_through_links(
+        &mut self,
+        path: &Path,
+        covers: bool,
+        links: usize,
+    ) -> SandboxResult<()> {
         let Some(tree) = mounted_tree(self.plan, path) else { return Ok(()) };
         if tree == path {
+            if !covers {
+                return Ok(());
+            }
             let Ok(itself) = self.open(path) else { return Ok(()) };
             return self.cover_with_itself(&itself, path, READ_ONLY);
         }
@@ -253,7 +266,7 @@ impl View<'_> {
                 // The path so far has no links, so this is its parent.
                 here.pop();
                 let next = here.join(names.collect::<PathBuf>());
-                return self.protect_through_links(&next, links);
+                return self.protect_through_links(&next, covers, links);
             };
             here.push(name);
             let found = match open_entry(&at, name) {
@@ -272,12 +285,15 @@ impl View<'_> {
                 here.pop();
                 let next = here.join(target).join(names.collect::<PathBuf>());
                 return match links.checked_sub(1) {
-                    Some(links) => self.protect_through_links(&next, links),
+                    Some(links) => self.protect_through_links(&next, covers, links),
                     None => Ok(()),
                 };
             }
             if last {
-                return self.cover_with_itself(&found, &here, READ_ONLY);
+                return match covers {
+                    true => self.cover_with_itself(&found, &here, READ_ONLY),
+                    false => Ok(()),
+                };
             }
             self.pin(&found, &here)?;
             at = open_entry(&at, name).map_err(|error| unusable(&here, error))?;

@@ -192,7 +192,9 @@ impl SessionBuilder {
     /// owns.
     fn check(&mut self) -> Result<(), Failure> {
         sandbox::require(&self.launch)?;
-        self.warnings.extend(self.launch.extensions().warnings.iter().cloned());
+        let extensions = self.launch.extensions();
+        self.warnings.extend(extensions.warnings.iter().cloned());
+        self.launch.closed_names.trust(extensions.linked_parts());
         self.warnings.extend(self.launch.extension_manager().extensions_of_no_name());
         self.launch.session_library().check_keys()?;
         self.launch.session_library().make_temporary()

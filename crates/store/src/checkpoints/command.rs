@@ -454,17 +454,17 @@ impl Checkpoints {
             lines.push(format!("{}: {why}", place.path().display()));
         }
         let names = &mark.walked.ignored_names;
-        if !names.is_empty() && !self.said_ignored.swap(true, Ordering::Relaxed) {
+        if !names.is_empty() {
             let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let dots = if names.len() > NAMED { ", …" } else { "" };
-            lines.push(format!(
-                "files in ignored directories ({}{dots}) are not saved",
-                some.join(", ")
-            ));
+            lines.push(format!("{IGNORED_DIRECTORIES} ({}{dots}) are not saved", some.join(", ")));
         }
         lines
     }
 }
+
+/// Start of the text about directories that git ignores, among what cannot be undone.
+pub const IGNORED_DIRECTORIES: &str = "files in ignored directories";
 
 /// The index of an entry, where its contents are, and the stamp of the file that was read.
 type TakeResult = (usize, Old, Option<Stamp>);

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::literal_names;
+
 /// Directories that are skipped unless `no_ignore` is set or they are named: dependencies and
 /// internal files of programs.
 pub(super) const EXCLUDED_FOLDERS: [&str; 5] =
@@ -19,18 +21,18 @@ pub(super) struct IncludeGlob {
 }
 
 impl IncludeGlob {
-    /// Parses a glob.
+    /// Parses a glob for searches of a root.
     ///
     /// # Errors
     /// Returns what is wrong with the glob.
-    pub(super) fn new(text: &str) -> Result<Self, String> {
+    pub(super) fn new(root: &Path, text: &str) -> Result<Self, String> {
         let (negated, glob) = match text.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, text),
         };
         let glob = glob.trim_start_matches("./");
         let by_name = !glob.contains('/');
-        let mut glob = glob.trim_start_matches('/').to_owned();
+        let mut glob = literal_names::escape_existing(root, glob.trim_start_matches('/'));
         if glob.ends_with('/') {
             glob.push_str("**");
         }
@@ -63,13 +65,15 @@ mod tests {
     #[test]
     fn globs_match_like_ripgrep() {
         let admits = |glob: &str, path: &str| {
-            IncludeGlob::new(glob).expect("a glob").admits(Path::new(path))
+            IncludeGlob::new(Path::new("/nonexistent"), glob)
+                .expect("a glob")
+                .admits(Path::new(path))
         };
         assert!(admits("*.{rs,toml}", "a/b/c.toml"));
         assert!(!admits("*.rs", "a/b.rs.bak"));
         assert!(admits("src/**", "src/a/b.rs") && !admits("src/*", "src/a/b.rs"));
         assert!(admits("/src/", "src/a/b.rs") && !admits("src/**", "x/src/a.rs"));
         assert!(!admits("!*.rs", "a/b.rs") && admits("!*.rs", "a/b.c"));
-        assert!(IncludeGlob::new("[a").is_err());
+        assert!(IncludeGlob::new(Path::new("/nonexistent"), "[a").is_err());
     }
 }

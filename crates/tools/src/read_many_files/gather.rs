@@ -10,6 +10,7 @@ use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
 use super::ReadMany;
 use crate::kind::BINARY;
+use crate::literal_names;
 
 /// Maximum number of files of one call.
 const MAX_FILES: usize = 2_000;
@@ -144,7 +145,7 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
                 if text.is_empty() { "**".to_owned() } else { format!("{}/**", escaped(text)) };
             set.add(glob(&below)?);
         } else {
-            set.add(glob(text)?);
+            set.add(glob(&literal_names::escape_existing(root, text))?);
         }
     }
     set.build().map_err(|error| wrong(&error))

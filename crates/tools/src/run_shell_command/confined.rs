@@ -18,6 +18,7 @@ use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
 use super::granted_paths::{exact, real};
 use super::made::{self, Made};
+use super::npm_registries;
 use super::refusal;
 use super::repository;
 use super::tracked;
@@ -126,6 +127,17 @@ impl StartingCommand {
             Some(options) => {
                 confinement::add_agent_variables(&mut environment, &subject);
                 confinement::place_caches(&mut environment, options, layers);
+                if options.enabled && !permissions.outside {
+                    let files = &permissions.file_system;
+                    let readable =
+                        [files.read.as_slice(), &files.write, &options.readable].concat();
+                    npm_registries::add(
+                        &mut environment,
+                        &options.home,
+                        &options.temporary,
+                        &readable,
+                    );
+                }
                 make_private(&options.temporary)?;
                 let makes = !git_worktree_writes::makes_its_files(&line);
                 if options.enabled && !permissions.outside && makes {
@@ -170,7 +182,16 @@ pub fn reach(plan: &Plan, mounts: bool) -> Reach {
         return Reach::default();
     }
     let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
-    let there = plan.read_only.iter().chain(&plan.hidden).filter(is_there).cloned();
+    let trees = || plan.writable.iter().chain(&plan.overlays);
+    // A directory around a hidden path can be moved, unless the path is pinned.
+    let stays = |path: &&PathBuf| {
+        let movable = |folder: &Path| {
+            trees().any(|tree| folder.starts_with(tree)) && !trees().any(|tree| folder == tree)
+        };
+        plan.pinned.contains(path) || !path.parent().is_some_and(movable)
+    };
+    let hidden = plan.hidden.iter().filter(stays);
+    let there = plan.read_only.iter().chain(hidden).filter(is_there).cloned();
     let open = plan.writable.iter().chain(&plan.overlays).cloned();
     Reach { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
 }

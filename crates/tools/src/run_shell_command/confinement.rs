@@ -219,6 +219,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         plan.placeholders = placeholders::find(&mut left_alone);
     }
     plan.hidden.extend(left_alone);
+    plan.hidden.extend(secrets_of_main(options, subject.roots));
     plan.hidden.extend(secrets::that_may_appear(subject.roots));
     // The ignore file determines what is hidden, so it is read-only even in YOLO mode.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
@@ -272,6 +273,20 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         plan.read_only.extend(own.closed.iter().cloned());
     }
     Built { plan, lost: followed.lost }
+}
+
+/// Returns the secrets of the main working tree for a command in a linked one: what is hidden in
+/// sessions of the project is hidden in its worktrees, too.
+fn secrets_of_main(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let Some(main) = options.worktree.as_ref().and_then(|own| own.main.clone()) else {
+        return Vec::new();
+    };
+    let mut secrets = options.closed_names.find(&[main], None).secrets;
+    let is_open = |path: &PathBuf| {
+        options.readable.contains(path) || roots.iter().any(|root| path.starts_with(root))
+    };
+    secrets.retain(|path| !is_open(path));
+    secrets
 }
 
 /// Whether the kernel provides the files there.
@@ -406,15 +421,21 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
         }
     }
     plan.read_only.extend(found.link_targets.iter().cloned());
-    // What is hidden needs no protection, and two mounts on one path would be in each other's way.
+    // What is hidden cannot be written, and two mounts on one path would be in each other's way. It
+    // must only stay at its place.
     let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
-    plan.read_only.retain(|path| !path.ancestors().any(|above| hidden.contains(above)));
+    let is_below_hidden = |path: &Path| path.ancestors().skip(1).any(|it| hidden.contains(it));
+    plan.read_only.retain(|path| !is_below_hidden(path));
+    let (pinned, read_only) =
+        std::mem::take(&mut plan.read_only).into_iter().partition(|it| hidden.contains(&**it));
+    (plan.pinned, plan.read_only) = (pinned, read_only);
     if bash::moves_worktrees(subject.line) {
         // Git itself removes them, so nothing in them may be a mount point.
         let tops = linked_trees(found);
         let is_root = |top: &Path| subject.roots.iter().any(|root| root.starts_with(top));
-        plan.read_only
-            .retain(|path| !tops.iter().any(|top| path.starts_with(top) && !is_root(top)));
+        for paths in [&mut plan.read_only, &mut plan.pinned] {
+            paths.retain(|path| !tops.iter().any(|top| path.starts_with(top) && !is_root(top)));
+        }
     }
 }
 
@@ -468,6 +489,9 @@ fn may_use_agents(subject: &Subject<'_>) -> bool {
     subject.is_git() && (subject.permissions.agents || subject.mode == ApprovalMode::Yolo)
 }
 
+/// Maximum number of files in `~/.ssh` among which public keys are looked for.
+const MOST_KEYS: usize = 200;
+
 fn give_agents(home: &Path, plan: &mut Plan) {
     let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
     plan.sockets.extend(socket.filter(|path| path.is_absolute()));
@@ -478,6 +502,10 @@ fn give_agents(home: &Path, plan: &mut Plan) {
             plan.sockets.push(folder.join(name));
         }
     }
+    // Public keys are no secret; git names the one that signs commits.
+    let keys = std::fs::read_dir(home.join(".ssh")).into_iter().flatten().flatten();
+    let keys = keys.take(MOST_KEYS).map(|entry| entry.path());
+    plan.readable.extend(keys.filter(|path| path.extension().is_some_and(|it| it == "pub")));
     // Files that ssh, gpg, and git read; the keys stay with the agents.
     for name in [
         ".ssh/config",

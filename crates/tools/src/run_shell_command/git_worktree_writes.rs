@@ -113,7 +113,7 @@ fn changed_between(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the first protected file or directory on the path.
-fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+pub(super) fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let root = roots.iter().filter(|root| path.starts_with(root));
     let root = root.max_by_key(|root| root.as_os_str().len())?;
     let below = path.strip_prefix(root).ok()?;

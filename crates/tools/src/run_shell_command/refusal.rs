@@ -59,8 +59,8 @@ const UNKNOWN_USER: [&str; 2] = ["could not read username for", "could not read 
 /// How many parts of a message before the reason may name the path: `tar: ../a.tar: Cannot open:`.
 const SEGMENTS: usize = 3;
 
-/// Files of git's own credential helper, relative to the home directory.
-const CREDENTIALS: [&str; 2] = [".git-credentials", ".config/git/credentials"];
+/// Files of git's own credential helper and of curl, relative to the home directory.
+const CREDENTIALS: [&str; 3] = [".git-credentials", ".config/git/credentials", ".netrc"];
 
 /// Git prints this if it could not write a repository. It omits the reason, which the other end of
 /// a push swallows.
@@ -106,6 +106,18 @@ pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
 
 /// The message for `EROFS`.
 const READ_ONLY: &str = "read-only file system";
+
+/// Package managers for Node print this if a registry requires a login that they do not have.
+const NO_LOGIN_AT_REGISTRY: [&str; 5] = [
+    "npm error code e401",
+    "npm err! code e401",
+    "npm error code eneedauth",
+    "npm err! code eneedauth",
+    "err_pnpm_fetch_401",
+];
+
+/// Their login file, relative to the home directory.
+const REGISTRY_LOGIN: &str = ".npmrc";
 
 /// The GitHub CLI prints this if it finds no login.
 const UNKNOWN_LOGIN: [&str; 2] = ["gh auth login", "gh_token environment variable"];
@@ -167,11 +179,19 @@ pub(super) fn missing(
         {
             missing.host_loopback = true;
         }
-        if failed && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
+        // Behind a pipe, the exit code is that of another program.
+        let is_fatal = failed || lower.starts_with("fatal: ");
+        if is_fatal && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
             for path in CREDENTIALS.map(|name| home.join(name)) {
                 if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
                     ask_for(&path, &lower, home, confinement, &mut missing);
                 }
+            }
+        }
+        if NO_LOGIN_AT_REGISTRY.iter().any(|words| lower.contains(words)) {
+            let path = home.join(REGISTRY_LOGIN);
+            if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
+                ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
         if failed && UNKNOWN_LOGIN.iter().any(|words| lower.contains(words)) {

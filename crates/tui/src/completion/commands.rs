@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use parallax_commands::{hint_of_other_agent, of_other_agent};
+
 use super::fuzzy::Fuzzy;
 use super::list::Candidate;
 
@@ -129,6 +131,12 @@ const USUAL: [&str; 9] =
 /// Ranks matching commands: exact names, exact aliases, name prefixes (usual commands first), alias
 /// prefixes, then by score. Commands that are turned off follow what begins alike.
 fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
+    // A command of another agent is taken as typed, not completed to what begins alike.
+    let is_foreign = of_other_agent(typed).is_some() || hint_of_other_agent(typed).is_some();
+    let is_ours = |command: &CommandInfo| command.name.starts_with(typed) || command.is(typed);
+    if slash && is_foreign && !commands.iter().any(is_ours) {
+        return Vec::new();
+    }
     let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {
         let alias = |fits: &dyn Fn(&str) -> bool| command.aliases.iter().any(|alias| fits(alias));
@@ -290,5 +298,17 @@ mod tests {
     fn exactly_typed_command_is_recognized() {
         let fitting = fitting(&tree(), "/compact", 8, &mut Fuzzy::words()).unwrap();
         assert!(fitting.candidates[0].exact && fitting.candidates[0].runs);
+    }
+
+    #[test]
+    fn command_of_another_agent_is_not_completed_to_another_one() {
+        let commands = [command("footer", &["statusline"]), command("quit", &[])];
+        let labels = |typed: &str| {
+            let candidates = ranked(&commands, typed, true, &mut Fuzzy::words());
+            candidates.into_iter().map(|it| it.insert).collect::<Vec<_>>()
+        };
+        assert_eq!(labels("status"), Vec::<String>::new());
+        assert_eq!(labels("stat"), ["/footer"]);
+        assert_eq!(labels("q"), ["/quit"]);
     }
 }

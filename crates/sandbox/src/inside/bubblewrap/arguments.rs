@@ -65,11 +65,16 @@ pub(super) fn of_probe() -> Vec<OsString> {
 pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> SandboxResult<BwrapArguments> {
     let mut view = ArgumentsBuilder { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
-    let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
-    protected.into_iter().for_each(|path| view.protect(path, true));
+    plan.pinned.iter().for_each(|path| view.protect(path, false, true));
+    plan.read_only.iter().for_each(|path| view.protect(path, true, true));
     // Skip sockets in temporary directories: older versions cannot create mount points for them.
     let is_temporary = |path: &&PathBuf| path.starts_with("/tmp") || path.starts_with("/var/tmp");
-    let listening = around.listening.iter().filter(|path| !is_temporary(path));
+    // A hidden directory hides the sockets in it; a `bwrap` with set-user-ID bit cannot cover them.
+    let is_hidden = |path: &Path| {
+        let shown = plan.readable.iter().chain(&plan.writable).any(|open| path.starts_with(open));
+        !shown && plan.hidden.iter().any(|hidden| path.starts_with(hidden))
+    };
+    let listening = around.listening.iter().filter(|path| !is_temporary(path) && !is_hidden(path));
     let mut hidden = plan.hidden.iter().chain(listening);
     hidden.try_for_each(|path| view.hide(path))?;
     let mut words = namespaces();
@@ -148,10 +153,10 @@ impl ArgumentsBuilder<'_> {
         Ok((trees, writable))
     }
 
-    /// Makes a path below a writable tree read-only and every parent directory in that tree a
-    /// separate mount. For a link, the target is protected; the link itself is checked after the
-    /// command.
-    fn protect(&mut self, path: &Path, follow: bool) {
+    /// Makes every parent directory of a path in a writable tree a separate mount, and the path
+    /// itself read-only if `covers`. For a link, the target is protected; the link itself is checked
+    /// after the command.
+    fn protect(&mut self, path: &Path, covers: bool, follow: bool) {
         let Some(tree) = layout::mounted_tree(self.plan, path) else { return };
         let mut here = tree.clone();
         let mut pins = Vec::new();
@@ -164,13 +169,15 @@ impl ArgumentsBuilder<'_> {
             let Ok(data) = here.symlink_metadata() else { return };
             if data.is_symlink() {
                 if follow && let Ok(real) = path.canonicalize() {
-                    self.protect(&real, false);
+                    self.protect(&real, covers, false);
                 }
                 return;
             }
         }
         pins.into_iter().for_each(|pin| self.step(pin, BwrapAction::Pin));
-        self.step(here, BwrapAction::Protect);
+        if covers {
+            self.step(here, BwrapAction::Protect);
+        }
     }
 
     /// Covers a path so that access fails with "permission denied".

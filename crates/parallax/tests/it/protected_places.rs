@@ -1,0 +1,129 @@
+//! Attacks on protected files that do not write them by their names: directories above them are
+//! moved, permissions are requested for directories around them, and what Parallax trusts lies in
+//! the workspace.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::support::{World, answers, commands, finish};
+
+const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+
+/// The tiers that this machine can run.
+fn tiers() -> impl Iterator<Item = &'static str> {
+    let has_bwrap = std::path::Path::new("/usr/bin/bwrap").exists();
+    ["namespaces", "bubblewrap", "landlock"]
+        .into_iter()
+        .filter(move |tier| *tier != "bubblewrap" || has_bwrap)
+}
+
+/// Runs a script of shell lines in the sandbox, and returns what was printed as an error.
+fn run(world: &World, tier: &str) -> String {
+    world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+    let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+    command.env("PARALLAX_SANDBOX_TIER", tier);
+    finish(command).err()
+}
+
+#[test]
+fn directories_around_hidden_protected_files_are_not_replaced() {
+    for tier in tiers() {
+        let script = "exec 2>/dev/null\n\
+            mv sub sub2; mkdir sub; echo evil > sub/.envrc\n\
+            mv p q; mkdir p; echo evil > p/settings.json; echo ran > inside\n";
+        let world = World::new(&commands(&["sh build"]));
+        world.home.write("build", script).expect("written");
+        world.home.write("sub/.envrc", "mine").expect("written");
+        world.home.write("p/settings.json", "{}").expect("written");
+        let target = world.home.project().join("p/settings.json");
+        let link = world.home.home().join(".gemini/settings.json");
+        std::fs::create_dir_all(link.parent().expect("a parent")).expect("a directory");
+        symlink(target, link).expect("a link");
+        let error = run(&world, tier);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {error}");
+        assert_eq!(world.read("sub/.envrc"), "mine", "{tier}: {error}");
+        assert_eq!(world.read("p/settings.json"), "{}", "{tier}: {error}");
+    }
+}
+
+#[test]
+fn permission_for_a_directory_is_none_for_protected_files_in_it() {
+    for tier in tiers() {
+        let world = World::new("[{\"text\":\"none\"}]");
+        let root = world.home.project().to_owned();
+        let call = |folder: &std::path::Path| {
+            let write = json!({"fileSystem": {"write": [folder]}});
+            let args = json!({"command": "sh build", "additional_permissions": write});
+            json!({"calls": [{"name": "run_shell_command", "args": args}]})
+        };
+        let script = json!([call(&root), call(&root.join("sub")), {"text": "done"}]);
+        let world = World::in_home(world.home, &script.to_string());
+        let names = [".mcp.json", "sub/.vscode/tasks.json", "sub/.claude/a.json", "conf/envrc"];
+        let write = |name: &str| format!("mkdir -p $(dirname {name}); echo evil > {name}; true\n");
+        let build: String = names.into_iter().map(write).collect();
+        world
+            .home
+            .write("build", &format!("exec 2>/dev/null\n{build}echo ran > inside\n"))
+            .expect("it");
+        world.home.write("sub/.vscode/tasks.json", "mine").expect("written");
+        world.home.write("conf/envrc", "mine").expect("written");
+        symlink("conf/envrc", root.join(".envrc")).expect("a link");
+        let error = run(&world, tier);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {error} {:?}", answers(&world.server));
+        assert_eq!(world.read("sub/.vscode/tasks.json"), "mine", "{tier}: {error}");
+        assert_eq!(world.read("conf/envrc"), "mine", "{tier}: {error}");
+        for name in [".mcp.json", "sub/.claude/a.json"] {
+            assert!(!root.join(name).exists(), "{tier}: {name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn linked_extension_in_the_workspace_is_protected() {
+    let parts = ["gemini-extension.json", "hooks/hooks.json", "h.sh", "skills/s/SKILL.md"];
+    let write = |path: &str| {
+        let args = json!({"file_path": format!("ext/{path}"), "content": "evil"});
+        json!({"calls": [{"name": "write_file", "args": args}]})
+    };
+    let mut script: Vec<_> = parts.into_iter().chain(["README.md"]).map(write).collect();
+    script.push(json!({"text": "done"}));
+    let world = World::new(&json!(script).to_string());
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [
+        {"type": "command", "command": "sh ${extensionPath}/h.sh"}]}]}});
+    for (name, text) in [
+        ("ext/gemini-extension.json", json!({"name": "ext", "version": "1.0.0"}).to_string()),
+        ("ext/hooks/hooks.json", hook.to_string()),
+        ("ext/h.sh", "true".to_owned()),
+        ("ext/skills/s/SKILL.md", "---\nname: s\ndescription: d\n---\n".to_owned()),
+    ] {
+        world.home.write(name, &text).expect("written");
+    }
+    world.run_well(&["extensions", "link", "ext", "--consent"]);
+    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    for part in parts {
+        assert_ne!(world.read(&format!("ext/{part}")), "evil", "{part}");
+    }
+    assert_eq!(world.read("ext/README.md"), "evil");
+}
+
+#[test]
+fn links_count_in_a_workspace_of_many_directories() {
+    // More than a search can look at in its time.
+    let script = "exec 2>/dev/null\n\
+        python3 -c 'import os\nfor i in range(120):\n for j in range(500): os.makedirs(f\"build/{i}/{j}\")'\n";
+    let world = World::new(&commands(&["sh build.sh", "sh w.sh"]));
+    world.home.write("build.sh", script).expect("written");
+    world
+        .home
+        .write("w.sh", "exec 2>/dev/null\necho evil > scripts/hk; echo ran > inside\n")
+        .expect("it");
+    world.home.write("scripts/hk", "mine").expect("written");
+    world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("written");
+    std::fs::create_dir_all(world.home.project().join(".git/hooks")).expect("a directory");
+    symlink("../../scripts/hk", world.home.project().join(".git/hooks/pre-commit"))
+        .expect("a link");
+    let error = run(&world, "namespaces");
+    assert_eq!(world.read("inside"), "ran\n", "{error}");
+    assert_eq!(world.read("scripts/hk"), "mine", "{error}");
+}
