@@ -64,7 +64,7 @@ impl ClientFiles {
 
 impl EditorFiles for ClientFiles {
     fn read(&self, path: &Path) -> Result<Option<String>, String> {
-        if !self.offers.reads_files {
+        if !self.offers.reads_files || self.connection.is_gone() {
             return Ok(None);
         }
         match self.ask("fs/read_text_file", json!({"path": path})) {
@@ -74,16 +74,19 @@ impl EditorFiles for ClientFiles {
                 None => Err("the editor returned no `content`".to_owned()),
             },
             // A file that the client does not have may still be on disk.
-            Some(Err(error)) if is_not_found(&error) => Ok(None),
+            Some(Err(error)) if is_not_found(&error) || error.is_disconnected() => Ok(None),
             Some(Err(error)) => Err(error.message),
         }
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
-        if !self.offers.writes_files {
+        if !self.offers.writes_files || self.connection.is_gone() {
             return None;
         }
         let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;
+        if answer.as_ref().is_err_and(RpcError::is_disconnected) {
+            return None;
+        }
         Some(answer.map(|_| ()).map_err(|error| error.message))
     }
 }

@@ -31,6 +31,10 @@ impl ClientTerminal {
 }
 
 impl EditorTerminal for ClientTerminal {
+    fn is_connected(&self) -> bool {
+        !self.files.connection.is_gone()
+    }
+
     fn run(&self, command: TerminalCommand) -> BoxFuture<'static, Result<TerminalExit, String>> {
         let session = self.files.session.get().cloned();
         let connection = self.files.connection.clone();

@@ -1,7 +1,7 @@
 //! The connection to a client: messages to it, and pending requests.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub(crate) struct ClientConnection {
     lines: mpsc::Sender<Vec<u8>>,
     pending: Arc<Mutex<HashMap<u64, AnswerSender>>>,
     next_id: Arc<AtomicU64>,
+    /// Set when the client disconnected.
+    gone: Arc<AtomicBool>,
 }
 
 impl ClientConnection {
@@ -46,7 +48,8 @@ impl ClientConnection {
                 }
             }
         });
-        let connection = Self { lines, pending: Arc::default(), next_id: Arc::default() };
+        let connection =
+            Self { lines, pending: Arc::default(), next_id: Arc::default(), gone: Arc::default() };
         (connection, writer)
     }
 
@@ -87,7 +90,13 @@ impl ClientConnection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answered, answer) = oneshot::channel();
         let pending = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending().insert(id, answered);
+        {
+            let mut pending = pending();
+            if self.is_gone() {
+                return Err(RpcError::disconnected());
+            }
+            pending.insert(id, answered);
+        }
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         if !self.send(&message).await {
             pending().remove(&id);
@@ -104,8 +113,14 @@ impl ClientConnection {
         }
     }
 
-    /// Ends all pending requests, because no answers will come.
+    /// Whether the client disconnected.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Ends all requests, because no answers will come.
     pub(crate) fn hang_up(&self) {
+        self.gone.store(true, Ordering::Release);
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

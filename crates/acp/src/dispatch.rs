@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::authentication::{self, Authentication};
+use crate::busy_sessions::{BusySession, BusySessions};
 use crate::client_files::ClientFiles;
 use crate::client_terminal::ClientTerminal;
 use crate::clients::SessionClients;
@@ -49,7 +50,10 @@ type SessionMap = Arc<Mutex<HashMap<String, Handle>>>;
 
 /// The open sessions of several clients. A client that loads an open session joins it.
 #[derive(Clone, Default)]
-pub struct SharedSessions(SessionMap);
+pub struct SharedSessions {
+    open: SessionMap,
+    busy: BusySessions,
+}
 
 /// Serves a client until its input ends, then saves and closes all sessions.
 pub async fn serve(
@@ -74,7 +78,8 @@ pub async fn serve_shared(
     let mut agent = AcpDispatcher {
         host,
         connection,
-        sessions: sessions.0.clone(),
+        sessions: sessions.open.clone(),
+        busy: sessions.busy.clone(),
         opening: Vec::new(),
         offers: None,
         authentication: Arc::default(),
@@ -103,6 +108,7 @@ struct AcpDispatcher {
     host: Arc<dyn Host>,
     connection: ClientConnection,
     sessions: SessionMap,
+    busy: BusySessions,
     /// Tasks that open sessions or look something up.
     opening: Vec<JoinHandle<()>>,
     /// Set by `initialize`.
@@ -263,21 +269,10 @@ impl AcpDispatcher {
             }
             _ => SessionChoice::Resume(text(params, "sessionId")?.to_owned()),
         };
-        if let SessionChoice::Resume(open) = &session
-            && let Some(handle) = self.sessions().get(open)
-        {
-            if handle.clients.has(&self.connection) {
-                let text = format!("the session `{open}` is already open");
-                return Err(RpcError::invalid_params(text));
-            }
-            let with_history = method == "session/load";
-            return match order(handle, Order::Join { from: self.from(id), with_history }) {
-                true => Ok(()),
-                false => {
-                    Err(RpcError::internal("the session has ended or accepts no more requests"))
-                }
-            };
-        }
+        let stored = match &session {
+            SessionChoice::Resume(id) => Some(id.clone()),
+            _ => None,
+        };
         let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
         let additional = rpc::list(params, "additionalDirectories")?;
         let request = OpenRequest {
@@ -293,8 +288,19 @@ impl AcpDispatcher {
         let with_history = method == "session/load";
         let is_new = matches!(method, "session/new" | "session/fork");
         let (host, connection) = (self.host.clone(), self.connection.clone());
-        let sessions = self.sessions.clone();
+        let (sessions, busy) = (self.sessions.clone(), self.busy.clone());
         self.opening.push(tokio::spawn(async move {
+            // Another client may be opening or closing it.
+            let mut _busy = None;
+            if let Some(stored) = &stored {
+                _busy = Some(busy.wait(stored).await);
+                let from = PendingReply { id: id.clone(), client: connection.clone() };
+                match join(&sessions, stored, from, with_history) {
+                    None => {}
+                    Some(Ok(())) => return,
+                    Some(Err(error)) => return connection.respond(id, Err(error)).await,
+                }
+            }
             let opener = host.clone();
             let opened = tokio::task::spawn_blocking(move || opener.prepare(request)?.open()).await;
             let opened = match opened {
@@ -342,14 +348,14 @@ impl AcpDispatcher {
 
     fn close_session(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
         let name = text(params, "sessionId")?;
-        let left = {
+        let (left, busy) = {
             let mut sessions = self.sessions();
             let handle = sessions.get(name).filter(|it| it.clients.has(&self.connection));
             let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
             // It goes on for its other clients.
             match handle.clients.remove(&self.connection) {
-                0 => sessions.remove(name),
-                _ => None,
+                0 => (sessions.remove(name), self.busy.begin(name).ok()),
+                _ => (None, None),
             }
         };
         let connection = self.connection.clone();
@@ -360,6 +366,7 @@ impl AcpDispatcher {
                 let _ = handle.orders.send(Order::Close { done }).await;
                 let _ = is_done.await;
             }
+            drop(busy);
             connection.respond(id, Ok(json!({}))).await;
         }));
         Ok(())
@@ -480,12 +487,13 @@ impl AcpDispatcher {
     }
 
     /// Leaves all sessions, and removes and returns those without other clients.
-    fn sessions_left_alone(&self) -> Vec<Handle> {
+    fn sessions_left_alone(&self) -> Vec<(Handle, Option<BusySession>)> {
         let left = |handle: &Handle| {
             handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
         };
         let mut sessions = self.sessions();
-        sessions.extract_if(|_, handle| left(handle)).map(|(_, handle)| handle).collect()
+        let left = sessions.extract_if(|_, handle| left(handle));
+        left.map(|(id, handle)| (handle, self.busy.begin(&id).ok())).collect()
     }
 
     /// Closes everything, because the client disconnected.
@@ -496,14 +504,34 @@ impl AcpDispatcher {
         }
         let handles = self.sessions_left_alone();
         let ending = async {
-            for Handle { orders, task, .. } in handles {
+            for (Handle { orders, task, .. }, busy) in handles {
                 // Dropping the last sender ends the session.
                 drop(orders);
                 let _ = task.await;
+                drop(busy);
             }
         };
         let _ = tokio::time::timeout(FAREWELL, ending).await;
     }
+}
+
+/// Lets a client join a session; `None` if it is not open.
+fn join(
+    sessions: &SessionMap,
+    id: &str,
+    from: PendingReply,
+    with_history: bool,
+) -> Option<Result<(), RpcError>> {
+    let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    let handle = sessions.get(id)?;
+    if handle.clients.has(&from.client) {
+        let text = format!("the session `{id}` is already open");
+        return Some(Err(RpcError::invalid_params(text)));
+    }
+    Some(match order(handle, Order::Join { from, with_history }) {
+        true => Ok(()),
+        false => Err(RpcError::internal("the session has ended or accepts no more requests")),
+    })
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.

@@ -5,6 +5,7 @@
 //! Specification: <https://agentclientprotocol.com>.
 
 mod authentication;
+mod busy_sessions;
 mod client_files;
 mod client_terminal;
 mod clients;

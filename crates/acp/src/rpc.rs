@@ -2,6 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::json_escapes::without_lone_surrogates;
 use serde_json::{Value, json};
 
 /// The client sent invalid JSON.
@@ -93,7 +94,11 @@ impl From<Failure> for RpcError {
 
 /// Parses a line. For an invalid line, returns the id to respond to and the error.
 pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
-    let value: Value = serde_json::from_slice(line).map_err(|error| {
+    let parsed = serde_json::from_slice(line).or_else(|error| {
+        let text = str::from_utf8(line).map(without_lone_surrogates);
+        text.ok().and_then(|text| serde_json::from_str(&text).ok()).ok_or(error)
+    });
+    let value: Value = parsed.map_err(|error| {
         let message = format!("invalid JSON: {error}");
         (Value::Null, RpcError { code: PARSE_ERROR, message })
     })?;

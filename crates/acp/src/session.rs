@@ -386,11 +386,9 @@ impl EditorSession {
     }
 
     async fn announce_options(&self) {
-        if self.offers.config_options {
-            let update = json!({"sessionUpdate": "config_option_update",
-                "configOptions": self.config_json(self.updates.mode)});
-            self.clients.update(&self.id, update).await;
-        }
+        let update = json!({"sessionUpdate": "config_option_update",
+            "configOptions": self.config_json(self.updates.mode)});
+        self.clients.update(&self.id, update).await;
     }
 
     async fn set_mode(&mut self, id: &str) -> Result<ApprovalMode, RpcError> {

@@ -23,7 +23,6 @@ const OUTPUT_INTERVAL: Duration = Duration::from_millis(250);
 /// The client's optional capabilities.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientFeatures {
-    pub(crate) config_options: bool,
     pub(crate) notices: bool,
     pub(crate) elicitation: bool,
     /// Whether the client opens URLs for its user.
@@ -42,7 +41,6 @@ impl ClientFeatures {
     pub(crate) fn read(capabilities: &Value) -> Self {
         let offers = |value: &Value| !value.is_null() && *value != json!(false);
         Self {
-            config_options: offers(&capabilities["session"]["configOptions"]),
             notices: offers(&capabilities["session"]["notices"]),
             reads_files: offers(&capabilities["fs"]["readTextFile"]),
             writes_files: offers(&capabilities["fs"]["writeTextFile"]),

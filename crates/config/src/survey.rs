@@ -10,7 +10,7 @@ use parallax_protocol::code_text::code_text;
 use serde_json::{Value, json};
 
 use crate::outer_settings::OuterSettings;
-use crate::{gate, jsonc, migrate};
+use crate::{dotenv, gate, jsonc, migrate};
 use places::{DirectoryScanner, Names};
 
 /// Maximum number of characters of one text.
@@ -105,11 +105,21 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
         env_files: looker.env_files(),
         ..Survey::default()
     };
+    let files = survey.env_files.clone();
+    let variables: Vec<FileVariable> = files
+        .iter()
+        .flat_map(|file| {
+            let text = looker.text(file).unwrap_or_default();
+            let pairs = dotenv::parse(&text).into_iter();
+            pairs.map(|(name, value)| (name, value, file.clone())).collect::<Vec<_>>()
+        })
+        .collect();
     for file in [".gemini/settings.json", ".parallax/settings.json"] {
         let Some(text) = looker.text(file) else { continue };
         match jsonc::parse_object(&PathBuf::from(file), &text) {
             Ok(mut values) => {
                 migrate::migrate(&mut values, Path::new(file));
+                survey.read_servers(&values, file, &variables);
                 survey.read_settings(&values, file, folder, outer);
             }
             Err(error) => looker.problems.push(error.to_string()),
@@ -217,16 +227,19 @@ impl Survey {
         })
     }
 
-    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path, outer: &OuterSettings) {
+    fn read_servers(&mut self, values: &Object, file: &str, variables: &[FileVariable]) {
         for (name, server) in
             values.get("mcpServers").and_then(Value::as_object).into_iter().flatten()
         {
             self.mcp_servers.push(SurveyedServer {
                 name: name.clone(),
-                target: target(server),
+                target: target(server, variables),
                 file: file.to_owned(),
             });
         }
+    }
+
+    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path, outer: &OuterSettings) {
         for (event, entries) in values.get("hooks").and_then(Value::as_object).into_iter().flatten()
         {
             self.read_hooks(event, entries, file, 0);
@@ -317,9 +330,34 @@ fn shorten(text: &mut String) {
     }
 }
 
+/// A variable of an environment file of the project: name, value, and file.
+type FileVariable = (String, String, String);
+
+/// Returns the values that the project's own files give to variables in a text: they decide what
+/// runs, or which address is used. Values of variables with names of keys are not shown, unless
+/// they are in the first word.
+fn values_in(text: &str, variables: &[FileVariable]) -> Vec<String> {
+    const OF_KEYS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH"];
+    let is_used = |text: &str, name: &str| {
+        let ends = |rest: &str| !rest.starts_with(|it: char| it.is_alphanumeric() || it == '_');
+        text.split('$').skip(1).any(|rest| {
+            let rest = rest.strip_prefix('{').unwrap_or(rest);
+            rest.strip_prefix(name).is_some_and(ends)
+        })
+    };
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let used = variables.iter().filter(|(name, ..)| is_used(text, name));
+    let shown = used.map(|(name, value, file)| {
+        let upper = name.to_uppercase();
+        let is_key = OF_KEYS.iter().any(|word| upper.contains(word)) && !is_used(first, name);
+        format!("{name}={} in {file}", if is_key { "…" } else { value })
+    });
+    shown.collect()
+}
+
 /// Returns the URL of a server with the headers that it gets, or its command line with the variables
 /// and the directory that decide what it runs.
-fn target(server: &Value) -> String {
+fn target(server: &Value, variables: &[FileVariable]) -> String {
     let field = |name: &str| server.get(name);
     let pairs = |name: &str, sign: &str| -> Vec<String> {
         let pairs = field(name).and_then(Value::as_object).into_iter().flatten();
@@ -332,7 +370,9 @@ fn target(server: &Value) -> String {
         text
     };
     if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
-        return with(words(url), pairs("headers", ": "));
+        let url = words(url);
+        let more = pairs("headers", ": ").into_iter().chain(values_in(&url, variables)).collect();
+        return with(url, more);
     }
     let mut text = field("command").map(words).unwrap_or_default();
     if let Some(arguments) = field("args").and_then(Value::as_array) {
@@ -342,7 +382,8 @@ fn target(server: &Value) -> String {
         }
     }
     let directory = field("cwd").map(|directory| format!("in {}", words(directory)));
-    with(text, directory.into_iter().chain(pairs("env", "=")).collect())
+    let values = values_in(&text, variables);
+    with(text, directory.into_iter().chain(pairs("env", "=")).chain(values).collect())
 }
 
 fn words(value: &Value) -> String {
@@ -364,6 +405,29 @@ mod tests {
         let path = folder.join(path);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
         std::fs::write(path, text).expect("write");
+    }
+
+    #[test]
+    fn variables_of_the_project_are_shown_where_they_decide_what_runs() {
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path();
+        let servers = r#"{"mcpServers": {
+            "a": {"command": "${TOOL:-touch}", "args": ["x", "$T2", "--key", "$API_KEY"]},
+            "b": {"httpUrl": "https://$HOST_NAME/mcp", "headers": {"A": "$API_KEY"}},
+            "c": {"command": "$API_KEY", "env": {"K": "$T2"}}}}"#;
+        write(folder, ".gemini/settings.json", servers);
+        write(folder, ".env", "TOOL=./evil\nT2=two\nAPI_KEY=secret\nHOST_NAME=evil.example\n");
+        let found = survey(folder, &OuterSettings::default());
+        let targets: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
+        assert_eq!(
+            targets,
+            [
+                "${TOOL:-touch} x $T2 --key $API_KEY (TOOL=./evil in .env, T2=two in .env, \
+                 API_KEY=… in .env)",
+                "https://$HOST_NAME/mcp (A: $API_KEY, HOST_NAME=evil.example in .env)",
+                "$API_KEY (K=$T2, API_KEY=secret in .env)",
+            ]
+        );
     }
 
     #[test]

@@ -120,6 +120,8 @@ struct Conversation<'a> {
     /// While this is set, no further line is read, so that prompts keep the order of their lines.
     preparing: Option<PreparingPrompt>,
     queued: VecDeque<QueuedLine>,
+    /// The numbers of `continue` lines that no turn has answered yet.
+    continues: VecDeque<u64>,
     /// The command that the engine has not answered yet.
     requested: Option<String>,
     /// Operations that the session has not accepted yet.
@@ -153,6 +155,7 @@ impl<'a> Conversation<'a> {
             input_ended: false,
             preparing: None,
             queued: VecDeque::new(),
+            continues: VecDeque::new(),
             requested: None,
             outbox: VecDeque::new(),
             running: false,
@@ -315,6 +318,8 @@ impl<'a> Conversation<'a> {
     async fn react(&mut self, event: Event, conductor: &mut Conductor) -> bool {
         match event.body {
             EventBody::TurnStarted { prompt } => {
+                // A turn that goes on has a prompt of an earlier line.
+                self.continues.clear();
                 self.running = true;
                 self.expected_turns = self.expected_turns.saturating_sub(1);
                 self.steers.retain(|steer| *steer != prompt);
@@ -343,6 +348,10 @@ impl<'a> Conversation<'a> {
             EventBody::NotContinued => {
                 self.expected_turns = self.expected_turns.saturating_sub(1);
                 self.interrupts_next_turn = false;
+                if let Some(number) = self.continues.pop_front() {
+                    let problem = "nothing to continue: the last turn was not interrupted";
+                    refuse(conductor, number, problem);
+                }
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
             EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
@@ -471,6 +480,7 @@ impl<'a> Conversation<'a> {
                 return Err("a turn is running, so there is nothing to continue".to_owned());
             }
             InputLine::Continue => {
+                self.continues.push_back(number);
                 self.expected_turns += 1;
                 self.outbox.push_back(Op::Continue);
             }

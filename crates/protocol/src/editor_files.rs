@@ -49,9 +49,9 @@ impl SessionEditor {
         self.files.as_deref()
     }
 
-    /// Returns the editor that runs commands.
+    /// Returns the editor that runs commands, while it is connected.
     pub fn terminal(&self) -> Option<&Arc<dyn EditorTerminal>> {
-        self.terminal.as_ref()
+        self.terminal.as_ref().filter(|terminal| terminal.is_connected())
     }
 }
 

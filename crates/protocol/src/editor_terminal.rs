@@ -39,6 +39,11 @@ pub struct TerminalExit {
 
 /// An editor that runs commands in its terminals, where its user sees them.
 pub trait EditorTerminal: Send + Sync {
+    /// Whether the editor is still there.
+    fn is_connected(&self) -> bool {
+        true
+    }
+
     /// Runs a command to its end.
     ///
     /// # Errors

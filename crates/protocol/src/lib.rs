@@ -22,6 +22,7 @@ pub mod excerpt;
 pub mod hooks;
 pub mod ids;
 pub mod image;
+pub mod json_escapes;
 mod lenient;
 pub mod media;
 pub mod model;

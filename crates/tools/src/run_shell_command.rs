@@ -295,7 +295,8 @@ impl RunShellCommand {
             // must not be one for the protected files in it.
             let links = sandbox.closed_names.link_targets(&roots);
             permissions.file_system.write.retain(|path| {
-                path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+                !roots.iter().any(|root| path.starts_with(root))
+                    || path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
                     || plan.would_refuse(path, parallax_sandbox::Access::Write)
                     || git_worktree_writes::protected_part(path, &roots).is_some()
                     || links.hold(path)

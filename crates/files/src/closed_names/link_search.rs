@@ -17,7 +17,7 @@ use crate::real_path::link_targets;
 /// How many levels of a protected directory are searched.
 const DEPTH: usize = 6;
 /// Maximum number of entries of a directory that are read.
-const ENTRIES: usize = 4096;
+const ENTRIES: usize = 65_536;
 /// Maximum number of directories that are searched in each home directory, and in the workspace.
 const FOLDERS: usize = 1000;
 /// Directories of installed packages and build outputs.

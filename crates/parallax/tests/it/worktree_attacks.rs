@@ -52,6 +52,19 @@ fn links_in_the_git_directory_redirect_no_write() {
 }
 
 #[test]
+fn secrets_of_the_main_working_tree_are_hidden() {
+    let world = repository(&json!([]));
+    std::fs::write(world.home.project().join(".git/info/exclude"), ".env\n").expect("a file");
+    world.home.write(".env", "KEY=secret\n").expect("a file");
+    let line =
+        "cat $(dirname $(git rev-parse --git-common-dir))/.env > b.txt 2>/dev/null; echo >> b.txt";
+    let (world, result) = batch(world, line);
+    assert_eq!(result["state"], json!("succeeded"), "{result}");
+    assert!(!world.read("plan-results/results/t/patch.diff").contains("secret"));
+    assert_eq!(world.read(".env"), "KEY=secret\n");
+}
+
+#[test]
 fn head_of_a_worktree_moves_no_other_reference() {
     let world = repository(&json!([]));
     git(&world, &["tag", "keep"]);

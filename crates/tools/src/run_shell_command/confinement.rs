@@ -502,7 +502,7 @@ fn give_agents(home: &Path, plan: &mut Plan) {
             plan.sockets.push(folder.join(name));
         }
     }
-    // Public keys are no secret; git names the one that signs commits.
+    // Public keys may be read by all; git names the one that signs commits.
     let keys = std::fs::read_dir(home.join(".ssh")).into_iter().flatten().flatten();
     let keys = keys.take(MOST_KEYS).map(|entry| entry.path());
     plan.readable.extend(keys.filter(|path| path.extension().is_some_and(|it| it == "pub")));
