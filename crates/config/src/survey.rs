@@ -105,20 +105,12 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
         env_files: looker.env_files(),
         ..Survey::default()
     };
-    let files = survey.env_files.clone();
-    let variables: Vec<FileVariable> = files
-        .iter()
-        .flat_map(|file| {
-            let text = looker.text(file).unwrap_or_default();
-            let pairs = dotenv::parse(&text).into_iter();
-            pairs.map(|(name, value)| (name, value, file.clone())).collect::<Vec<_>>()
-        })
-        .collect();
     for file in [".gemini/settings.json", ".parallax/settings.json"] {
         let Some(text) = looker.text(file) else { continue };
         match jsonc::parse_object(&PathBuf::from(file), &text) {
             Ok(mut values) => {
                 migrate::migrate(&mut values, Path::new(file));
+                let variables = variables_for(&values, &survey.env_files, &mut looker);
                 survey.read_servers(&values, file, &variables);
                 survey.read_settings(&values, file, folder, outer);
             }
@@ -328,6 +320,25 @@ fn shorten(text: &mut String) {
         text.truncate(end);
         text.push('…');
     }
+}
+
+/// Reads the environment files of the project, if a server of its settings names a variable.
+fn variables_for(
+    values: &Object,
+    files: &[String],
+    looker: &mut DirectoryScanner,
+) -> Vec<FileVariable> {
+    let servers = values.get("mcpServers").map(Value::to_string);
+    if !servers.is_some_and(|servers| servers.contains('$')) {
+        return Vec::new();
+    }
+    let mut variables = Vec::new();
+    for file in files {
+        let text = looker.text(file).unwrap_or_default();
+        let pairs = dotenv::parse(&text).into_iter();
+        variables.extend(pairs.map(|(name, value)| (name, value, file.clone())));
+    }
+    variables
 }
 
 /// A variable of an environment file of the project: name, value, and file.

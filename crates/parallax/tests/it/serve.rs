@@ -97,7 +97,10 @@ impl Client {
 
     /// Sends a frame with a zero mask.
     fn send(&mut self, message: &Value) {
-        let text = message.to_string();
+        self.send_text(&message.to_string());
+    }
+
+    fn send_text(&mut self, text: &str) {
         let length = u16::try_from(text.len()).expect("a short message");
         let mut frame = vec![0x81, 0xfe];
         frame.extend(length.to_be_bytes());
@@ -306,4 +309,70 @@ fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
         seen.push_str(&other.next().to_string());
     }
     assert!(world.home.project().join("made").exists());
+}
+
+#[test]
+fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
+    let read = json!({"name": "read_file", "args": {"file_path": "a.txt"}});
+    let script = json!([{"text": "one"}, {"calls": [read]}, {"text": "done", "repeat": 0}]);
+    let world = World::new(&script.to_string());
+    world.home.write("a.txt", "from disk").expect("a file");
+    let served = Served::start(&world);
+    let offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
+    let start = json!({"protocolVersion": 1, "clientCapabilities": offers});
+    let place = || json!({"cwd": world.home.project(), "mcpServers": []});
+    let mut one = Client::open(&served);
+    one.call(1, "initialize", start.clone());
+    let session = one.call(2, "session/new", place())["result"]["sessionId"].clone();
+    // JavaScript writes half an emoji as the escape sequence of one surrogate.
+    let prompt =
+        |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    let cut = prompt("MARK").to_string().replace("MARK", "cut \\ud83d");
+    one.send_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{cut}}}"#
+    ));
+    while one.next()["id"] != json!(3) {}
+    drop(one);
+    // Both load it while it may still be closing.
+    let mut clients = [Client::open(&served), Client::open(&served)];
+    for client in &mut clients {
+        client.call(1, "initialize", start.clone());
+        let mut params = place();
+        params["sessionId"] = session.clone();
+        client
+            .send(&json!({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": params}));
+    }
+    for client in &mut clients {
+        let reply = loop {
+            let message = client.next();
+            if message["id"] == json!(2) {
+                break message;
+            }
+        };
+        assert!(reply["error"].is_null(), "{reply}");
+    }
+    let [first, mut second] = clients;
+    // One of them opened it; its files are those of the disk when it is gone.
+    first.stream.get_ref().shutdown(std::net::Shutdown::Both).expect("closed");
+    drop(first);
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = std::time::Instant::now();
+    second.send(
+        &json!({"jsonrpc": "2.0", "id": 5, "method": "session/prompt", "params": prompt("read")}),
+    );
+    loop {
+        let message = second.next();
+        if message["method"] == "fs/read_text_file" {
+            let answer = json!({"content": "from disk"});
+            second.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
+        }
+        if message["id"] == json!(5) {
+            assert_eq!(message["result"]["stopReason"], "end_turn", "{message}");
+            break;
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let requests = world.server.requests();
+    let last = String::from_utf8_lossy(&requests.last().expect("a request").body).into_owned();
+    assert!(last.contains("from disk"), "{last}");
 }

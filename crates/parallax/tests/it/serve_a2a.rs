@@ -123,7 +123,16 @@ fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
     assert_eq!(got["result"]["history"].as_array().unwrap().len(), 1);
     drop(served);
     let served = Served::start(&world);
-    let got = ask(&served, "GET", &format!("/tasks/{id}"), "1.0", &Value::Null).json();
+    // Several clients ask at once, as after a restart.
+    let get = || ask(&served, "GET", &format!("/tasks/{id}"), "1.0", &Value::Null).json();
+    let replies: Vec<Value> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(get)).collect();
+        asking.into_iter().map(|it| it.join().expect("a reply")).collect()
+    });
+    for reply in replies {
+        assert_eq!(reply["history"].as_array().map(Vec::len), Some(4), "{reply}");
+    }
+    let got = get();
     assert_eq!(got["status"]["state"], "TASK_STATE_COMPLETED");
     let history = got["history"].to_string();
     assert!(history.contains("hello") && history.contains("second answer"), "{history}");

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// Events that are kept for a slow follower; it misses older ones.
 const EVENTS: usize = 1024;
@@ -122,6 +122,8 @@ struct Inner {
 pub(super) struct Task {
     inner: Mutex<Inner>,
     events: broadcast::Sender<TaskEvent>,
+    /// Whether its session was loaded; the other end is gone if that failed.
+    loaded: watch::Receiver<bool>,
 }
 
 fn now() -> String {
@@ -130,6 +132,21 @@ fn now() -> String {
 
 impl Task {
     pub(super) fn new(id: &str, state: TaskState) -> Self {
+        Self::with(id, state, watch::channel(true).1)
+    }
+
+    /// A task whose session is being loaded, and what tells when that is done.
+    pub(super) fn loading(id: &str) -> (Self, watch::Sender<bool>) {
+        let (sender, loaded) = watch::channel(false);
+        (Self::with(id, TaskState::Completed, loaded), sender)
+    }
+
+    /// Waits until the session is loaded. `false`: it cannot be loaded.
+    pub(super) async fn is_loaded(&self) -> bool {
+        self.loaded.clone().wait_for(|loaded| *loaded).await.is_ok()
+    }
+
+    fn with(id: &str, state: TaskState, loaded: watch::Receiver<bool>) -> Self {
         let snapshot = TaskSnapshot {
             id: id.to_owned(),
             state,
@@ -145,7 +162,7 @@ impl Task {
             messages: 0,
             changed: Instant::now(),
         };
-        Self { inner: Mutex::new(inner), events: broadcast::Sender::new(EVENTS) }
+        Self { inner: Mutex::new(inner), events: broadcast::Sender::new(EVENTS), loaded }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

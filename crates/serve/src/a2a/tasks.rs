@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::acp_client::{AcpClient, AgentMessage};
 use super::errors::A2aError;
@@ -25,6 +25,22 @@ pub(crate) struct A2aTasks {
     tasks: Mutex<HashMap<String, Arc<Task>>>,
     /// Slash commands that a session offered.
     commands: Mutex<Vec<Value>>,
+}
+
+/// A task whose session is being loaded. It is forgotten if that fails, or if the request ends
+/// before.
+struct LoadingTask {
+    tasks: Arc<A2aTasks>,
+    id: String,
+    loaded: watch::Sender<bool>,
+}
+
+impl Drop for LoadingTask {
+    fn drop(&mut self) {
+        if !*self.loaded.borrow() {
+            self.tasks.lock().remove(&self.id);
+        }
+    }
 }
 
 /// A server error of ACP as one of ours.
@@ -103,30 +119,38 @@ impl A2aTasks {
 
     /// The task of this id; one of an earlier process is loaded from its session.
     pub(super) async fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Task>, A2aError> {
-        if let Some(task) = self.known(id) {
-            return Ok(task);
-        }
         let missing = || A2aError::TaskNotFound(id.to_owned());
         // Ids are names of files.
         let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_".contains(it);
         if id.is_empty() || id.len() > 128 || !id.chars().all(is_plain) {
             return Err(missing());
         }
-        self.make_room().await?;
-        let ended = self.ended_turns(&[id]).await.remove(id);
-        let task = Arc::new(Task::new(id, TaskState::Completed));
-        self.lock().insert(id.to_owned(), Arc::clone(&task));
-        let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
-        match self.client().request("session/load", params).await {
-            Ok(loaded) => {
-                let state = state_of(&loaded["_meta"]);
-                task.restore(&EndedTurn { state, time: ended.and_then(|ended| ended.time) });
-            }
-            Err(_) => {
-                self.lock().remove(id);
-                return Err(missing());
-            }
+        if self.known(id).is_none() {
+            self.make_room().await?;
         }
+        // Of several requests at the same time, one loads the session.
+        let (task, loading) = {
+            let mut tasks = self.lock();
+            match tasks.get(id) {
+                Some(task) => (Arc::clone(task), None),
+                None => {
+                    let (task, loaded) = Task::loading(id);
+                    let task = Arc::new(task);
+                    tasks.insert(id.to_owned(), Arc::clone(&task));
+                    let tasks = Arc::clone(self);
+                    (task, Some(LoadingTask { tasks, id: id.to_owned(), loaded }))
+                }
+            }
+        };
+        let Some(loading) = loading else {
+            return if task.is_loaded().await { Ok(task) } else { Err(missing()) };
+        };
+        let ended = self.ended_turns(&[id]).await.remove(id);
+        let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
+        let loaded = self.client().request("session/load", params).await.map_err(|_| missing())?;
+        let state = state_of(&loaded["_meta"]);
+        task.restore(&EndedTurn { state, time: ended.and_then(|ended| ended.time) });
+        loading.loaded.send_replace(true);
         Ok(task)
     }
 
