@@ -230,10 +230,17 @@ impl ToolRunner<'_> {
             self.inbox.notice(Level::Warning, text);
             return;
         };
+        let allowed = allowed_by(&rule);
         let saving = tokio::task::spawn_blocking(move || keeper.keep(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
-                self.inbox.notice(Level::Info, format!("Rule saved to `{}`", path.display()));
+                let place = match scope {
+                    RuleScope::Project => "in this project",
+                    RuleScope::Session | RuleScope::Always => "everywhere",
+                };
+                let text =
+                    format!("No approval {place} from now on for {allowed} (`{}`)", path.display());
+                self.inbox.notice(Level::Info, text);
             }
             Ok(Err(why)) => {
                 let text = format!("The rule applies to this session only: {why}");
@@ -242,6 +249,20 @@ impl ToolRunner<'_> {
             Err(_) => {}
         }
     }
+}
+
+/// Names what a rule allows: the commands, or the tool.
+fn allowed_by(rule: &RuleDraft) -> String {
+    if rule.command_prefix.is_empty() {
+        let is_narrow = rule.args_pattern.is_some() || rule.path_glob.is_some();
+        let calls = if is_narrow { "calls like this of " } else { "" };
+        return format!("{calls}`{}`", rule.tool_name);
+    }
+    let commands = rule.command_prefix.iter().map(|prefix| match prefix.strip_suffix(" $") {
+        Some(exact) => format!("`{exact}`"),
+        None => format!("`{prefix} …`"),
+    });
+    commands.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what kind of request a call needs.

@@ -2,7 +2,7 @@
 //! items down to the footer.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{Line, Span, text_width, truncate, wrap};
+use parallax_screen::{Line, Span, text_width, truncate};
 
 use super::App;
 use super::frame::{Cover, Frame, Layout};
@@ -49,6 +49,7 @@ impl App {
             return pager::frame(self, columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
+        self.explain_yolo();
         let around = self.around_dialogs();
         self.dialogs.note_drawn(&around);
         self.tick();
@@ -101,6 +102,17 @@ impl App {
             Some((column.min(columns - 1), row))
         });
         Frame { finished, live, cursor, over: covers.then_some(Cover::Dialog) }
+    }
+
+    /// Says once per session what YOLO mode does not approve.
+    fn explain_yolo(&mut self) {
+        if self.facts.mode == ApprovalMode::Yolo
+            && self.session.is_ready()
+            && self.session.explains_yolo()
+        {
+            let asked = parallax_sdk::asked_in_yolo().join(", ");
+            self.warn(format!("YOLO mode approves all actions, except {asked}."));
+        }
     }
 
     /// Whether an approval dialog is visible.
@@ -163,17 +175,13 @@ impl App {
         }
         if self.facts.mode == ApprovalMode::Yolo {
             let key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
-            let asked = parallax_sdk::asked_in_yolo().join(", ");
-            let text =
-                format!("YOLO mode: all actions auto-approved, except {asked} · {key} to exit");
-            let banner = Line::styled(text, self.theme.error.bold());
-            match low {
-                true => rows.push(Line::styled(
-                    truncate(&format!(" YOLO, except {asked}"), width).to_owned(),
-                    self.theme.error.bold(),
-                )),
-                false => rows.extend(wrap(&banner, width, &[Span::raw(" ")])),
-            }
+            let long = format!("YOLO mode: all actions auto-approved · {key} to exit");
+            let text = match text_width(&long) <= width && !low {
+                true => long,
+                false => format!("YOLO: all auto-approved · {key} to exit"),
+            };
+            let text = truncate(&text, width).to_owned();
+            rows.push(Line::styled(text, self.theme.error.bold()));
         }
         // Keeps the text apart from the answer above.
         let starts_empty = rows.first().map(|row| row.spans.is_empty());

@@ -20,6 +20,8 @@ pub(crate) struct CurrentSession {
     is_prompted: bool,
     /// The prompts typed in this session, so that they can be deleted on exit.
     typed: Vec<String>,
+    /// Whether YOLO mode was explained in this session.
+    is_yolo_explained: bool,
     /// The last summary shown of the sign-in method and the context files.
     summary: String,
     stats: SessionStats,
@@ -40,6 +42,7 @@ impl CurrentSession {
             self.before = Some(std::mem::take(&mut self.id));
         }
         self.stats = counted();
+        self.is_yolo_explained = false;
         id.clone_into(&mut self.id);
     }
 
@@ -47,6 +50,11 @@ impl CurrentSession {
     pub(crate) fn ready(&mut self, id: &str) {
         self.is_ready = true;
         id.clone_into(&mut self.id);
+    }
+
+    /// Whether YOLO mode is to be explained now: once per session.
+    pub(crate) fn explains_yolo(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_yolo_explained, true)
     }
 
     /// Records that no session accepts operations.

@@ -14,6 +14,8 @@ use crate::theme::Theme;
 
 /// Maximum number of files and prompts listed.
 const NAMED: usize = 6;
+/// Characters of a prompt that the list shows whole in all but narrow windows.
+const WHOLE_PROMPT: usize = 40;
 /// Maximum number of rows of a diff.
 const DIFF_ROWS: usize = 12;
 
@@ -130,8 +132,13 @@ fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
         _ => format!("+{added} -{removed} in {files}"),
     };
     let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
-    let lines = prompt.text.lines().take(6);
+    // A short prompt is whole in the list.
+    let is_short = prompt.text.lines().count() <= 1 && prompt.text.chars().count() <= WHOLE_PROMPT;
+    let lines = prompt.text.lines().take(if is_short { 0 } else { 6 });
     let mut preview: Vec<Line> = lines.map(|line| Line::raw(line.replace('\t', "    "))).collect();
+    if prompt.files.is_empty() {
+        preview.push(Line::styled("no files changed", theme.secondary));
+    }
     let files = prompt.files.iter().take(8);
     preview
         .extend(files.map(|path| Line::styled(format!("  {}", path.display()), theme.secondary)));

@@ -6,7 +6,7 @@ use parallax_screen::{Key, Line, Span, wrap};
 
 use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
-use crate::layout::hint_row;
+use crate::layout::{cut_marked, hint_row};
 use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
 
@@ -23,6 +23,8 @@ pub(crate) enum PanelText {
 /// A panel of text pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
+    /// What the pages are about, if their titles do not say it.
+    title: &'static str,
     pages: Vec<(String, PanelText)>,
     page: usize,
     /// The first visible row.
@@ -44,7 +46,33 @@ impl Panel {
                 rows.remove(0);
             }
         }
-        Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
+        Self { title: "", pages, page: 0, first: 0, shown: Cell::default(), search: None }
+    }
+
+    /// Says what the pages are about.
+    #[must_use]
+    pub(crate) fn titled(mut self, title: &'static str) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// Returns the row with the title and the tabs. A single tab is no choice.
+    fn head(&self, width: usize, theme: &Theme) -> Line {
+        let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
+        if self.title.is_empty() {
+            return tabs::row(&titles, self.page, width, theme);
+        }
+        let title = Line::styled(self.title, theme.accent.bold());
+        match titles.as_slice() {
+            [] => title,
+            [only] => cut_marked(title.and(format!(" · {only}"), theme.secondary), width),
+            titles => {
+                let left = width.saturating_sub(title.width() + 1);
+                let mut row = title.and(" ", theme.text);
+                row.spans.extend(tabs::row(titles, self.page, left, theme).spans);
+                row
+            }
+        }
     }
 
     /// Whether letters are typed as text.
@@ -65,7 +93,7 @@ impl Panel {
         typed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Returns the rows of all pages that contain all words.
+    /// Returns the rows of all pages that contain all words, below the titles of the pages.
     fn found(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
         let finds = |row: &Line| {
             let text = row.text().to_lowercase();
@@ -73,12 +101,14 @@ impl Panel {
         };
         let mut found: Vec<Line> = Vec::new();
         for page in &self.pages {
-            for row in page_rows(page, width, theme).into_iter().filter(finds) {
-                // Pages may repeat rows.
-                if !found.iter().any(|other| other.text() == row.text()) {
-                    found.push(row);
+            let mut rows = page_rows(page, width, theme).into_iter().filter(finds).peekable();
+            if rows.peek().is_some() && self.pages.len() > 1 {
+                if !found.is_empty() {
+                    found.push(Line::EMPTY);
                 }
+                found.push(Line::styled(page.0.clone(), theme.accent.bold()));
             }
+            found.extend(rows);
         }
         found
     }
@@ -129,8 +159,7 @@ impl Panel {
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
-        let head = tabs::row(&titles, self.page, width, theme);
+        let head = self.head(width, theme);
         let text = match self.wanted().as_slice() {
             [] => self
                 .pages
@@ -234,7 +263,7 @@ mod tests {
         for key in ['/', 'a', '3'] {
             press(&mut panel, KeyCode::Char(key));
         }
-        assert_eq!(texts(&panel, 20)[1..4], ["⌕ a3", "", "a3"]);
+        assert_eq!(texts(&panel, 20)[1..4], ["⌕ a3", "", "One"]);
         press(&mut panel, KeyCode::Char('q'));
         assert!(texts(&panel, 20).contains(&"  no match".to_owned()));
         assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);

@@ -41,7 +41,7 @@ pub(crate) fn panel(app: &mut App) {
     let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
     match pages.is_empty() {
         true => app.info("No agents. A Markdown file in `.parallax/agents` defines one."),
-        false => info::show_pages(app, pages),
+        false => info::show_pages(app, "Subagents", pages),
     }
     warnings(app, &set);
 }

@@ -71,7 +71,7 @@ fn panel(app: &mut App) {
         };
         let pages = [("Enabled", rows(true)), ("Disabled", rows(false))];
         let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-        info::show_pages(app, pages);
+        info::show_pages(app, "Extensions", pages);
     });
 }
 

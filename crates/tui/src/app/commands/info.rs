@@ -298,16 +298,25 @@ pub(crate) fn policies(app: &mut App) {
 }
 
 /// Shows pages of rows in a panel, or one after the other for screen readers.
-pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>) {
+pub(crate) fn show_pages(
+    app: &mut App,
+    title: &'static str,
+    pages: Vec<(&'static str, Vec<Line>)>,
+) {
     if app.settings.screen_reader {
-        for (title, rows) in pages {
-            let head = Line::styled(title, app.theme.text.bold());
+        for (page, rows) in pages {
+            let head = match title {
+                "" => page.to_owned(),
+                title => format!("{title}: {page}"),
+            };
+            let head = Line::styled(head, app.theme.text.bold());
             app.say_wrapped(std::iter::once(head).chain(rows).collect());
         }
         return;
     }
     let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows)));
-    app.open(Overlay::panel(Purpose::Pages, Panel::new(pages.collect())));
+    let panel = Panel::new(pages.collect()).titled(title);
+    app.open(Overlay::panel(Purpose::Pages, panel));
 }
 
 /// Prints a part of the statistics of the session.
@@ -332,7 +341,7 @@ pub(crate) fn stats_panel(app: &mut App) {
             let rows = |part| stats_view::rows(app.session.stats(), part, stats_look(app));
             let mut pages: Vec<_> = parts.map(|(title, part)| (title, rows(part))).into();
             pages.push(("All sessions", plain_rows(&all)));
-            show_pages(app, pages);
+            show_pages(app, "", pages);
         },
     );
 }

@@ -47,7 +47,7 @@ pub(crate) fn panel(app: &mut App) {
             rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect()
         };
         let pages = pages.map(|(title, detail)| (title, lines(detail)));
-        info::show_pages(app, pages.into());
+        info::show_pages(app, "MCP servers", pages.into());
     });
 }
 

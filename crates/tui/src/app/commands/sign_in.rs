@@ -77,7 +77,11 @@ pub(crate) fn chosen(app: &mut App, id: &str) {
     let intro = vec![
         "The key is verified with the service and saved so that only you can read it.".to_owned(),
     ];
-    let dialog = FieldDialog::new("API key", intro, Field::masked());
+    let title = match kind {
+        KeyKind::GeminiApi => "Gemini API key",
+        KeyKind::VertexExpress => "Vertex AI express key",
+    };
+    let dialog = FieldDialog::new(title, intro, Field::masked());
     app.open(Overlay::field(Purpose::Key(kind), dialog));
 }
 

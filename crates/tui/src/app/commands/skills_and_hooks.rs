@@ -68,7 +68,7 @@ pub(crate) fn skills_panel(app: &mut App) {
             ("Problems", note_rows(app, notes)),
         ];
         let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-        info::show_pages(app, pages);
+        info::show_pages(app, "Skills", pages);
     });
 }
 

@@ -194,9 +194,7 @@ impl QuestionDialog {
             Question::Edit => "Apply this change?",
             Question::Exec => "Allow execution of this command?",
             Question::Mcp => "Allow execution of this tool?",
-            Question::SandboxExpansion => {
-                "The sandbox blocked this. Run it again with more permissions?"
-            }
+            Question::SandboxExpansion => "Blocked by the sandbox. Allow more and run again?",
             Question::Fallback => "Use another model?",
             Question::Loop => "The model repeats itself. Stop?",
             Question::Budget => "The budget is used up. Continue?",
@@ -220,7 +218,7 @@ impl QuestionDialog {
             let name = shortened(&clean::one_row(&name), width.saturating_sub(title.width() + 2));
             title = title.and(format!("  {name}"), theme.secondary);
         }
-        let mut rows = vec![title];
+        let mut rows = vec![cut_marked(title, width)];
         if !self.ask.verdict.sensitive.is_empty() {
             let paths = self.ask.verdict.sensitive.join(", ");
             let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
