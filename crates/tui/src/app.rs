@@ -371,6 +371,7 @@ impl App {
             self.composer.insert_before(&text);
             return sign_in::open(self, Some("The prompt will be sent once you have an API key."));
         }
+        self.explain_yolo();
         if self.session.is_ready() {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
@@ -415,6 +416,16 @@ impl App {
         self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
         // Shown at once; the engine confirms the change.
         self.facts.mode = mode;
+        self.explain_yolo();
+    }
+
+    /// Says once per session what YOLO mode does not approve: when it is switched on, or before the
+    /// first prompt.
+    fn explain_yolo(&mut self) {
+        if self.facts.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
+            let asked = parallax_sdk::asked_in_yolo().join(", ");
+            self.warn(format!("YOLO mode approves all actions, except {asked}."));
+        }
     }
 
     /// Sets the window title if it changed.

@@ -49,7 +49,6 @@ impl App {
             return pager::frame(self, columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
-        self.explain_yolo();
         let around = self.around_dialogs();
         self.dialogs.note_drawn(&around);
         self.tick();
@@ -102,17 +101,6 @@ impl App {
             Some((column.min(columns - 1), row))
         });
         Frame { finished, live, cursor, over: covers.then_some(Cover::Dialog) }
-    }
-
-    /// Says once per session what YOLO mode does not approve.
-    fn explain_yolo(&mut self) {
-        if self.facts.mode == ApprovalMode::Yolo
-            && self.session.is_ready()
-            && self.session.explains_yolo()
-        {
-            let asked = parallax_sdk::asked_in_yolo().join(", ");
-            self.warn(format!("YOLO mode approves all actions, except {asked}."));
-        }
     }
 
     /// Whether an approval dialog is visible.
