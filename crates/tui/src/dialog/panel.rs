@@ -56,7 +56,7 @@ impl Panel {
         self
     }
 
-    /// Returns the row with the title and the tabs. A single tab is no choice.
+    /// Returns the row with the title and the tabs. A single tab cannot be changed.
     fn head(&self, width: usize, theme: &Theme) -> Line {
         let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
         if self.title.is_empty() {
