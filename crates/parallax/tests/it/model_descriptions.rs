@@ -2,7 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::measure::Finished;
@@ -10,37 +12,32 @@ use testkit::measure::Finished;
 use crate::support::{World, finish};
 
 /// Starts a server that responds by path: a list, a description, and a short response to each
-/// prompt, which waits for the request of the description if `waits`.
-fn serve(waits: bool) -> (String, Receiver<(String, String)>) {
+/// prompt, which waits until `cache` (if given) has a description of this server: the program
+/// does not wait for it at its end.
+fn serve(cache: Option<PathBuf>) -> (String, Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("port");
     let url = format!("http://{}", listener.local_addr().expect("address"));
     let (sender, seen) = channel();
+    let own_url = url.clone();
     std::thread::spawn(move || {
-        let (described, is_described) = channel::<()>();
-        let is_described = std::sync::Arc::new(std::sync::Mutex::new(is_described));
         for stream in listener.incoming().flatten() {
-            let (sender, described, is_described) =
-                (sender.clone(), described.clone(), is_described.clone());
-            std::thread::spawn(move || {
-                let wait = || {
-                    if waits {
-                        let is_described = is_described.lock().expect("lock");
-                        let _ = is_described.recv_timeout(std::time::Duration::from_secs(2));
-                    }
-                };
-                answer(stream, &sender, &described, wait);
-            });
+            let (sender, cache, url) = (sender.clone(), cache.clone(), own_url.clone());
+            let wait = move || {
+                let Some(cache) = cache else { return };
+                let deadline = Instant::now() + Duration::from_secs(5);
+                let is_cached =
+                    || std::fs::read_to_string(&cache).is_ok_and(|it| it.contains(&url));
+                while !is_cached() && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            };
+            std::thread::spawn(move || answer(stream, &sender, wait));
         }
     });
     (url, seen)
 }
 
-fn answer(
-    mut stream: TcpStream,
-    seen: &Sender<(String, String)>,
-    described: &Sender<()>,
-    wait: impl Fn(),
-) {
+fn answer(mut stream: TcpStream, seen: &Sender<(String, String)>, wait: impl FnOnce()) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 65536];
     let (head, body) = loop {
@@ -93,11 +90,8 @@ fn answer(
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
         text.len()
     );
-    let _ = stream.write_all(answer.as_bytes());
-    if line.starts_with("GET") {
-        let _ = described.send(());
-    }
     let _ = seen.send((line, body));
+    let _ = stream.write_all(answer.as_bytes());
 }
 
 fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> Finished {
@@ -109,13 +103,13 @@ fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> Finished {
 #[test]
 fn model_description_of_the_service_is_cached_for_a_day() {
     let world = World::new("[]");
-    let (url, seen) = serve(true);
+    let cache = world.home.parallax().join("cache/models.json");
+    let (url, seen) = serve(Some(cache.clone()));
     let variables = [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
     let args = ["-m", "anthropic:claude-test", "-p", "go"];
     for _ in 0..2 {
         let done = run(&world, &variables, &args);
         assert_eq!((done.code(), done.out().trim()), (0, "hello"), "{}", done.err());
-        // The second run does not need to wait.
     }
     let requests: Vec<(String, String)> = seen.try_iter().collect();
     let described = requests.iter().filter(|it| it.0.starts_with("GET")).count();
@@ -123,7 +117,7 @@ fn model_description_of_the_service_is_cached_for_a_day() {
     let last: Value = serde_json::from_str(&requests[2].1).expect("a request");
     assert_eq!(last["max_tokens"], 777);
     // Another base URL is another service.
-    let (other, seen) = serve(true);
+    let (other, seen) = serve(Some(cache));
     let variables = [("ANTHROPIC_BASE_URL", other.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
     run(&world, &variables, &args);
     assert!(seen.try_iter().any(|it| it.0.starts_with("GET")));
@@ -132,7 +126,7 @@ fn model_description_of_the_service_is_cached_for_a_day() {
 #[test]
 fn refreshed_limits_are_available_offline() {
     let world = World::new("[]");
-    let (url, _seen) = serve(false);
+    let (url, _seen) = serve(None);
     let settings = |url: &str| {
         let providers = json!({"mine": {"wire": "openai-chat", "baseUrl": format!("{url}/v1"),
             "apiKeyEnv": "MINE_KEY"}});
