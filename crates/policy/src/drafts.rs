@@ -32,6 +32,7 @@ const RUN_ANYTHING: &[&str] = &[
     "bunx",
     "busybox",
     "chroot",
+    "cmake",
     "command",
     "csh",
     "dash",
@@ -258,7 +259,7 @@ fn without_operands(command: &Command) -> Option<String> {
         return exact(command);
     }
     let prefix = bash::prefixes(command).into_iter().next().unwrap_or_default();
-    let runs_module = matches!(prefix.as_slice(), [_, option, _] if option == "-m");
+    let runs_module = matches!(prefix.as_slice(), [_, option, _, ..] if option == "-m");
     // The program alone would allow all of its subcommands.
     let is_whole = prefix.len() == 1
         && command.name().is_some_and(bash::has_subcommands)

@@ -130,9 +130,6 @@ impl Search<'_> {
         let mut links: VecDeque<ProtectedLink> =
             found.links.iter().cloned().map(ProtectedLink::new).collect();
         let mut unsearched = VecDeque::new();
-        for home in self.homes {
-            self.of_home(home, cache, &mut links, &mut unsearched);
-        }
         let mut left = FOLDERS * (self.homes.len() + 1);
         unsearched.extend(found.folders.iter().map(|path| Unsearched::Tree(path.clone(), DEPTH)));
         let mut parts = Vec::new();
@@ -148,6 +145,9 @@ impl Search<'_> {
                 }
                 unsearched.push_back(Unsearched::Git(folder, PathBuf::new()));
             }
+        }
+        for home in self.homes {
+            self.of_home(home, cache, &mut links, &mut unsearched);
         }
         let (mut targets, mut seen) = (HashSet::new(), HashSet::new());
         let mut followed = 0;

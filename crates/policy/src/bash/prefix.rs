@@ -205,7 +205,9 @@ pub fn prefixes(command: &Command) -> Vec<Vec<String>> {
     }
     match name {
         "python" | "python3" | "py" if rest.first() == Some(&"-m") && is_word(rest.get(1)) => {
-            width = 3
+            // `python3 -m pip install` does not allow `python3 -m pip uninstall`.
+            let has_subcommands = rest.get(1).is_some_and(|module| BY_SUBCOMMAND.contains(module));
+            width = if has_subcommands && is_word(rest.get(2)) { 4 } else { 3 };
         }
         "python" | "python3" | "py" | "node" | "ruby" | "perl" | "bash" | "sh" | "deno"
             if is_word(rest.first()) =>

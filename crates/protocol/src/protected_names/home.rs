@@ -139,7 +139,21 @@ pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
 }
 
 /// Trusted directories that also hold much data: only links directly in them count.
-const WITH_DATA: [&str; 4] = [".cargo", ".claude", ".gemini", ".parallax"];
+const WITH_DATA: [&str; 13] = [
+    ".agents",
+    ".cargo",
+    ".claude",
+    ".claude/plugins",
+    ".config/Code/User",
+    ".config/emacs",
+    ".config/zed",
+    ".emacs.d",
+    ".gemini",
+    ".local/bin",
+    ".parallax",
+    ".vim",
+    "bin",
+];
 
 /// Returns those of the paths whose directories hold only what programs trust, at any depth.
 pub fn trusted_trees_of_home() -> impl Iterator<Item = &'static str> {
