@@ -1,5 +1,8 @@
 //! A session: a task that handles operations of the client and forwards events.
 
+mod prompts;
+mod session_options;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -9,7 +12,6 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
-use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::similar_texts::folded;
 use parallax_protocol::store::Record;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, WantedSignIn};
@@ -24,9 +26,8 @@ use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::history::PastCalls;
 use crate::host::Host;
-use crate::options::{DEFAULT_LEVEL, SessionChoices, mode_id};
+use crate::options::SessionChoices;
 use crate::permission;
-use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
 use crate::server_questions::sign_in;
 use crate::updates::{ClientFeatures, UpdateBuilder, chunk};
@@ -345,244 +346,6 @@ impl EditorSession {
         }
         self.clients.add(from.client.clone());
         from.respond(Ok(self.state_json())).await;
-    }
-
-    fn config_json(&self, mode: ApprovalMode) -> Value {
-        let level = self.thinking_level.as_deref();
-        self.choices.config_json(mode, &self.updates.model, level)
-    }
-
-    async fn set_thinking_level(&mut self, level: &str) -> Result<(), RpcError> {
-        let levels = self.choices.thinking_levels(&self.updates.model);
-        let level = match level {
-            DEFAULT_LEVEL => None,
-            level if levels.iter().any(|known| known == level) => Some(level.to_owned()),
-            level => {
-                let message = format!(
-                    "the model `{}` has no thinking level `{level}`: use {}",
-                    self.updates.model,
-                    levels.join(", ")
-                );
-                return Err(RpcError::invalid_params(message));
-            }
-        };
-        self.thinking_level.clone_from(&level);
-        self.send(Op::SetThinkingLevel(level)).await;
-        Ok(())
-    }
-
-    /// Changes the model. A thinking level that it lacks is reset.
-    async fn set_model(&mut self, model: String) -> Result<(), RpcError> {
-        if model.trim().is_empty() {
-            return Err(RpcError::invalid_params("the name of the model is empty"));
-        }
-        self.send(Op::SetModel(model.clone())).await;
-        self.updates.model = model;
-        let levels = self.choices.thinking_levels(&self.updates.model);
-        if self.thinking_level.take_if(|level| !levels.contains(level)).is_some() {
-            self.send(Op::SetThinkingLevel(None)).await;
-        }
-        Ok(())
-    }
-
-    async fn announce_options(&self) {
-        let update = json!({"sessionUpdate": "config_option_update",
-            "configOptions": self.config_json(self.updates.mode)});
-        self.clients.update(&self.id, update).await;
-    }
-
-    async fn set_mode(&mut self, id: &str) -> Result<ApprovalMode, RpcError> {
-        let mode = self.choices.mode(id).ok_or_else(|| {
-            RpcError::invalid_params(format!("the mode `{id}` is unknown or disabled"))
-        })?;
-        self.send(Op::SetMode(mode)).await;
-        Ok(mode)
-    }
-
-    async fn prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
-        if self.running.is_some() {
-            // The new prompt replaces the running one.
-            if let Some((earlier, _)) = self.queued.replace((from, blocks)) {
-                earlier.respond(Ok(json!({"stopReason": "cancelled"}))).await;
-            }
-            return self.interrupt().await;
-        }
-        let read = match prompt_blocks::read(&blocks) {
-            Ok(read) => read,
-            Err(error) => return from.respond(Err(error)).await,
-        };
-        if let Some(usage) = self.late_usage.take() {
-            self.clients.update(&self.id, usage).await;
-        }
-        let typed = chunk("user_message_chunk", &read.text);
-        self.clients.update_others(&from.client, &self.id, typed).await;
-        self.running = Some(RunningPrompt {
-            from,
-            is_started: false,
-            is_truncated: false,
-            usage: BTreeMap::new(),
-        });
-        if let Some(changed) = self.change_option(&read.text).await {
-            return match changed {
-                Ok(text) => {
-                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
-                    self.answer(Ok(json!("end_turn"))).await;
-                }
-                Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
-            };
-        }
-        if read.text.starts_with('/') {
-            let host = self.host.clone();
-            let reply = host.slash(&self.open, &mut self.events, &read.text).await;
-            match reply {
-                Ok(None) => {}
-                Ok(Some(text)) => {
-                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
-                    return self.answer(Ok(json!("end_turn"))).await;
-                }
-                Err(failure) => return self.refuse(failure).await,
-            }
-        }
-        self.preparing = Some(self.prepare(read));
-    }
-
-    /// Runs `/model NAME`, `/mode NAME`, or `/mode`; `None` for another text.
-    async fn change_option(&mut self, text: &str) -> Option<Result<String, RpcError>> {
-        let mut words = text.strip_prefix('/')?.split_whitespace();
-        let option = words.next()?;
-        if option == "mode" && self.open.commands.takes("mode") {
-            return None;
-        }
-        let value = words.next();
-        if let ("mode", None) = (option, value) {
-            return Some(Ok(format!("The approval mode is `{}`.", mode_id(self.updates.mode))));
-        }
-        let mut value = value?;
-        if value == "set" {
-            value = words.next()?;
-        }
-        let changed = match option {
-            "model" if value != "why" => {
-                let changed = self.set_model(value.to_owned()).await;
-                if changed.is_ok() {
-                    self.announce_options().await;
-                }
-                changed.map(|()| format!("The model is `{value}`."))
-            }
-            "mode" => {
-                self.set_mode(value).await.map(|_| format!("The approval mode is `{value}`."))
-            }
-            _ => return None,
-        };
-        Some(changed)
-    }
-
-    /// Reports an invalid command or file as text.
-    async fn refuse(&mut self, failure: Failure) {
-        if failure.kind == FailureKind::Input {
-            let text = failure.message;
-            self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
-            return self.answer(Ok(json!("end_turn"))).await;
-        }
-        self.answer(Err(failure.into())).await;
-    }
-
-    /// Expands the files that a prompt references. Files outside the workspace require the user's
-    /// consent.
-    fn prepare(&self, read: ConvertedPrompt) -> Preparing {
-        let (clients, id) = (self.clients.clone(), self.id.clone());
-        let expander = self.open.expander.clone();
-        let expand = self.host.expand(&self.open);
-        tokio::spawn(async move {
-            for path in expander.outside(&read.text) {
-                let title = format!("Read {}", path.display());
-                let request = json!({
-                    "sessionId": id,
-                    "toolCall": {"toolCallId": format!("read-{}", path.display()), "title": title,
-                        "kind": "read", "status": "pending", "locations": [{"path": path}]},
-                    "options": [
-                        {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"},
-                        {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
-                    ],
-                });
-                let answer = clients.request("session/request_permission", request).await;
-                let is_allowed =
-                    answer.is_ok_and(|it| it["outcome"]["optionId"] == json!("proceed_once"));
-                if is_allowed {
-                    expander.allow(&path);
-                }
-            }
-            let mut prompt = match read.text.trim().is_empty() {
-                true => Prompt::default(),
-                false => expand(read.text).await?,
-            };
-            prompt.attachments.extend(read.attachments);
-            Ok(prompt)
-        })
-    }
-
-    async fn prepared(&mut self, prompt: Result<Prompt, Failure>) {
-        self.preparing = None;
-        match prompt {
-            Ok(prompt) => {
-                if !self.has_title {
-                    self.has_title = true;
-                    let title: String = prompt
-                        .typed
-                        .as_deref()
-                        .unwrap_or(&prompt.text)
-                        .lines()
-                        .next()
-                        .unwrap_or_default()
-                        .chars()
-                        .take(MAX_TITLE)
-                        .collect();
-                    let update = json!({"sessionUpdate": "session_info_update", "title": title});
-                    self.clients.update(&self.id, update).await;
-                }
-                if let Some(running) = &mut self.running {
-                    running.is_started = true;
-                }
-                self.send(Op::Prompt(prompt)).await;
-            }
-            Err(failure) => self.refuse(failure).await,
-        }
-    }
-
-    async fn cancel(&mut self, request: Option<PendingReply>) {
-        let is_meant = |it: &PendingReply| request.as_ref().is_none_or(|request| request.is(it));
-        if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
-            from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
-        }
-        if self.running.as_ref().is_some_and(|running| is_meant(&running.from)) {
-            self.interrupt().await;
-        }
-    }
-
-    async fn interrupt(&mut self) {
-        self.files_cancelled.notify_waiters();
-        if self.running.as_ref().is_some_and(|running| running.is_started) {
-            return self.send(Op::Interrupt).await;
-        }
-        if let Some(preparing) = self.preparing.take() {
-            preparing.abort();
-        }
-        self.answer(Ok(json!("cancelled"))).await;
-        self.next_prompt().await;
-    }
-
-    /// Answers the running prompt with a stop reason or an error.
-    async fn answer(&mut self, result: Result<Value, RpcError>) {
-        let Some(running) = self.running.take() else { return };
-        let result = result
-            .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
-        running.from.respond(result).await;
-    }
-
-    async fn next_prompt(&mut self) {
-        if let Some((from, blocks)) = self.queued.take() {
-            Box::pin(self.prompt(from, blocks)).await;
-        }
     }
 
     async fn event(&mut self, event: Event) {

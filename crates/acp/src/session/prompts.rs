@@ -1,0 +1,169 @@
+//! The prompts of a session: one runs at a time, and the others wait.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::{Op, Prompt};
+use serde_json::{Value, json};
+
+use super::{EditorSession, MAX_TITLE, PendingReply, Preparing, RunningPrompt, quota};
+use crate::prompt_blocks::{self, ConvertedPrompt};
+use crate::rpc::RpcError;
+use crate::updates::chunk;
+
+impl EditorSession {
+    pub(super) async fn prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
+        if self.running.is_some() {
+            // The new prompt replaces the running one.
+            if let Some((earlier, _)) = self.queued.replace((from, blocks)) {
+                earlier.respond(Ok(json!({"stopReason": "cancelled"}))).await;
+            }
+            return self.interrupt().await;
+        }
+        let read = match prompt_blocks::read(&blocks) {
+            Ok(read) => read,
+            Err(error) => return from.respond(Err(error)).await,
+        };
+        if let Some(usage) = self.late_usage.take() {
+            self.clients.update(&self.id, usage).await;
+        }
+        let typed = chunk("user_message_chunk", &read.text);
+        self.clients.update_others(&from.client, &self.id, typed).await;
+        self.running = Some(RunningPrompt {
+            from,
+            is_started: false,
+            is_truncated: false,
+            usage: BTreeMap::new(),
+        });
+        if let Some(changed) = self.change_option(&read.text).await {
+            return match changed {
+                Ok(text) => {
+                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                    self.answer(Ok(json!("end_turn"))).await;
+                }
+                Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
+            };
+        }
+        if read.text.starts_with('/') {
+            let host = self.host.clone();
+            let reply = host.slash(&self.open, &mut self.events, &read.text).await;
+            match reply {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                    return self.answer(Ok(json!("end_turn"))).await;
+                }
+                Err(failure) => return self.refuse(failure).await,
+            }
+        }
+        self.preparing = Some(self.prepare(read));
+    }
+
+    /// Reports an invalid command or file as text.
+    pub(super) async fn refuse(&mut self, failure: Failure) {
+        if failure.kind == FailureKind::Input {
+            let text = failure.message;
+            self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+            return self.answer(Ok(json!("end_turn"))).await;
+        }
+        self.answer(Err(failure.into())).await;
+    }
+
+    /// Expands the files that a prompt references. Files outside the workspace require the user's
+    /// consent.
+    pub(super) fn prepare(&self, read: ConvertedPrompt) -> Preparing {
+        let (clients, id) = (self.clients.clone(), self.id.clone());
+        let expander = self.open.expander.clone();
+        let expand = self.host.expand(&self.open);
+        tokio::spawn(async move {
+            for path in expander.outside(&read.text) {
+                let title = format!("Read {}", path.display());
+                let request = json!({
+                    "sessionId": id,
+                    "toolCall": {"toolCallId": format!("read-{}", path.display()), "title": title,
+                        "kind": "read", "status": "pending", "locations": [{"path": path}]},
+                    "options": [
+                        {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"},
+                        {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
+                    ],
+                });
+                let answer = clients.request("session/request_permission", request).await;
+                let is_allowed =
+                    answer.is_ok_and(|it| it["outcome"]["optionId"] == json!("proceed_once"));
+                if is_allowed {
+                    expander.allow(&path);
+                }
+            }
+            let mut prompt = match read.text.trim().is_empty() {
+                true => Prompt::default(),
+                false => expand(read.text).await?,
+            };
+            prompt.attachments.extend(read.attachments);
+            Ok(prompt)
+        })
+    }
+
+    pub(super) async fn prepared(&mut self, prompt: Result<Prompt, Failure>) {
+        self.preparing = None;
+        match prompt {
+            Ok(prompt) => {
+                if !self.has_title {
+                    self.has_title = true;
+                    let title: String = prompt
+                        .typed
+                        .as_deref()
+                        .unwrap_or(&prompt.text)
+                        .lines()
+                        .next()
+                        .unwrap_or_default()
+                        .chars()
+                        .take(MAX_TITLE)
+                        .collect();
+                    let update = json!({"sessionUpdate": "session_info_update", "title": title});
+                    self.clients.update(&self.id, update).await;
+                }
+                if let Some(running) = &mut self.running {
+                    running.is_started = true;
+                }
+                self.send(Op::Prompt(prompt)).await;
+            }
+            Err(failure) => self.refuse(failure).await,
+        }
+    }
+
+    pub(super) async fn cancel(&mut self, request: Option<PendingReply>) {
+        let is_meant = |it: &PendingReply| request.as_ref().is_none_or(|request| request.is(it));
+        if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
+            from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
+        }
+        if self.running.as_ref().is_some_and(|running| is_meant(&running.from)) {
+            self.interrupt().await;
+        }
+    }
+
+    pub(super) async fn interrupt(&mut self) {
+        self.files_cancelled.notify_waiters();
+        if self.running.as_ref().is_some_and(|running| running.is_started) {
+            return self.send(Op::Interrupt).await;
+        }
+        if let Some(preparing) = self.preparing.take() {
+            preparing.abort();
+        }
+        self.answer(Ok(json!("cancelled"))).await;
+        self.next_prompt().await;
+    }
+
+    /// Answers the running prompt with a stop reason or an error.
+    pub(super) async fn answer(&mut self, result: Result<Value, RpcError>) {
+        let Some(running) = self.running.take() else { return };
+        let result = result
+            .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
+        running.from.respond(result).await;
+    }
+
+    pub(super) async fn next_prompt(&mut self) {
+        if let Some((from, blocks)) = self.queued.take() {
+            Box::pin(self.prompt(from, blocks)).await;
+        }
+    }
+}
