@@ -317,7 +317,7 @@ fn add_memory(app: &mut App, fact: &str) {
 
 fn reload_memory(app: &mut App) {
     if app.is_busy() {
-        return app.toast("Not available while the agent is running (Esc to stop)");
+        return app.toast("Not available while the agent is running (esc to stop)");
     }
     app.reload_then(|app| {
         app.ask_session(

@@ -99,14 +99,14 @@ impl App {
             ParsedLine::Command(spec, _) => {
                 self.composer.take_back();
                 self.toast(format!(
-                    "/{} is not available while the agent is running (Esc to stop)",
+                    "/{} is not available while the agent is running (esc to stop)",
                     spec.name
                 ));
             }
             ParsedLine::Custom => {
                 self.composer.take_back();
                 self.toast(
-                    "Custom commands are not available while the agent is running (Esc to stop)",
+                    "Custom commands are not available while the agent is running (esc to stop)",
                 );
             }
             ParsedLine::Elsewhere(name, hint) => {

@@ -176,7 +176,7 @@ fn screen_reader_omits_an_empty_composer_during_an_answer() {
     let mut bench = Bench::new(Layout::Plain);
     bench.shows("Type your message");
     bench.turn();
-    bench.shows("Working (Esc to stop).");
+    bench.shows("Working (esc to stop).");
     for piece in ["one\n\n", "two\n\n", "three\n\n"] {
         if piece.starts_with("one") {
             let start = ItemStart::Text;
@@ -401,7 +401,7 @@ fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, taken_back: false };
     let mut bench = Bench::new(Layout::Plain);
     bench.turn();
-    bench.shows("Working (Esc to stop).");
+    bench.shows("Working (esc to stop).");
     bench.event(EventBody::TurnEnded(ended()));
     bench.shows("Done. (12s)");
     let mut bench = Bench::new(Layout::Inline);

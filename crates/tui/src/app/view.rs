@@ -11,7 +11,7 @@ use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::footer;
 use crate::keymap::{KeyCommand, KeymapContext};
-use crate::layout::{cut, shortened};
+use crate::layout::{cut_marked, shortened};
 use crate::status;
 use crate::tokens::LOW;
 use crate::transcript::Anchor;
@@ -315,20 +315,23 @@ impl App {
             ("/".to_owned(), "command"),
             ("!".to_owned(), "your shell"),
         ]);
+        // The texts are below each other, except where they are read aloud.
+        let widest = words.iter().map(|(key, _)| text_width(key)).max().unwrap_or(0);
+        let widest = if self.settings.screen_reader { 0 } else { widest };
         let column = (width / 2).max(20);
         let mut rows = Vec::new();
         for pair in words.chunks(if width < 60 { 1 } else { 2 }) {
             let mut line = Line::EMPTY;
-            for (key, text) in pair {
-                let cell = format!("{key}  {text}");
-                let pad = column.saturating_sub(text_width(&cell)).max(1);
-                line.push(Span::styled(key.clone(), self.theme.accent));
-                line.push(Span::styled(
-                    format!("  {text}{}", " ".repeat(pad)),
-                    self.theme.secondary,
-                ));
+            for (at, (key, text)) in pair.iter().enumerate() {
+                if at > 0 {
+                    let pad = column.saturating_sub(line.width()).max(1);
+                    line.push(Span::raw(" ".repeat(pad)));
+                }
+                let pad = widest.saturating_sub(text_width(key)) + 2;
+                line.push(Span::styled(key.to_lowercase(), self.theme.accent));
+                line.push(Span::styled(format!("{}{text}", " ".repeat(pad)), self.theme.secondary));
             }
-            rows.push(cut(line, width));
+            rows.push(cut_marked(line, width));
         }
         rows
     }

@@ -106,7 +106,7 @@ impl ScreenReader {
         }
         let facts = facts();
         Some(match (is_working, facts.as_str()) {
-            (true, _) => Line::raw("Working (Esc to stop)."),
+            (true, _) => Line::raw("Working (esc to stop)."),
             (false, "") => Line::raw("Done."),
             (false, facts) => Line::raw(format!("Done. ({facts})")),
         })

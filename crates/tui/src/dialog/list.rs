@@ -509,19 +509,15 @@ impl ListDialog {
         if self.search.is_some() || self.matching.len() > SHOWN {
             return None;
         }
-        let mut rows = Vec::new();
-        let mut is_cut = false;
-        for (offset, index) in self.matching.iter().enumerate() {
-            let item = &self.items[*index];
-            let (row, is_whole) = self.row(offset, item, label_width, width, theme);
-            if is_whole {
-                rows.push(row);
-                continue;
-            }
-            is_cut = true;
-            rows.extend(self.item_rows(offset, item, width, theme));
+        let items = || self.matching.iter().map(|index| &self.items[*index]).enumerate();
+        let is_whole = |(at, item)| self.row(at, item, label_width, width, theme).1;
+        if items().all(is_whole) {
+            return None;
         }
-        (is_cut && rows.len() <= room).then_some(rows)
+        // All details are below their labels, so that the items look alike.
+        let rows: Vec<Line> =
+            items().flat_map(|(at, item)| self.item_rows(at, item, width, theme)).collect();
+        (rows.len() <= room).then_some(rows)
     }
 
     /// Returns an item with its whole text.

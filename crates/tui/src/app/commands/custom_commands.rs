@@ -91,7 +91,7 @@ pub(crate) fn answered(app: &mut App, id: &str) {
 fn expand(app: &mut App, prepared: PreparedCommand) {
     let cancel = app.catalog.begin_expansion();
     if prepared.runs_commands() {
-        app.toast(format!("/{} is running its commands (Esc to stop)", prepared.name()));
+        app.toast(format!("/{} is running its commands (esc to stop)", prepared.name()));
     }
     app.effect(Effect::Expand(Box::new(prepared), cancel));
 }

@@ -15,7 +15,7 @@ use crate::dialog::{ListDialog, ListItem};
 /// Requests the prompts to rewind to from the engine.
 pub(crate) fn request(app: &mut App) {
     if app.is_busy() {
-        return app.toast("Not available while the agent is running (Esc to stop)");
+        return app.toast("Not available while the agent is running (esc to stop)");
     }
     app.rewind.request();
     app.effect(Effect::Send(Op::ListPrompts));
@@ -54,7 +54,7 @@ fn show_choices(app: &mut App, turn: u64, files: Result<Vec<FileBack>, String>) 
 /// Lists the single changes that can be undone, or restores one by name.
 pub(crate) fn restore(app: &mut App, name: &str) {
     if app.is_busy() {
-        return app.toast("Not available while the agent is running (Esc to stop)");
+        return app.toast("Not available while the agent is running (esc to stop)");
     }
     let name = name.to_owned();
     app.effect(Effect::AskSession(Box::new(move |session| {

@@ -164,7 +164,7 @@ pub(crate) fn load(app: &mut App, what: &str) {
 /// Forks the session, here or before a prompt.
 pub(crate) fn fork(app: &mut App, before: &str) {
     if app.is_busy() {
-        return app.toast("Not available while the agent is running (Esc to stop)");
+        return app.toast("Not available while the agent is running (esc to stop)");
     }
     let before = match before {
         "" => None,
