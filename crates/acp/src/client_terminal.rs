@@ -3,15 +3,19 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use parallax_protocol::BoxFuture;
 use parallax_protocol::editor_terminal::{EditorTerminal, TerminalCommand, TerminalExit};
+use parallax_protocol::{BoxFuture, CancellationToken};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::client_files::{CallTerminals, ClientFiles};
 use crate::connection::ClientConnection;
 
 /// Timeout of each request, except for the one that waits for the end of the command.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// How long the client may take to return the output of a cancelled command.
+const OUTPUT_AFTER_CANCEL: Duration = Duration::from_millis(300);
 
 /// Returns the content of a call that shows a terminal.
 pub(crate) fn terminal_content(id: &str) -> Value {
@@ -58,14 +62,10 @@ impl TerminalClient {
         let variables = command.variables.iter();
         let variables: Vec<Value> =
             variables.map(|(name, value)| json!({"name": name, "value": value})).collect();
-        let created = self
-            .ask(
-                "terminal/create",
-                json!({"sessionId": self.session, "command": command.program,
-                    "args": command.arguments, "cwd": command.directory, "env": variables,
-                    "outputByteLimit": command.output_limit}),
-            )
-            .await?;
+        let params = json!({"sessionId": self.session, "command": command.program,
+            "args": command.arguments, "cwd": command.directory, "env": variables,
+            "outputByteLimit": command.output_limit});
+        let created = self.create(params, &command.cancel).await?;
         let id = created["terminalId"].as_str().ok_or("the editor returned no `terminalId`")?;
         let terminal = json!({"sessionId": self.session, "terminalId": id});
         let call = command.call.as_str().to_owned();
@@ -77,16 +77,12 @@ impl TerminalClient {
         let ended = tokio::select! {
             ended = waiting => ended.map_err(|error| error.message),
             () = command.cancel.cancelled() => {
-                // The command may have ended already.
-                let _ = self.ask("terminal/kill", terminal.clone()).await;
+                self.connection.request_unanswered("terminal/kill", terminal.clone()).await;
                 Ok(Value::Null)
             }
         };
-        let output = self.ask("terminal/output", terminal.clone()).await;
-        let released = self.ask("terminal/release", terminal).await;
-        if let Err(error) = released {
-            tracing::warn!("failed to release a terminal of the editor: {error}");
-        }
+        let output = self.output(terminal.clone(), &command.cancel).await;
+        self.connection.request_unanswered("terminal/release", terminal).await;
         let (ended, output) = (ended?, output?);
         // Some clients state the exit only with the output.
         let exit = if ended.is_null() { &output["exitStatus"] } else { &ended };
@@ -98,11 +94,51 @@ impl TerminalClient {
         })
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Result<Value, String> {
-        let asking = self.connection.request(method, params);
-        match tokio::time::timeout(LIMIT, asking).await {
-            Ok(answer) => answer.map_err(|error| error.message),
-            Err(_) => Err(format!("the editor did not answer within {} s", LIMIT.as_secs())),
+    /// Creates the terminal. One that the client creates too late is killed.
+    async fn create(&self, params: Value, cancel: &CancellationToken) -> Result<Value, String> {
+        let (connection, session) = (self.connection.clone(), self.session.clone());
+        let (answered, answer) = oneshot::channel();
+        // Ends with the answer, or when the client is gone.
+        tokio::spawn(async move {
+            let created = connection.request("terminal/create", params).await;
+            if let Err(Ok(unused)) = answered.send(created)
+                && let Some(id) = unused["terminalId"].as_str()
+            {
+                let terminal = json!({"sessionId": session, "terminalId": id});
+                connection.request_unanswered("terminal/kill", terminal.clone()).await;
+                connection.request_unanswered("terminal/release", terminal).await;
+            }
+        });
+        tokio::select! {
+            created = answer => match created {
+                Ok(created) => created.map_err(|error| error.message),
+                Err(error) => Err(error.to_string()),
+            },
+            () = cancel.cancelled() => Err("the command was cancelled".to_owned()),
+            () = tokio::time::sleep(LIMIT) => Err(no_answer(LIMIT)),
         }
     }
+
+    /// Returns the output, which is waited for only briefly after the command was cancelled.
+    async fn output(&self, terminal: Value, cancel: &CancellationToken) -> Result<Value, String> {
+        let limit = async {
+            tokio::select! {
+                () = tokio::time::sleep(LIMIT) => LIMIT,
+                () = cancel.cancelled() => {
+                    tokio::time::sleep(OUTPUT_AFTER_CANCEL).await;
+                    OUTPUT_AFTER_CANCEL
+                }
+            }
+        };
+        tokio::select! {
+            output = self.connection.request("terminal/output", terminal) => {
+                output.map_err(|error| error.message)
+            }
+            limit = limit => Err(no_answer(limit)),
+        }
+    }
+}
+
+fn no_answer(limit: Duration) -> String {
+    format!("the editor did not answer within {} s", limit.as_secs_f32())
 }

@@ -104,6 +104,12 @@ impl ClientConnection {
         answer.await.unwrap_or_else(|_| Err(RpcError::disconnected()))
     }
 
+    /// Sends a request whose answer does not matter.
+    pub(crate) async fn request_unanswered(&self, method: &str, params: Value) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+    }
+
     /// Handles the answer to a request. Unexpected answers are ignored.
     pub(crate) fn answered(&self, id: u64, result: Result<Value, RpcError>) {
         let waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);

@@ -9,7 +9,7 @@ use parallax_protocol::Object;
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
-use parallax_sessions::SessionChoice;
+use parallax_sessions::{SessionChoice, SessionEntry};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
@@ -34,6 +34,8 @@ const ORDERS: usize = 64;
 const PAGE: usize = 50;
 /// An extension method: how the last turns of sessions ended, for servers of tasks.
 const LAST_TURNS: &str = "_parallax/last_turns";
+/// A key in `_meta` of `session/list`: leaves out sessions that another process has open.
+const NOT_IN_USE: &str = "parallax/notInUse";
 /// How long `initialize` may wait for the names of the providers.
 const PROVIDERS: Duration = Duration::from_millis(25);
 /// How long all sessions may take to end after the client disconnected.
@@ -385,11 +387,16 @@ impl AcpDispatcher {
             }
         };
         let is_filtered = cwd.is_some();
+        let is_exclusive = params.get("_meta").is_some_and(|meta| meta[NOT_IN_USE] == json!(true));
+        let sessions = self.sessions.clone();
         self.look_up(id, cwd, move |launch| {
             let mut all = match is_filtered {
                 true => launch.session_library().sessions(),
                 false => launch.session_library().all_sessions(),
             };
+            if is_exclusive {
+                all.retain(|entry| !is_in_use_elsewhere(&sessions, entry));
+            }
             all.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
             let page = all.iter().skip(cursor).take(PAGE).map(|entry| {
                 json!({"sessionId": entry.id, "cwd": entry.project, "title": entry.title,
@@ -409,12 +416,15 @@ impl AcpDispatcher {
         let directory = directory(params)?;
         let ids = rpc::list(params, "sessionIds")?;
         let ids: Vec<String> = ids.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let sessions = self.sessions.clone();
         self.look_up(id, Some(directory), move |launch| {
             let library = launch.session_library();
             let mut turns = Object::new();
             for id in ids {
-                if let Ok((reason, time)) = library.last_turn(&id) {
-                    let turn = json!({"lastTurn": reason, "updatedAt": time.to_string()});
+                if let Ok((reason, entry)) = library.last_turn(&id) {
+                    let time = entry.last_used.to_string();
+                    let turn = json!({"lastTurn": reason, "updatedAt": time,
+                        "isInUse": is_in_use_elsewhere(&sessions, &entry)});
                     turns.insert(id, turn);
                 }
             }
@@ -532,6 +542,13 @@ fn join(
         true => Ok(()),
         false => Err(RpcError::internal("the session has ended or accepts no more requests")),
     })
+}
+
+/// Whether another process has a session open. Blocking.
+fn is_in_use_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
+    let is_ours =
+        || sessions.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&entry.id);
+    entry.is_in_use() && !is_ours()
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.

@@ -12,6 +12,7 @@ use parallax_protocol::agent::KeptWork;
 use parallax_protocol::content::{Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{CallId, ItemId};
+use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
     DirectoriesRecord, PromptMark, Record, ResultRecord, RoundRecord, UnfinishedAnswer,
     assemble_round,
@@ -332,6 +333,17 @@ impl Conversation {
             for record in inbox.take_set_limits() {
                 self.history.record(&Record::Budget(record));
             }
+        }
+    }
+
+    /// Records the mode and the model if they changed, for editors that load the session later. A
+    /// session without a prompt has no journal yet.
+    pub(crate) fn record_selection(&mut self, inbox: &mut Inbox) {
+        if self.history.len() > 0
+            && let Some((mode, model)) = inbox.take_changed_selection()
+        {
+            let record = SelectionRecord { time: now(), mode, model };
+            self.history.record(&Record::Selection(record));
         }
     }
 

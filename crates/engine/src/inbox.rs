@@ -302,6 +302,11 @@ impl Inbox {
         std::mem::take(&mut self.set_limits)
     }
 
+    /// Takes the mode and the model if they changed and are not in the journal yet.
+    pub(crate) fn take_changed_selection(&mut self) -> Option<(ApprovalMode, String)> {
+        self.selection.take_change()
+    }
+
     /// Takes the reports on ended user commands and background processes.
     pub(crate) fn take_reports(&mut self) -> Vec<CommandReport> {
         self.user_commands.take_reports()

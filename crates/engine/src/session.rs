@@ -280,6 +280,7 @@ impl Session {
         }
         self.router.end_turn(&reason, self.inbox.model());
         self.conversation.record_limits(&mut self.inbox);
+        self.conversation.record_selection(&mut self.inbox);
         self.budget.save_spending(self.conversation.history_mut());
         self.inbox.set_turn(None);
         self.record_turn_end(&reason);

@@ -41,6 +41,7 @@ pub mod question;
 pub mod requests;
 pub mod routing;
 pub mod secret;
+pub mod session_selection;
 pub mod shell;
 pub mod similar_texts;
 pub mod store;

@@ -16,6 +16,7 @@ use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
 use crate::requests::Requests;
 use crate::routing::Route;
+use crate::session_selection::SelectionRecord;
 use crate::usage::Usage;
 
 /// One line of a journal: an object with one key, the kind of the record. The wire contents are
@@ -68,6 +69,9 @@ pub enum Record {
     Directories(DirectoriesRecord),
     /// The user changed a budget limit; it also applies when the session is resumed.
     Budget(BudgetRecord),
+    /// The mode and the model were changed during the session; the newest record applies when an
+    /// editor loads the session.
+    Selection(SelectionRecord),
     /// What the session has spent so far; the newest record applies.
     Spent(SpentRecord),
     /// A model request ended: its time, duration, and usage. For inspection only.

@@ -13,6 +13,8 @@ use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::session_selection::SelectionRecord;
+use parallax_protocol::store::Record;
 
 use crate::options::LaunchOptions;
 
@@ -195,6 +197,26 @@ impl SessionConfig {
                 Some("auto_edit mode requires a trusted folder".to_owned())
             }
             _ => None,
+        }
+    }
+
+    /// Continues with the mode and the model of a loaded session, for clients that show them as its
+    /// properties. A mode or a model that cannot be used here now is left out.
+    pub(crate) fn restore_selection(&mut self, records: &[Record]) {
+        if !self.options.exact_session {
+            return;
+        }
+        let set = records.iter().rev().find_map(|record| match record {
+            Record::Selection(selection) => Some(selection),
+            _ => None,
+        });
+        if let Some(SelectionRecord { mode, model, .. }) = set {
+            if self.provider_manager().model_error(model).is_none() {
+                self.options.model = Some(model.clone());
+            }
+            if self.mode_refusal(*mode).is_none() {
+                self.mode = *mode;
+            }
         }
     }
 

@@ -1,6 +1,5 @@
 //! The sessions of a project, for lists and browsers.
 
-use jiff::Timestamp;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::Record;
@@ -45,15 +44,15 @@ impl SessionLibrary<'_> {
     }
 
     /// Returns how the last turn of a session of this project ended ([`Record::TurnEnd`]): `cut_off`
-    /// if it was interrupted by the end of its process, `none` before the first one. Also returns when
-    /// the session was last used. Blocking.
+    /// if it was interrupted by the end of its process, `none` before the first one. Also returns its
+    /// entry in the list. Blocking.
     ///
     /// # Errors
     /// Returns an error if the session is not found or cannot be read.
-    pub fn last_turn(&self, id: &str) -> Result<(String, Timestamp), Failure> {
+    pub fn last_turn(&self, id: &str) -> Result<(String, SessionEntry), Failure> {
         let entry = found(self, id)?;
         let loaded = loaded(self, &entry)?;
-        Ok((last_turn(&loaded.records, loaded.cut_off), entry.last_used))
+        Ok((last_turn(&loaded.records, loaded.cut_off), entry))
     }
 
     /// Deletes a session of this project with its artifacts. Blocking.

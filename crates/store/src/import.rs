@@ -89,12 +89,16 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         if session.contents.is_empty() {
             return Err(none("it contains no messages"));
         }
-        // Budgets and directories are not imported: the author of the file does not decide what may
-        // be spent or where the agent works.
+        // These are not imported: the author of the file does not decide what may be spent, where
+        // the agent works, or what needs approval.
         session.records.retain(|record| {
             !matches!(
                 record,
-                Record::Budget(_) | Record::Directories(_) | Record::Spent(_) | Record::Request(_)
+                Record::Budget(_)
+                    | Record::Directories(_)
+                    | Record::Selection(_)
+                    | Record::Spent(_)
+                    | Record::Request(_)
             )
         });
         return Ok(session);

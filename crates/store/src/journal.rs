@@ -373,7 +373,8 @@ fn told(session: &LoadedSession) -> Option<Vec<String>> {
 /// Whether another process has a journal open.
 pub(crate) fn is_in_use(journal: &Path) -> bool {
     let Ok(file) = File::open(journal) else { return false };
-    let free = file.try_lock().is_ok();
+    // Shared, so that two tests at the same moment do not see each other.
+    let free = file.try_lock_shared().is_ok();
     let _ = file.unlock();
     !free
 }

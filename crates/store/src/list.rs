@@ -63,6 +63,13 @@ pub struct SessionEntry {
 }
 
 impl SessionEntry {
+    /// Whether a process has the session open, maybe this one. Blocking.
+    pub fn is_in_use(&self) -> bool {
+        crate::journal::is_in_use(&self.path)
+    }
+}
+
+impl SessionEntry {
     /// Whether this entry is a continuation by another program of a session that Parallax has, too.
     /// Its ID names the entry, not a journal.
     pub fn is_elsewhere(&self) -> bool {

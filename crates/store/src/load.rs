@@ -93,6 +93,7 @@ impl LoadedSession {
             Record::Name(_)
             | Record::Directories(_)
             | Record::Budget(_)
+            | Record::Selection(_)
             | Record::Spent(_)
             | Record::Request(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
@@ -308,6 +309,7 @@ impl Builder {
             Record::Name(_)
             | Record::Directories(_)
             | Record::Budget(_)
+            | Record::Selection(_)
             | Record::Spent(_)
             | Record::Request(_)
             | Record::Route(_)
@@ -427,6 +429,7 @@ impl Builder {
             Record::Name(_)
             | Record::Directories(_)
             | Record::Budget(_)
+            | Record::Selection(_)
             | Record::Spent(_)
             | Record::Request(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,

@@ -16,6 +16,8 @@ pub(super) struct Selection {
     model_changed: ModelChanged,
     mode: ApprovalMode,
     model: String,
+    /// The mode and the model that the journal has, or those that the session began with.
+    recorded: (ApprovalMode, String),
     /// The thinking level; `None`: as configured.
     pub(super) thinking_level: Option<String>,
 }
@@ -27,7 +29,8 @@ impl Selection {
         model_changed: ModelChanged,
         (mode, model): (ApprovalMode, String),
     ) -> Self {
-        Self { bus, subagents, model_changed, mode, model, thinking_level: None }
+        let recorded = (mode, model.clone());
+        Self { bus, subagents, model_changed, mode, model, recorded, thinking_level: None }
     }
 
     pub(super) fn mode(&self) -> ApprovalMode {
@@ -36,6 +39,15 @@ impl Selection {
 
     pub(super) fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Returns the mode and the model if the journal does not have them yet.
+    pub(super) fn take_change(&mut self) -> Option<(ApprovalMode, String)> {
+        if (self.mode, self.model.as_str()) == (self.recorded.0, self.recorded.1.as_str()) {
+            return None;
+        }
+        self.recorded = (self.mode, self.model.clone());
+        Some(self.recorded.clone())
     }
 
     pub(super) fn set_mode(&mut self, mode: ApprovalMode) {

@@ -29,6 +29,7 @@ impl Session {
         }
         self.commit_reports();
         self.conversation.record_limits(&mut self.inbox);
+        self.conversation.record_selection(&mut self.inbox);
         if self.conversation.history().len() > 0 {
             self.emit_context_usage();
         }

@@ -163,6 +163,7 @@ async fn records_are_written_before_the_next_step() {
             Record::CompactionUndone { .. } => "compaction undone",
             Record::Pin(_) => "pin",
             Record::Budget(_) => "budget",
+            Record::Selection(_) => "selection",
             Record::Spent(_) => "spent",
             Record::Route(_) => "route",
             Record::Request(_) => "request",

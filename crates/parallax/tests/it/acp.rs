@@ -18,7 +18,7 @@ const WRITE: &str = r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.tx
 const SLEEP: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo begun; touch x; sleep 67"}}]},{"text":"over"}]"#;
 
 /// An ACP client of the program.
-struct Editor {
+pub(crate) struct Editor {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
@@ -50,7 +50,7 @@ impl Editor {
     }
 
     /// Starts a client and initializes it.
-    fn ready(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn ready(world: &World, args: &[&str]) -> Self {
         let mut editor = Self::start(world, args);
         let begun = Instant::now();
         let answer = editor.call("initialize", json!({"protocolVersion": 1}));
@@ -83,7 +83,7 @@ impl Editor {
         message
     }
 
-    fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next();
             if holds(&message) {
@@ -92,22 +92,22 @@ impl Editor {
         }
     }
 
-    fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.until(|it| it["id"] == json!(id) && it.get("method").is_none())
     }
 
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
-    fn open(&mut self, world: &World) -> String {
+    pub(crate) fn open(&mut self, world: &World) -> String {
         let params = json!({"cwd": world.home.project(), "mcpServers": []});
         let answer = self.call("session/new", params);
         answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    fn prompt(&mut self, session: &str, text: &str) -> u64 {
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{"type": "text", "text": text}]);
         self.send("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
@@ -127,7 +127,7 @@ impl Editor {
     }
 
     /// Closes stdin and waits until the program ends.
-    fn end(mut self) -> (i32, Duration) {
+    pub(crate) fn end(mut self) -> (i32, Duration) {
         drop(self.stdin.take());
         let begun = Instant::now();
         loop {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 
 use serde_json::{Value, json};
 
+use crate::acp::Editor;
 use crate::serve::Served;
 use crate::support::World;
 
@@ -324,6 +325,17 @@ fn invalid_requests_have_the_codes_of_the_protocol() {
     assert_eq!(code("1.0", "SendMessage", file), -32005);
     let push = json!({"id": "x"});
     assert_eq!(code("1.0", "CreateTaskPushNotificationConfig", push), -32003);
+    for (verb, path) in [
+        ("POST", "/tasks/x/pushNotificationConfigs"),
+        ("GET", "/tasks/x/pushNotificationConfigs"),
+        ("GET", "/v1/tasks/x/pushNotificationConfigs/c"),
+        ("DELETE", "/tasks/x/pushNotificationConfigs/c"),
+    ] {
+        let reply = ask(&served, verb, path, "1.0", &Value::Null);
+        let reason = reply.json()["error"]["details"][0]["reason"].clone();
+        let expected = (400, json!("PUSH_NOTIFICATION_NOT_SUPPORTED"));
+        assert_eq!((reply.status, reason), expected, "{verb} {path}");
+    }
     let reply = ask(&served, "GET", "/tasks/%2e%2e", "1.0", &Value::Null);
     assert_eq!(reply.status, 404);
     assert_eq!(reply.json()["error"]["details"][0]["reason"], "TASK_NOT_FOUND");
@@ -349,4 +361,33 @@ fn routes_of_the_older_server_work() {
     assert!(listed["commands"].as_array().is_some_and(|it| !it.is_empty()), "{listed}");
     let unknown = json!({"command": "nothing-of-this-name"});
     assert_eq!(ask(&served, "POST", "/executeCommand", "", &unknown).status, 404);
+}
+
+#[test]
+fn session_open_in_another_process_is_not_listed_and_its_task_says_so() {
+    let world = World::new(r#"[{"text":"first answer"},{"text":"second answer"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "in the editor");
+    editor.answer(id);
+    let served = Served::start(&world);
+    let sent = ask(&served, "POST", "/message:send", "1.0", &text_message("hello", None)).json();
+    let own = sent["task"]["id"].clone();
+    let listed = || {
+        let listed = ask(&served, "GET", "/tasks", "1.0", &Value::Null).json();
+        let tasks = listed["tasks"].as_array().expect("tasks").clone();
+        assert_eq!(listed["totalSize"], json!(tasks.len()));
+        tasks.into_iter().map(|task| task["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(), std::slice::from_ref(&own));
+    let get = || ask(&served, "GET", &format!("/tasks/{session}"), "1.0", &Value::Null);
+    let got = get();
+    assert_eq!(got.json()["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION");
+    assert!(got.body.contains("in use by another process"), "{}", got.body);
+    let sent = rpc(&served, "1.0", "SendMessage", text_message("more", Some(&session))).json();
+    assert_eq!(sent["error"]["code"], -32004, "{sent}");
+    // Once it is closed there, it is a task like the others.
+    editor.end();
+    assert_eq!(get().json()["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(listed().len(), 2);
 }

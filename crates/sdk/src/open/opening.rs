@@ -79,6 +79,7 @@ impl SessionBuilder {
         self.check()?;
         let resumed = history::open(&self.launch.session_library(), &self.launch.options.session)?;
         self.warnings.extend(resumed.notices.iter().cloned());
+        self.launch.restore_selection(&resumed.records);
         let workspace_setup = self.open_workspace(&resumed)?;
         // Must subscribe before anything emits events.
         let telemetry = self.start_telemetry(&resumed.id);

@@ -59,6 +59,7 @@ pub(crate) async fn route(
             Ok(body) => body,
             Err((status, error)) => return json_reply(status, &error),
         },
+        Method::DELETE if is_push_route(&path) => Value::Null,
         _ => return http_error(&A2aError::MethodNotFound(head.method.to_string())),
     };
     if is_rpc {
@@ -68,6 +69,13 @@ pub(crate) async fn route(
         Ok(response) => response,
         Err(error) => http_error(&error),
     }
+}
+
+/// Whether a path is one of the configurations for push notifications of a task.
+fn is_push_route(path: &str) -> bool {
+    let rest = path.strip_prefix("/tasks/").and_then(|rest| rest.split_once('/'));
+    let section = rest.and_then(|(_, rest)| rest.split('/').next());
+    section.is_some_and(|section| section == "pushNotificationConfigs")
 }
 
 /// Reads a body; an empty one is `null`.
@@ -318,6 +326,9 @@ async fn rest(
         ("/listCommands", true) => return Ok(commands(tasks)),
         ("/executeCommand", false) => return execute(tasks, body).await,
         _ => {
+            if is_push_route(path) {
+                return Err(A2aError::PushNotificationNotSupported);
+            }
             let rest = path.strip_prefix("/tasks/").ok_or_else(unknown)?;
             if let Some(id) = rest.strip_suffix("/metadata").filter(|_| is_get) {
                 let task = tasks.find(id).await?;

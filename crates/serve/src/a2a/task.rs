@@ -43,11 +43,13 @@ pub(super) struct EndedTurn {
     pub(super) state: TaskState,
     /// When, if it is known.
     pub(super) time: Option<String>,
+    /// Whether another process has the session open.
+    pub(super) is_in_use: bool,
 }
 
 impl Default for EndedTurn {
     fn default() -> Self {
-        Self { state: TaskState::Completed, time: None }
+        Self { state: TaskState::Completed, time: None, is_in_use: false }
     }
 }
 

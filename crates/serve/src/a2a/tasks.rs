@@ -49,6 +49,12 @@ fn internal(error: &Value) -> A2aError {
     A2aError::Internal(text.to_owned())
 }
 
+fn in_use(id: &str) -> A2aError {
+    A2aError::UnsupportedOperation(format!(
+        "the session `{id}` is in use by another process: close it there first"
+    ))
+}
+
 impl A2aTasks {
     /// No tasks yet; the agent runs on this host.
     pub(crate) fn new(host: AgentHost) -> Self {
@@ -143,13 +149,22 @@ impl A2aTasks {
             }
         };
         let Some(loading) = loading else {
-            return if task.is_loaded().await { Ok(task) } else { Err(missing()) };
+            if task.is_loaded().await {
+                return Ok(task);
+            }
+            let turn = self.ended_turns(&[id]).await.remove(id);
+            let is_in_use = turn.is_some_and(|turn| turn.is_in_use);
+            return Err(if is_in_use { in_use(id) } else { missing() });
         };
         let ended = self.ended_turns(&[id]).await.remove(id);
+        if ended.as_ref().is_some_and(|ended| ended.is_in_use) {
+            return Err(in_use(id));
+        }
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
         let loaded = self.client().request("session/load", params).await.map_err(|_| missing())?;
         let state = state_of(&loaded["_meta"]);
-        task.restore(&EndedTurn { state, time: ended.and_then(|ended| ended.time) });
+        let time = ended.and_then(|ended| ended.time);
+        task.restore(&EndedTurn { state, time, is_in_use: false });
         loading.loaded.send_replace(true);
         Ok(task)
     }
@@ -162,7 +177,8 @@ impl A2aTasks {
         let turns = found.get("turns").and_then(Value::as_object);
         let turn = |(id, turn): (&String, &Value)| {
             let time = turn.get("updatedAt").and_then(Value::as_str).map(milliseconds);
-            (id.clone(), EndedTurn { state: state_of(turn), time })
+            let is_in_use = turn["isInUse"] == true;
+            (id.clone(), EndedTurn { state: state_of(turn), time, is_in_use })
         };
         turns.into_iter().flatten().map(turn).collect()
     }
@@ -172,7 +188,9 @@ impl A2aTasks {
         let mut ids = Vec::new();
         let mut cursor = Value::Null;
         loop {
-            let params = json!({"cwd": Self::directory(), "cursor": cursor});
+            // Those open in an editor or a terminal are not tasks: they cannot be read or continued.
+            let meta = json!({"parallax/notInUse": true});
+            let params = json!({"cwd": Self::directory(), "cursor": cursor, "_meta": meta});
             let page = self.client().request("session/list", params).await;
             let page = page.map_err(|error| internal(&error))?;
             let sessions = page.get("sessions").and_then(Value::as_array);

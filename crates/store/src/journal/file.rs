@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parallax_protocol::store::Record;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -14,6 +14,11 @@ use crate::keys::{KeyError, Keys};
 use crate::lines::JournalReader;
 use crate::load::{LoadedSession, load_from};
 use crate::private_files::{create_private_dir, set_mode};
+
+/// How often a locked file is tried again before it counts as in use.
+const LOCK_ATTEMPTS: u32 = 3;
+/// The time between these attempts.
+const LOCK_INTERVAL: Duration = Duration::from_millis(3);
 
 /// Whether another process wrote to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +81,7 @@ impl JournalFile {
     pub(super) fn open(path: &Path, keys: &Keys) -> Result<(Self, LoadedSession), OpenError> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
-        match file.try_lock() {
+        match lock_unless_in_use(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(OpenError::InUse { path: path.to_owned() });
@@ -322,6 +327,18 @@ fn left_empty(path: &Path) -> Option<File> {
     file.try_lock().ok()?;
     // The previous holder of the lock may have written or removed the file.
     (file.metadata().is_ok_and(is_empty) && super::is_at(&file, path)).then_some(file)
+}
+
+/// Locks a file. Whether it is locked is tested by locking it for a moment, so a lock of another
+/// process counts only if it lasts.
+fn lock_unless_in_use(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_INTERVAL),
+            locked => return locked,
+        }
+    }
+    file.try_lock()
 }
 
 impl Drop for JournalFile {

@@ -2,6 +2,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
     DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, SessionEntry,
@@ -570,4 +572,24 @@ fn journal_without_contents_is_not_imported() {
     write(&path, &text[..end]);
     let error = import(&path).expect_err("empty").to_string();
     assert!(error.contains("it contains no messages"), "{error}");
+}
+
+#[test]
+fn mode_of_an_imported_journal_is_left_out() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let journal = Journal::create(&path, head("s1"));
+    journal.append(&user("hello")).expect("append");
+    let selection = SelectionRecord {
+        time: "2026-01-01T00:00:00Z".to_owned(),
+        mode: ApprovalMode::Yolo,
+        model: "auto".to_owned(),
+    };
+    journal.append(&Record::Selection(selection)).expect("append");
+    drop(journal);
+    let is_selection = |record: &Record| matches!(record, Record::Selection(_));
+    let resumed = load(&path).expect("load");
+    assert!(resumed.records.iter().any(is_selection));
+    let imported = import(&path).expect("import");
+    assert!(!imported.records.iter().any(is_selection));
 }

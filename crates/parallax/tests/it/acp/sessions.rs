@@ -211,3 +211,43 @@ fn work_of_a_subagent_is_shown_while_it_runs() {
     world.server.open_gate("held");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
 }
+
+#[test]
+fn mode_and_model_of_a_session_are_kept_by_another_process_and_by_a_fork() {
+    let world = World::new(r#"[{"text":"first","repeat":0}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let params = |id: &str| json!({"sessionId": id, "cwd": world.home.project(), "mcpServers": []});
+    let set_mode = |editor: &mut Editor, id: &str, mode: &str| {
+        editor.call("session/set_mode", json!({"sessionId": id, "modeId": mode}));
+    };
+    set_mode(&mut editor, &session, "autoEdit");
+    let model = json!({"sessionId": session, "modelId": "gemini-2.5-pro"});
+    editor.call("session/set_model", model);
+    let id = editor.prompt(&session, "go");
+    editor.answer(id);
+    // Also after the last prompt.
+    set_mode(&mut editor, &session, "plan");
+    let current = |answer: &Value| {
+        let result = &answer["result"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&result["modes"]["currentModeId"]), text(&result["models"]["currentModelId"]))
+    };
+    let kept = ("plan".to_owned(), "gemini-2.5-pro".to_owned());
+    assert_eq!(current(&editor.call("session/fork", params(&session))), kept);
+    editor.end();
+    let mut other = Editor::ready(&world, &[]);
+    assert_eq!(current(&other.call("session/load", params(&session))), kept);
+    let id = other.prompt(&session, "go on");
+    other.answer(id);
+    let requests = world.server.requests();
+    let path = &requests.last().expect("a request").path;
+    assert!(path.contains("gemini-2.5-pro"), "{path}");
+    set_mode(&mut other, &session, "yolo");
+    other.end();
+    // Rules for modes are those of the later process.
+    let settings = json!({"security": {"disableYoloMode": true}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut last = Editor::ready(&world, &[]);
+    assert_eq!(current(&last.call("session/load", params(&session))).0, "default");
+}

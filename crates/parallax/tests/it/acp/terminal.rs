@@ -1,5 +1,7 @@
 //! Commands in terminals of the client.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::Editor;
@@ -108,4 +110,60 @@ fn cancelled_command_is_killed_in_the_terminal() {
     let released = editor.until(|it| it["method"] == "terminal/release");
     editor.write(&answer(&released["id"], json!({})));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+}
+
+/// Starts a command in a terminal and returns the prompt and the session.
+fn started(world: &World) -> (Editor, String, u64) {
+    let settings = r#"{"security": {"toolSandboxing": false}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("settings");
+    let (mut editor, session) = with_terminal(world, &[]);
+    let id = editor.prompt(&session, "run it");
+    editor.permit("proceed_once");
+    (editor, session, id)
+}
+
+/// Answers requests of a terminal until the client falls silent.
+fn serve_until(editor: &mut Editor, silent: &str) {
+    loop {
+        let message = editor.until(|it| it["method"].to_string().contains("terminal/"));
+        let result = match message["method"].as_str().unwrap_or_default() {
+            method if method == silent => return,
+            "terminal/create" => json!({"terminalId": "t-3"}),
+            "terminal/output" => json!({"output": "all", "truncated": false}),
+            _ => json!({"exitCode": 0}),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        editor.write(&answer.to_string());
+    }
+}
+
+#[test]
+fn turn_goes_on_although_the_client_does_not_release_the_terminal() {
+    let world = World::new(COMMAND);
+    let (mut editor, _, id) = started(&world);
+    let begun = Instant::now();
+    serve_until(&mut editor, "terminal/release");
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn cancelled_prompt_ends_at_once_although_the_client_does_not_answer() {
+    for silent in ["terminal/create", "terminal/output"] {
+        let world = World::new(COMMAND);
+        let (mut editor, session, id) = started(&world);
+        serve_until(&mut editor, silent);
+        let begun = Instant::now();
+        editor.notify("session/cancel", json!({"sessionId": session}));
+        assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled", "{silent}");
+        assert!(begun.elapsed() < Duration::from_millis(1500), "{silent}: {:?}", begun.elapsed());
+    }
+    let world = World::new(COMMAND);
+    let (mut editor, session, id) = started(&world);
+    serve_until(&mut editor, "terminal/wait_for_exit");
+    let begun = Instant::now();
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    editor.until(|it| it["method"] == "terminal/kill");
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
 }
