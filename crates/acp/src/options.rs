@@ -73,6 +73,11 @@ impl SessionChoices {
         self.modes.iter().map(|entry| entry.mode).find(|mode| mode_id(*mode) == id)
     }
 
+    /// Returns the error for a model name that no provider can have.
+    pub(crate) fn model_error(&self, model: &str) -> Option<String> {
+        self.launch.provider_manager().model_error(model)
+    }
+
     pub(crate) fn modes_json(&self, current: ApprovalMode) -> Value {
         let modes = self.modes.iter().map(|entry| {
             json!({"id": mode_id(entry.mode), "name": entry.name,

@@ -562,7 +562,9 @@ pub static TABLE: &[CommandSpec] = &[
         SlashCommand::Restore,
         "Go back to before a file change and decide about it again",
     )
-    .takes("[NAME]"),
+    .takes("[NAME]")
+    .headless("/restore [list]")
+    .editors(&[("restore list", "List the file changes to go back to", "")]),
     plain("resume", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
     plain(
         "rewind",

@@ -16,8 +16,11 @@ use parallax_sdk::ide::{
 use parallax_sessions::stats::Tokens;
 use serde_json::{Value, json};
 
+use restore_points::restore_points;
+
 mod engine_answer;
 mod recorded_work;
+mod restore_points;
 
 pub use engine_answer::{EngineAnswer, ask_engine, engine_answer, engine_request};
 
@@ -90,6 +93,7 @@ pub fn run(
         ("privacy", _) => {
             Ok(CommandOutput { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) })
         }
+        ("restore", "" | "list") => restore_points(session),
         ("skills", "" | "list") => Ok(skills(session)),
         ("todos", _) => Ok(recorded_work::todos_command(session)),
         ("stats" | "usage" | "cost", "" | "session" | "model" | "tools") => Ok(stats(session)),

@@ -39,6 +39,11 @@ impl EditorSession {
         if model.trim().is_empty() {
             return Err(RpcError::invalid_params("the name of the model is empty"));
         }
+        // Services and gateways may have models that are in no list, so other names are accepted.
+        if let Some(error) = self.choices.model_error(&model) {
+            let message = format!("{error}; `parallax models list` lists the models");
+            return Err(RpcError::invalid_params(message));
+        }
         self.send(Op::SetModel(model.clone())).await;
         self.updates.model = model;
         let levels = self.choices.thinking_levels(&self.updates.model);

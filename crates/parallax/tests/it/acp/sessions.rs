@@ -62,6 +62,55 @@ fn changed_mode_is_in_the_answer() {
 }
 
 #[test]
+fn model_of_an_unknown_provider_is_refused_and_an_unlisted_one_is_accepted() {
+    let world = World::new("[]");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let params = |name: &str| json!({"sessionId": session, "modelId": name});
+    let option = |name: &str| json!({"sessionId": session, "configId": "model", "value": name});
+    for (method, params) in [
+        ("session/set_model", params("nonsense:large")),
+        ("session/set_config_option", option("nonsense:large")),
+        ("session/set_model", params("openai:")),
+    ] {
+        let error = &editor.call(method, params)["error"];
+        assert_eq!(error["code"], -32602, "{error}");
+        let text = error["message"].as_str().unwrap_or_default();
+        assert!(text.contains("parallax models list"), "{text}");
+    }
+    let accepted = editor.call("session/set_config_option", option("gemini-99-unlisted"));
+    assert_eq!(accepted["result"]["configOptions"][1]["currentValue"], "gemini-99-unlisted");
+}
+
+/// Sends a prompt and returns the last text of the agent.
+fn said(editor: &mut Editor, session: &str, line: &str) -> String {
+    let id = editor.prompt(session, line);
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+    let chunks = editor.updates("agent_message_chunk");
+    chunks.last().expect("a chunk")["content"]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn changes_to_restore_are_listed() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"new\n"}}]},
+        {"text":"Done"}]"#,
+    );
+    let mut editor = Editor::ready(&world, &["--approval-mode", "auto_edit"]);
+    let session = editor.open(&world);
+    assert!(said(&mut editor, &session, "/restore list").contains("general.checkpointing.enabled"));
+    editor.end();
+    let settings = json!({"general": {"checkpointing": {"enabled": true}}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut editor = Editor::ready(&world, &["--approval-mode", "auto_edit"]);
+    let session = editor.open(&world);
+    assert!(said(&mut editor, &session, "/restore list").contains("No changes to restore yet."));
+    said(&mut editor, &session, "write it");
+    let listed = said(&mut editor, &session, "/restore list");
+    assert!(listed.contains("b.txt") && listed.contains("write_file"), "{listed}");
+}
+
+#[test]
 fn truncated_answer_ends_with_max_tokens() {
     let world =
         World::new(r#"[{"chunks":[{"text":"cut of"},{"finish":"MAX_TOKENS"}]},{"text":"whole"}]"#);

@@ -1,0 +1,32 @@
+//! The file changes before which a session can be restored.
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::OpenSession;
+use serde_json::json;
+
+use super::{CommandOutput, or_none};
+
+/// Lists the changes, newest first. Blocking.
+///
+/// # Errors
+/// Returns an error if checkpoints are disabled or cannot be read.
+pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Failure> {
+    let back = session.going_back();
+    if !back.checkpointing {
+        let message = "To go back to a single change, enable `general.checkpointing.enabled`.";
+        return Err(Failure::new(FailureKind::Input, message.to_owned()));
+    }
+    let points = back.points().map_err(|why| Failure::new(FailureKind::Input, why))?;
+    let rows = points.iter().rev().map(|point| {
+        let files: Vec<String> = point.files.iter().map(|it| it.display().to_string()).collect();
+        format!("{} ({})", point.name, files.join(", "))
+    });
+    let data = points
+        .iter()
+        .rev()
+        .map(|point| json!({"name": point.name, "tool": point.tool, "files": point.files}));
+    Ok(CommandOutput {
+        text: or_none(rows.collect(), "No changes to restore yet."),
+        data: data.collect(),
+    })
+}
