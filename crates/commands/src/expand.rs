@@ -113,7 +113,12 @@ impl Expander {
                 }
             }
         }
-        let not_found = |path| format!("`@{path}` was not found; the text was sent as is");
+        let not_found = |path: &String| match self.workspace.resolve(path, Access::Read) {
+            Err(PathError::Protected { segment, .. }) => {
+                format!("`@{path}` was not read: `{segment}` is protected from tools")
+            }
+            _ => format!("`@{path}` was not found; the text was sent as is"),
+        };
         let missing = missing.iter().map(not_found);
         let text = text.replace("\\@", "@");
         if include.is_empty() {

@@ -372,6 +372,11 @@ fn globs_of_a_prompt_attach_what_they_match() {
         ("@app/[id]/*.ts", vec![], Some("`@app/[id]/*.ts` matches no file")),
         ("@app/[id]/*.tsx", vec!["app/[id]/page.tsx"], None),
         ("@app/(group)/nope.tsx", vec![], Some("`@app/(group)/nope.tsx` was not found")),
+        (
+            "@node_modules/p/index.js",
+            vec![],
+            Some("`@node_modules/p/index.js` was not read: `node_modules` is protected"),
+        ),
         ("@src/[abc", vec![], Some("`@src/[abc` was not found")),
         ("@src/{id}.ts", vec![], Some("`@src/{id}.ts` was not found")),
         ("@src[0] = {a, b}; @src(1)(2)", vec!["src/a.rs", "src/lib/b.rs", "src/m.txt"], None),

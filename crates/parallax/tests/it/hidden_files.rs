@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::safety::{git, repository};
-use crate::support::{World, answers, commands};
+use crate::support::{World, answers, commands, finish};
+
+const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
 
 #[test]
 fn env_file_created_later_is_hidden_from_a_leftover_process() {
@@ -16,9 +18,7 @@ fn env_file_created_later_is_hidden_from_a_leftover_process() {
         {"chunks": [{"gate": "saved"}, {"text": "done"}, {"finish": "STOP"}]},
     ]);
     let world = World::new(&script.to_string());
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
-                900\nallowRedirection = true\n";
-    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+    world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
     let mut command = world.command(&["-p", "go"]);
     command.env("PARALLAX_SANDBOX_TIER", "namespaces");
     let running = testkit::measure::Running::start(command, None).expect("start");
@@ -145,4 +145,25 @@ fn moved_hidden_file_is_hidden_from_file_tools() {
     let request = &world.server.requests()[0];
     let body = String::from_utf8_lossy(&request.body);
     assert!(!body.contains(secret) && body.contains("open.txt"), "{body}");
+}
+
+#[test]
+fn package_managers_know_the_registries_of_the_home_but_no_keys() {
+    for tier in ["namespaces", "landlock"] {
+        // The second command sees what the first one did to the copy.
+        let world = World::new(&commands(&["sh build", "sh build"]));
+        let script = "cat $npm_config_userconfig > addresses\ncat ~/.npmrc > keys 2>/dev/null\n\
+            echo evil 2>/dev/null > $npm_config_userconfig\ntrue\n";
+        world.home.write("build", script).expect("written");
+        let text = "@corp:registry=https://c.example/npm/\n//c.example/npm/:_authToken=SECRET\n";
+        world.home.write_home(".npmrc", text).expect("written");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        let addresses = world.read("addresses");
+        assert_eq!(addresses, "@corp:registry=https://c.example/npm/\n", "{tier}: {}", done.err());
+        assert_eq!(world.read("keys"), "", "{tier}");
+        assert_eq!(answers(&world.server).len(), 2, "{tier}");
+    }
 }

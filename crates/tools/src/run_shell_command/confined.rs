@@ -127,6 +127,7 @@ impl StartingCommand {
             Some(options) => {
                 confinement::add_agent_variables(&mut environment, &subject);
                 confinement::place_caches(&mut environment, options, layers);
+                make_private(&options.temporary)?;
                 if options.enabled && !permissions.outside {
                     let files = &permissions.file_system;
                     let readable =
@@ -138,7 +139,6 @@ impl StartingCommand {
                         &readable,
                     );
                 }
-                make_private(&options.temporary)?;
                 let makes = !git_worktree_writes::makes_its_files(&line);
                 if options.enabled && !permissions.outside && makes {
                     made = made::make(&wanted, &line, &directory);
