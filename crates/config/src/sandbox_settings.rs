@@ -186,9 +186,9 @@ impl Settings {
         self.flag("security.disableAlwaysAllow")
     }
 
-    /// `security.enablePermanentToolApproval`, if it is set.
-    pub fn permanent_tool_approval(&self) -> Option<bool> {
-        self.value("security.enablePermanentToolApproval").as_bool()
+    /// `security.enablePermanentToolApproval`.
+    pub fn permanent_tool_approval(&self) -> bool {
+        self.flag("security.enablePermanentToolApproval")
     }
 
     /// `security.autoAddToPolicyByDefault`.

@@ -130,7 +130,7 @@ impl Settings {
         self.origins.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub(crate) fn value(&self, key: &str) -> Value {
+    fn value(&self, key: &str) -> Value {
         self.get(key).cloned().or_else(|| setting_table::default_of(key)).unwrap_or(Value::Null)
     }
 

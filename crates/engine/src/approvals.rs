@@ -24,7 +24,7 @@ use crate::checkpoints::changes_files;
 use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::notices::Notices;
-use crate::options::{Approvals, SavedRules};
+use crate::options::Approvals;
 
 /// The policy engine of a session, and its approvals so far.
 pub(crate) struct ApprovalState {
@@ -112,7 +112,7 @@ impl ApprovalState {
 
     /// Returns what saves rules on disk, if the user may save them.
     pub(crate) fn rule_keeper(&self) -> Option<Arc<dyn RuleKeeper>> {
-        self.rule_keeper.clone().filter(|_| self.limits.permanent != SavedRules::Never)
+        self.rule_keeper.clone().filter(|_| self.limits.permanent)
     }
 
     /// Returns the number of the next request to the user.

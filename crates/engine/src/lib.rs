@@ -48,7 +48,7 @@ pub use budget::{Budget, BudgetLimits, Ledger, Spending};
 pub use event_bus::{EventBus, EventReader};
 pub use options::{
     AddDirectory, Approvals, CompactionOptions, DescribeDirectories, KeepOutput, ModelChanged,
-    RoutingOptions, SavedRules, SessionOptions, SystemPrompt,
+    RoutingOptions, SessionOptions, SystemPrompt,
 };
 pub use session::start;
 pub use session_handle::SessionHandle;

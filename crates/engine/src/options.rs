@@ -10,7 +10,6 @@ use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Source};
-use parallax_protocol::event::Question;
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
@@ -150,38 +149,13 @@ pub struct SessionOptions {
 pub struct Approvals {
     /// For the whole session (`security.disableAlwaysAllow` disables this).
     pub lasting: bool,
-    /// On disk, in a trusted folder.
-    pub permanent: SavedRules,
-}
-
-/// Which answers may be saved on disk as rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SavedRules {
-    /// None.
-    #[default]
-    Never,
-    /// Those for commands, web requests, and MCP tools.
-    Calls,
-    /// Those for edits and broader permissions, too.
-    All,
-}
-
-impl SavedRules {
-    /// Whether an answer to this kind of request may be saved.
-    pub(crate) fn includes(self, question: Question) -> bool {
-        match self {
-            Self::Never => false,
-            Self::Calls => {
-                matches!(question, Question::Exec | Question::Info | Question::Mcp)
-            }
-            Self::All => true,
-        }
-    }
+    /// On disk (`security.enablePermanentToolApproval`, in a trusted folder).
+    pub permanent: bool,
 }
 
 impl Default for Approvals {
     fn default() -> Self {
-        Self { lasting: true, permanent: SavedRules::Never }
+        Self { lasting: true, permanent: false }
     }
 }
 

@@ -33,7 +33,6 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     let begun = Instant::now();
     let mut launch = start::options(&typed.flags)?;
     launch.budget_questions = true;
-    launch.saves_rules = true;
     // The user selects the session in the browser.
     let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
     if browse {

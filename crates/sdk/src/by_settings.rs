@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_checkpoints::{self as checkpoints, Versions};
-use parallax_engine::{Approvals, CompactionOptions, SavedRules};
+use parallax_engine::{Approvals, CompactionOptions};
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -91,12 +91,8 @@ pub(crate) fn approvals(launch: &SessionConfig) -> Approvals {
     let settings = &launch.config.settings;
     Approvals {
         lasting: !settings.flag("security.disableAlwaysAllow"),
-        permanent: match settings.permanent_tool_approval() {
-            _ if !launch.config.trust.trusted => SavedRules::Never,
-            Some(true) => SavedRules::All,
-            None if launch.options.saves_rules => SavedRules::Calls,
-            Some(false) | None => SavedRules::Never,
-        },
+        permanent: settings.flag("security.enablePermanentToolApproval")
+            && launch.config.trust.trusted,
     }
 }
 

@@ -106,10 +106,6 @@ pub struct LaunchOptions {
     /// Whether the first prompt of an interactive session waits for MCP servers whose tools are not
     /// known yet. Set for clients that send a prompt right after opening the session.
     pub waits_for_servers: bool,
-    /// Whether answers to requests for commands, web requests, and MCP tools may be saved as rules
-    /// although `security.enablePermanentToolApproval` is not set. For front ends that show the
-    /// whole rule.
-    pub saves_rules: bool,
     /// Whether to ask the user when a budget is used up. Otherwise the turn ends.
     pub budget_questions: bool,
     /// Whether events carry whole file texts besides the diffs of edits, for editors.

@@ -88,8 +88,8 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     key(
         "security.enablePermanentToolApproval",
         Flag,
-        "",
-        "Save \"always allow\" rules; not set: those for commands, in the terminal",
+        "false",
+        "Allow saving \"always allow\" rules",
     ).shown_after_restart("Save \"always allow\" rules"),
     key(
         "security.autoAddToPolicyByDefault",

@@ -95,8 +95,7 @@ impl ToolRunner<'_> {
         offer(AskOutcome::ProceedAlways, lasting && (has_rule || (is_edit && trusted)) && !is_mcp);
         offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
         offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
-        let may_save = limits.permanent.includes(question);
-        offer(AskOutcome::ProceedAlwaysAndSave, lasting && has_rule && may_save);
+        offer(AskOutcome::ProceedAlwaysAndSave, lasting && has_rule && limits.permanent);
         offer(AskOutcome::ModifyWithEditor, is_edit);
         offer(AskOutcome::Cancel, true);
         outcomes

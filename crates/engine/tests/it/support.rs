@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parallax_engine::{
-    Approvals, EventBus, EventReader, SavedRules, SessionHandle, SessionOptions, invariants, start,
+    Approvals, EventBus, EventReader, SessionHandle, SessionOptions, invariants, start,
 };
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::content::{Part, Sealed};
@@ -436,13 +436,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             max_attempts: None,
             loop_detection: true,
             retry_base: Duration::from_millis(1),
-            approvals: Approvals {
-                permanent: match setup.keeper {
-                    Some(_) => SavedRules::All,
-                    None => SavedRules::Never,
-                },
-                ..Approvals::default()
-            },
+            approvals: Approvals { permanent: setup.keeper.is_some(), ..Approvals::default() },
             rule_keeper: setup.keeper,
             checkpoints: setup.checkpoints,
             is_build_file: |_| false,

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 
+use serde_json::json;
 use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
@@ -56,8 +57,14 @@ fn remembering_a_command_takes_one_key() {
     for (key, text, is_saved) in
         [('2', "Yes, and this session", false), ('3', "Yes, and always in this project", true)]
     {
-        let seat =
-            seat(&format!("[{},{},{{\"text\":\"Both run.\"}}]", call("touch a"), call("touch a")));
+        let script =
+            format!("[{},{},{{\"text\":\"Both run.\"}}]", call("touch a"), call("touch a"));
+        let world = World::new(&script);
+        // Rules are saved only if the user wants it.
+        let settings = json!({"security": {"enablePermanentToolApproval": is_saved}});
+        world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+        let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
+        seat.settles();
         seat.prompts("go");
         seat.sees(text);
         seat.looks();
