@@ -127,3 +127,13 @@ fn links_count_in_a_workspace_of_many_directories() {
     assert_eq!(world.read("inside"), "ran\n", "{error}");
     assert_eq!(world.read("scripts/hk"), "mine", "{error}");
 }
+
+#[test]
+fn directory_that_cannot_be_moved_is_explained() {
+    let world = World::new(&commands(&["mv pk other"]));
+    world.home.write("pk/.vscode/tasks.json", "mine").expect("written");
+    run(&world, "namespaces");
+    let answers = answers(&world.server);
+    assert!(format!("{answers:?}").contains("cannot be moved or removed"), "{answers:?}");
+    assert_eq!(world.read("pk/.vscode/tasks.json"), "mine");
+}

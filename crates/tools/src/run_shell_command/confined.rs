@@ -231,6 +231,11 @@ const UNNAMED: &str = "\n[The sandbox denied a write: outside of the workspace, 
                        read-only for commands. Write inside the workspace, or name the path in \
                        the command so that its permission can be requested]";
 
+/// The note for the model about a directory that stays at its place because of what is in it.
+const PINNED: &str = "\n[The sandbox keeps protected and hidden files, such as `.vscode`, `.git`, \
+                      and `.envrc`, at their places: a directory around one cannot be moved or \
+                      removed. Move what else is in it, or ask the user to do it]";
+
 const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the symbolic links \
                                 through which `.git/objects/info/alternates` names objects of \
                                 another repository. Ask the user to write the real path into that \
@@ -337,6 +342,9 @@ pub(super) fn refused(
     // A directory that cannot be granted, such as one around the home directory, is not named.
     if (unnamed || named && code != 0) && missing.is_empty() && words.is_empty() {
         words.push_str(UNNAMED);
+    }
+    if code != 0 && missing.is_empty() && words.is_empty() && refusal::is_mount_point(&output) {
+        words.push_str(PINNED);
     }
     if bash::uses_git(line) && refusal::is_unreachable_alternate(&output) {
         words.push_str(LINKED_ALTERNATE);

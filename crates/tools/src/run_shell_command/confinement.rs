@@ -281,7 +281,10 @@ fn secrets_of_main(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> 
     let Some(main) = options.worktree.as_ref().and_then(|own| own.main.clone()) else {
         return Vec::new();
     };
-    let mut secrets = options.closed_names.find(&[main], None).secrets;
+    let roots_of_main = [main];
+    let rules = options.closed_names.rules(&roots_of_main);
+    let found = options.closed_names.find(&roots_of_main, rules.as_ref());
+    let mut secrets = [found.secrets, found.left_alone].concat();
     let is_open = |path: &PathBuf| {
         options.readable.contains(path) || roots.iter().any(|root| path.starts_with(root))
     };

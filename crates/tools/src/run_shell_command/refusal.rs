@@ -81,6 +81,13 @@ pub(super) fn is_unwritten_repository(output: &str) -> bool {
     })
 }
 
+/// Whether a program could not move or remove something because a mount is in its place.
+pub(super) fn is_mount_point(output: &str) -> bool {
+    const BUSY: [&str; 2] = ["device or resource busy", "ebusy"];
+    let mut lines = output.lines().rev().take(LINES).map(str::to_lowercase);
+    lines.any(|line| BUSY.iter().any(|words| line.contains(words)))
+}
+
 /// Whether git could not open the object directory of another repository.
 pub(super) fn is_unreachable_alternate(output: &str) -> bool {
     output.contains("unable to normalize alternate object path")

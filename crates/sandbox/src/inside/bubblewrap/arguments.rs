@@ -75,7 +75,16 @@ pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> SandboxResult<Bwr
         !shown && plan.hidden.iter().any(|hidden| path.starts_with(hidden))
     };
     let listening = around.listening.iter().filter(|path| !is_temporary(path) && !is_hidden(path));
-    let mut hidden = plan.hidden.iter().chain(listening);
+    let is_below = |path: &Path| {
+        let open = plan.readable.iter().chain(&plan.writable);
+        let shown: Vec<&PathBuf> = open.filter(|open| path.starts_with(open)).collect();
+        plan.hidden.iter().any(|hidden| {
+            path != hidden
+                && path.starts_with(hidden)
+                && !shown.iter().any(|open| open.starts_with(hidden))
+        })
+    };
+    let mut hidden = plan.hidden.iter().filter(|path| !is_below(path)).chain(listening);
     hidden.try_for_each(|path| view.hide(path))?;
     let mut words = namespaces();
     if plan.network == Network::Own {
