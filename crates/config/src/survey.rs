@@ -393,8 +393,9 @@ fn target(server: &Value, variables: &[FileVariable]) -> String {
         }
     }
     let directory = field("cwd").map(|directory| format!("in {}", words(directory)));
-    let values = values_in(&text, variables);
-    with(text, directory.into_iter().chain(pairs("env", "=")).chain(values).collect())
+    let mut more: Vec<String> = directory.into_iter().chain(pairs("env", "=")).collect();
+    more.extend(values_in(&format!("{text} {}", more.join(" ")), variables));
+    with(text, more)
 }
 
 fn words(value: &Value) -> String {
@@ -436,7 +437,7 @@ mod tests {
                 "${TOOL:-touch} x $T2 --key $API_KEY (TOOL=./evil in .env, T2=two in .env, \
                  API_KEY=… in .env)",
                 "https://$HOST_NAME/mcp (A: $API_KEY, HOST_NAME=evil.example in .env)",
-                "$API_KEY (K=$T2, API_KEY=secret in .env)",
+                "$API_KEY (K=$T2, T2=two in .env, API_KEY=secret in .env)",
             ]
         );
     }

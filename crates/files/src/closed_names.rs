@@ -196,10 +196,12 @@ fn key(roots: &[PathBuf]) -> Vec<PathBuf> {
 
 impl FindLinkTargets for ClosedNames {
     fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
-        self.known_targets(roots, FRESH).unwrap_or_else(|| {
-            self.find(roots, self.rules(roots).as_ref());
-            self.known_targets(roots, Duration::MAX).unwrap_or_default()
-        })
+        self.known_targets(roots, FRESH).unwrap_or_else(|| self.link_targets_now(roots))
+    }
+
+    fn link_targets_now(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
+        self.find(roots, self.rules(roots).as_ref());
+        self.known_targets(roots, Duration::MAX).unwrap_or_default()
     }
 }
 

@@ -46,4 +46,9 @@ impl LinkTargets {
 pub trait FindLinkTargets: Debug + Send + Sync {
     /// Searches these workspace directories, whose paths must be resolved. Blocking.
     fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets>;
+
+    /// Like [`Self::link_targets`], after links were made, so that no earlier search counts.
+    fn link_targets_now(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
+        self.link_targets(roots)
+    }
 }

@@ -150,6 +150,9 @@ impl Search<'_> {
             self.of_home(home, cache, &mut links, &mut unsearched);
         }
         let (mut targets, mut seen) = (HashSet::new(), HashSet::new());
+        for repository in &found.repositories {
+            targets.extend(self.links_to_git(repository));
+        }
         let mut followed = 0;
         loop {
             if let Some(link) = links.pop_front() {
@@ -260,6 +263,20 @@ impl Search<'_> {
             folder.join(common.trim()).canonicalize().ok()
         });
         folder.into_iter().chain(common.filter(|common| !self.is_above(common))).collect()
+    }
+
+    /// Returns the links on the way to the git directory that a `.git` file names.
+    fn links_to_git(&self, repository: &Path) -> Vec<PathBuf> {
+        let is_file = repository.symlink_metadata().is_ok_and(|data| data.is_file());
+        let named = repository
+            .parent()
+            .filter(|_| is_file)
+            .and_then(|tree| linked_directory(tree, &read_git_file(repository)?));
+        let mut links = named.map(|named| link_targets(&named)).unwrap_or_default();
+        // The last one is the directory itself, in which git works.
+        links.pop();
+        links.retain(|link| self.holds(link));
+        links
     }
 
     /// Returns the parts of a git directory of the workspace that run programs or redirect git.

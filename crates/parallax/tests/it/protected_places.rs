@@ -137,3 +137,24 @@ fn directory_that_cannot_be_moved_is_explained() {
     assert!(format!("{answers:?}").contains("cannot be moved or removed"), "{answers:?}");
     assert_eq!(world.read("pk/.vscode/tasks.json"), "mine");
 }
+
+#[test]
+fn new_links_lead_no_protected_link_elsewhere() {
+    for tier in tiers() {
+        let script = "exec 2>/dev/null\n\
+            mkdir n; echo evil > n/rc; ln -s n missing\n\
+            mkdir -p m/b; echo evil > m/b/rc; mv a z; ln -s m a\n\
+            echo ran > inside\n";
+        let world = World::new(&commands(&["sh build", "sh build"]));
+        world.home.write("build", script).expect("written");
+        world.home.write("a/b/rc", "mine").expect("written");
+        let root = world.home.project();
+        symlink(root.join("missing/rc"), world.home.home().join(".bashrc")).expect("a link");
+        symlink(root.join("a/b/rc"), world.home.home().join(".profile")).expect("a link");
+        let error = run(&world, tier);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {error}");
+        let read = |name: &str| std::fs::read_to_string(world.home.home().join(name));
+        assert!(read(".bashrc").is_err(), "{tier}: {error}");
+        assert_eq!(read(".profile").expect("the file"), "mine", "{tier}: {error}");
+    }
+}

@@ -367,8 +367,12 @@ pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
 /// Returns the writable tree that is a mount and contains the path. A writable directory inside a
 /// larger tree does not count: it could be renamed together with protected files in it.
 pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBuf> {
-    let trees = plan.writable.iter().filter(|tree| !lies_open(plan, tree)).chain(&plan.overlays);
-    trees.filter(|tree| path.starts_with(tree)).max_by_key(|tree| tree.as_os_str().len())
+    // Few trees contain the path, so the costly question comes last: a plan for a workspace with many
+    // repositories has thousands of paths.
+    let trees = plan.writable.iter().filter(|tree| path.starts_with(tree));
+    let trees = trees.filter(|tree| !lies_open(plan, tree));
+    let overlays = plan.overlays.iter().filter(|tree| path.starts_with(tree));
+    trees.chain(overlays).max_by_key(|tree| tree.as_os_str().len())
 }
 
 /// Returns what must be readable although a private directory or a cover is mounted over it.

@@ -211,10 +211,21 @@ impl Checkpoints {
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
         changes.moved_repositories.retain(|moved| reach.holds(&moved.path));
+        // A new link may lead a protected link, or a missing target of one, elsewhere.
+        let is_link = |state: &PathState| matches!(state, PathState::Link { .. });
+        let makes_link = records.iter().any(|(.., after)| is_link(after));
+        let linked_now = match (&self.options.links, self.places()) {
+            (Some(links), Some((_, workspace))) if makes_link => {
+                Some(links.link_targets_now(&workspace.roots()))
+            }
+            _ => None,
+        };
         let protected = |place: &ConfinedPath| {
+            let path = place.path();
             is_protected(&place.relative)
                 || is_of_planted_repository(place)
-                || mark.walked.linked.hold(&place.path())
+                || mark.walked.linked.hold(&path)
+                || linked_now.as_ref().is_some_and(|linked| linked.hold(&path))
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));
