@@ -84,7 +84,7 @@ impl ErrorResponse {
         if !self.payload.message.is_empty() {
             line.push_str(": ");
             // It is put into a sentence of ours.
-            line.push_str(self.payload.message.trim_end_matches('.'));
+            line.push_str(&self.payload.message);
         }
         line
     }
