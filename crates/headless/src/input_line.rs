@@ -2,7 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::context::ResultPlace;
-use parallax_protocol::json_escapes::without_lone_surrogates;
+use parallax_protocol::lenient::repaired;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::{RuleDraft, RuleScope};
 use serde::Deserialize;
@@ -123,7 +123,7 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
         return Err(format!("the line is not a JSON object; {EXPECTED}"));
     }
     let parsed = serde_json::from_str(line)
-        .or_else(|error| serde_json::from_str(&without_lone_surrogates(line)).map_err(|_| error));
+        .or_else(|error| serde_json::from_str(&repaired(line)).map_err(|_| error));
     parsed.map_err(|error| format!("{error}; {EXPECTED}"))
 }
 

@@ -1,9 +1,9 @@
 //! Repair of JSON that is grammatically valid but rejected by strict parsers.
 
 /// Replaces lone surrogates with U+FFFD and numbers outside the range of `f64` with zero;
-/// everything else is unchanged. The result is only for parsing: the original bytes are sent back
-/// to the service.
-pub(crate) fn repaired(json: &str) -> String {
+/// everything else is unchanged. JavaScript writes a lone surrogate for text that was cut inside an
+/// emoji. The result is only for parsing: the original bytes are sent back to a service.
+pub fn repaired(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
     let mut in_string = false;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::protected_names::RULE;
 use crate::safety::{git, repository};
 use crate::support::{World, answers, commands, finish};
-
-const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
 
 #[test]
 fn env_file_created_later_is_hidden_from_a_leftover_process() {

@@ -8,7 +8,8 @@ use parallax_protocol::protected_names::{Protection, TABLE, patterns};
 
 use crate::support::{World, answers, commands, finish};
 
-const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+/// Allows every command.
+pub(crate) const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
 
 fn git(world: &World, folder: &str, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -247,7 +248,7 @@ fn edits_through_protected_links_and_of_their_targets_need_approval() {
 
 /// The tiers that this machine can run.
 #[expect(clippy::print_stdout, reason = "says what was not tested")]
-fn tiers() -> impl Iterator<Item = &'static str> {
+pub(crate) fn tiers() -> impl Iterator<Item = &'static str> {
     ["namespaces", "bubblewrap", "landlock"].into_iter().filter(|tier| {
         let is_there = *tier != "bubblewrap" || std::path::Path::new("/usr/bin/bwrap").exists();
         if !is_there {

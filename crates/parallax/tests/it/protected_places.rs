@@ -6,17 +6,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
+use crate::protected_names::{RULE, tiers};
 use crate::support::{World, answers, commands, finish};
-
-const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
-
-/// The tiers that this machine can run.
-fn tiers() -> impl Iterator<Item = &'static str> {
-    let has_bwrap = std::path::Path::new("/usr/bin/bwrap").exists();
-    ["namespaces", "bubblewrap", "landlock"]
-        .into_iter()
-        .filter(move |tier| *tier != "bubblewrap" || has_bwrap)
-}
 
 /// Runs a script of shell lines in the sandbox, and returns what was printed as an error.
 fn run(world: &World, tier: &str) -> String {
