@@ -105,6 +105,7 @@ pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<W
     found
 }
 
-fn before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
+/// The arguments before `--`.
+pub(super) fn before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
     words.iter().take_while(|word| word.text.as_deref() != Some("--"))
 }

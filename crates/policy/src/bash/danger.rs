@@ -1,5 +1,6 @@
 //! Commands that require approval even where commands are allowed.
 
+mod build_tools;
 mod destruction;
 mod readers;
 
@@ -62,6 +63,9 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("`awk` runs programs or writes files")
         }
         "sort" if has_long(command, "--compress-program", "--com") => Some("`sort` runs a program"),
+        _ if build_tools::runs_named_program(name, command) => {
+            Some("its options choose a program to run")
+        }
         _ if readers::writes(name, command) => Some("a read-only program writes a file"),
         "rsync"
             if has_letter(command, &['e'])

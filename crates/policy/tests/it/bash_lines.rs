@@ -284,3 +284,34 @@ fn outside_the_workspace_nothing_is_safe() {
     assert!(!known_safe_text("ls", Path::new("/tmp"), &roots));
     assert!(!known_safe_text("ls", Path::new("/wx"), &roots));
 }
+
+#[test]
+fn build_tool_told_to_run_a_program_is_dangerous() {
+    for line in [
+        "go test -exec ./x ./...",
+        "go build --toolexec=./x",
+        "go vet -vettool=./x",
+        "make SHELL=./x",
+        "make test CC:=./x",
+        "make .SHELLFLAGS=-x",
+        "make --eval='$(shell x)'",
+        "make -E '$(shell x)'",
+        "npm test --script-shell=./x",
+        "npm --userconfig=./rc ci",
+        "cargo test --config target.x.runner=./x",
+        "gradle -I x.gradle build",
+    ] {
+        assert!(dangerous(&one(line)).is_some(), "{line}");
+    }
+    for line in [
+        "go test ./... -run TestExec -v",
+        "go run . -- -exec x",
+        "make -j8 test VERBOSE=1",
+        "npm test -- --shell x",
+        "cargo test --release",
+        "cargo test -- --config x",
+        "gradle build --info",
+    ] {
+        assert_eq!(dangerous(&one(line)), None, "{line}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Options of build tools that name a program to run, or the file or setting that names it.
+
+use super::super::arguments::{before_dashes, has_letter};
+use super::super::line::Command;
+
+/// Whether the arguments make a build tool run a program that they name.
+pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
+    let options: &[&str] = match name {
+        "go" => &["exec", "toolexec", "vettool"],
+        "make" | "gmake" => {
+            return has_letter(command, &['E'])
+                || words(command).any(|text| long_name(text) == Some("eval"))
+                || words(command).filter_map(assigned_name).any(|variable| {
+                    variable == ".SHELLFLAGS" || super::steers(variable).is_some()
+                });
+        }
+        "npm" | "pnpm" | "yarn" => &[
+            "script-shell",
+            "node-options",
+            "userconfig",
+            "globalconfig",
+            "node-gyp",
+            "git",
+            "shell",
+        ],
+        "cargo" => &["config"],
+        "gradle" | "gradlew" => &["init-script"],
+        _ => return false,
+    };
+    // `go` takes long options with one dash, too.
+    words(command).filter_map(long_name).any(|name| options.contains(&name))
+        || matches!(name, "gradle" | "gradlew") && has_letter(command, &['I'])
+}
+
+/// The words before `--`, after which the arguments are another program's.
+fn words(command: &Command) -> impl Iterator<Item = &str> {
+    before_dashes(command.arguments()).filter_map(|word| word.text.as_deref())
+}
+
+/// The name of a long option, without its dashes and its value.
+fn long_name(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('-')?;
+    let name = name.strip_prefix('-').unwrap_or(name);
+    name.split('=').next()
+}
+
+/// The variable that a word such as `CC=x`, `CC:=x`, or `CC+=x` sets.
+fn assigned_name(text: &str) -> Option<&str> {
+    let (name, _) = text.split_once('=')?;
+    Some(name.trim_end_matches([':', '+', '?', '!']))
+}
