@@ -169,6 +169,17 @@ fn target(repository: &Path) -> Option<PathBuf> {
     linked_directory(repository.parent()?, &read_git_file(repository)?)?.canonicalize().ok()
 }
 
+/// Returns the directory inside the workspace that a `.git` file or link names. It proves nothing:
+/// to protect one directory too many is harmless.
+pub(crate) fn named_inside(repository: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+    if is_plain_directory(repository) {
+        return None;
+    }
+    let folder = target(repository)?;
+    let is_around = roots.iter().any(|root| root.starts_with(&folder));
+    (is_inside(&folder, roots) && !is_around).then_some(folder)
+}
+
 /// Returns the directory of a linked worktree if it points back: a planted file must not open
 /// another directory.
 pub(crate) fn linked_folder(repository: &Path) -> Option<PathBuf> {

@@ -151,3 +151,29 @@ fn new_links_lead_no_protected_link_elsewhere() {
         assert!(!root.join("a").is_symlink(), "{tier}: {error}");
     }
 }
+
+#[test]
+fn git_directory_that_a_nested_git_file_names_stays_at_its_place() {
+    let script = "exec 2>/dev/null\n\
+        mv gd gd2; mkdir -p evil/x/hooks; echo evil > evil/x/hooks/pre-commit; ln -s evil gd\n\
+        echo evil > gd/x/hooks/pre-commit; echo ran > inside\n";
+    for tier in tiers().filter(|tier| *tier != "landlock") {
+        for line in ["sh build", "git status; sh build"] {
+            let world = World::new(&commands(&[line]));
+            world.home.write("build", script).expect("written");
+            world.home.write("sub/.git", "gitdir: ../gd/x\n").expect("written");
+            for (name, text) in [
+                ("HEAD", "ref: refs/heads/main\n"),
+                ("objects/keep", ""),
+                ("refs/keep", ""),
+                ("config", "[core]\n\tbare = false\n"),
+                ("hooks/pre-commit", "mine"),
+            ] {
+                world.home.write(&format!("gd/x/{name}"), text).expect("written");
+            }
+            let error = run(&world, tier);
+            assert_eq!(world.read("inside"), "ran\n", "{tier}: {error}");
+            assert_eq!(world.read("gd/x/hooks/pre-commit"), "mine", "{tier} {line}: {error}");
+        }
+    }
+}

@@ -400,14 +400,12 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
     for repository in repositories(options, subject.roots, found) {
         if !git && !granted.contains(&repository) {
             // A git directory elsewhere in the workspace (`--separate-git-dir`) is one as well.
-            let elsewhere = written_by_git(options, &repository, subject.roots).into_iter();
-            plan.read_only.extend(elsewhere.filter(|folder| {
-                let roots = || subject.roots.iter();
-                roots().any(|root| folder.starts_with(root))
-                    && !roots().any(|root| root.starts_with(folder))
-            }));
+            plan.read_only.extend(git_directories::named_inside(&repository, subject.roots));
             plan.read_only.push(repository);
             continue;
+        }
+        if let Some(folder) = git_directories::named_inside(&repository, subject.roots) {
+            plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
         }
         for folder in written_by_git(options, &repository, subject.roots) {
             plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
