@@ -8,6 +8,7 @@
 pub mod address;
 mod client;
 mod client_options;
+mod event_parser;
 mod failure;
 mod guard;
 mod proxy;
@@ -15,6 +16,7 @@ mod rs256;
 
 pub use client::{HttpError, client, error_chain, extra_roots_from_env, unusable_roots};
 pub use client_options::{ClientOptions, Redirects};
+pub use event_parser::{EventParser, EventTooLarge, ServerEvent};
 pub use failure::{Failure, FailureKind};
 pub use guard::{GuardedClient, guarded_client, is_private_host, refusal};
 pub use proxy::{invalid_proxies, proxy_of};

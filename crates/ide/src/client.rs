@@ -22,6 +22,8 @@ use stdio_transport::StdioTransport;
 const PROTOCOL_VERSION: &str = "2025-06-18";
 /// How long a server may take for each step of the connection.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// Maximum bytes of a message; a diff contains a whole file.
+const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 /// How long opening a diff may take.
 const DIFF_TIME: Duration = Duration::from_secs(600);
 

@@ -11,7 +11,6 @@ mod discovery;
 mod doctor;
 mod editor;
 mod error;
-mod event_parser;
 mod open_files;
 mod port_file;
 mod process_chain;

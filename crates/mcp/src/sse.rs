@@ -5,23 +5,22 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use parallax_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use parallax_http::reqwest::{Client, Response, StatusCode};
+use parallax_http::{EventParser, ServerEvent};
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::BufReader;
-use tokio_util::io::StreamReader;
 use url::Url;
 
 use crate::connection_errors::plain;
 use crate::error::McpError;
-use crate::lines::{LONGEST, LineSplitter, ReadRateLimit};
+use crate::lines::{LONGEST, ReadRateLimit};
 use crate::messages::Open;
 use crate::oauth::Bearer;
 
-type ByteStream =
-    std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
+type ByteStream = BoxStream<'static, Result<bytes::Bytes, parallax_http::reqwest::Error>>;
 
 /// A connection over server-sent events.
 pub(crate) struct Sse {
@@ -62,8 +61,8 @@ impl Sse {
         let mut events = Events::new(response);
         loop {
             let Some(event) = events.next().await else { return Err(McpError::Lost) };
-            if event.kind == "endpoint" {
-                let messages = url.join(event.data.trim());
+            if event.name == b"endpoint" {
+                let messages = url.join(String::from_utf8_lossy(&event.data).trim());
                 let messages =
                     messages.map_err(|error| failed(format!("invalid message URL: {error}")))?;
                 // The headers may contain secrets, so they are sent only to this server.
@@ -146,10 +145,10 @@ impl Transport<RoleClient> for Sse {
             }
             self.pace.wait().await;
             let event = self.events.next().await?;
-            if !matches!(event.kind.as_str(), "" | "message") {
+            if !matches!(&*event.name, b"" | b"message") {
                 continue;
             }
-            let received = self.open.read(event.data.as_bytes(), None);
+            let received = self.open.read(&event.data, None);
             if !received.is_message {
                 tracing::debug!("skipped an event of an MCP server that is not a message");
             }
@@ -163,56 +162,35 @@ impl Transport<RoleClient> for Sse {
     }
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    kind: String,
-    data: String,
-}
-
 /// The events of a stream. Cancel-safe.
 struct Events {
-    lines: LineSplitter<BufReader<StreamReader<ByteStream, bytes::Bytes>>>,
-    event: Event,
+    chunks: ByteStream,
+    parser: EventParser,
+    ready: VecDeque<ServerEvent>,
     closed: bool,
 }
 
 impl Events {
     fn new(response: Response) -> Self {
-        let bytes = response.bytes_stream().map(|chunk| chunk.map_err(io::Error::other));
-        let bytes: ByteStream = Box::pin(bytes);
-        let lines = LineSplitter::new(BufReader::new(StreamReader::new(bytes)));
-        Self { lines, event: Event::default(), closed: false }
+        Self {
+            chunks: response.bytes_stream().boxed(),
+            parser: EventParser::new(LONGEST),
+            ready: VecDeque::new(),
+            closed: false,
+        }
     }
 
     /// Returns the next event; `None` at the end, or if an event is too large.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<ServerEvent> {
         loop {
             if self.closed {
                 return None;
             }
-            let line = self.lines.next().await.ok()??;
-            let line = String::from_utf8_lossy(&line);
-            if line.is_empty() {
-                if self.event.data.is_empty() {
-                    self.event.kind.clear();
-                    continue;
-                }
-                return Some(std::mem::take(&mut self.event));
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
             }
-            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            match field {
-                "event" => value.clone_into(&mut self.event.kind),
-                "data" if self.event.data.len() + value.len() > LONGEST => return None,
-                "data" => {
-                    if !self.event.data.is_empty() {
-                        self.event.data.push('\n');
-                    }
-                    self.event.data.push_str(value);
-                }
-                // Comments, ids, and retry delays are ignored.
-                _ => {}
-            }
+            let chunk = self.chunks.next().await?.ok()?;
+            self.ready.extend(self.parser.push(&chunk).ok()?);
         }
     }
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name, record_file};
 use parallax_config::{Environment, Homes};
+use parallax_files::git_files::{linked_directory, read_git_file};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::WorktreeAccess;
 use rustix::fs::{FlockOperation, flock};
@@ -304,8 +305,8 @@ pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
     let (record, _) = parallax_config::worktrees::worktree_of(homes, folder)?;
     let path = record.path.canonicalize().ok()?;
     // Commands can change the link, so the directory it leads to must point back.
-    let link = fs::read_to_string(path.join(".git")).ok()?;
-    let own = path.join(link.trim().strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let link = read_git_file(&path.join(".git"))?;
+    let own = linked_directory(&path, &link)?.canonicalize().ok()?;
     let back = fs::read_to_string(own.join("gitdir")).ok()?;
     if own.join(back.trim()).canonicalize().ok()? != path.join(".git").canonicalize().ok()? {
         return None;

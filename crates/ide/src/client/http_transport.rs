@@ -8,13 +8,12 @@ use parallax_http::reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
 };
 use parallax_http::reqwest::{Client, RequestBuilder, Response, StatusCode};
-use parallax_http::{ClientOptions, client, error_chain};
+use parallax_http::{ClientOptions, EventParser, client, error_chain};
 use parallax_protocol::CancellationToken;
 use serde_json::Value;
 
-use super::{CONNECT_TIME, MessageSink, lost};
+use super::{CONNECT_TIME, MAX_EVENT_BYTES, MessageSink, lost};
 use crate::error::RequestError;
-use crate::event_parser::{EventParser, MAX_EVENT_BYTES};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -85,13 +84,13 @@ impl HttpTransport {
         let is_stream = is_event_stream(&response);
         let wanted = message.get("method").and_then(|_| message.get("id"));
         let mut chunks = response.bytes_stream();
-        let (mut parser, mut whole) = (EventParser::default(), Vec::new());
+        let (mut parser, mut whole) = (EventParser::new(MAX_EVENT_BYTES), Vec::new());
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
             if is_stream {
                 for event in parser.push(&chunk).map_err(|_| too_large())? {
-                    let answers = wanted.is_some_and(|id| answers(&event, id));
-                    sink.deliver(&event).await;
+                    let answers = wanted.is_some_and(|id| answers(&event.data, id));
+                    sink.deliver(&event.data).await;
                     if answers {
                         // The server may keep the stream open.
                         return Ok(());
@@ -139,11 +138,11 @@ impl HttpTransport {
 
 async fn read(response: Response, sink: &MessageSink) -> Result<(), RequestError> {
     let mut chunks = response.bytes_stream();
-    let mut parser = EventParser::default();
+    let mut parser = EventParser::new(MAX_EVENT_BYTES);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
         for event in parser.push(&chunk).map_err(|_| too_large())? {
-            sink.deliver(&event).await;
+            sink.deliver(&event.data).await;
         }
     }
     Err(lost())

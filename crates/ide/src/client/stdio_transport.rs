@@ -7,10 +7,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::ChildStdout;
 use tokio::sync::mpsc;
 
+use super::MAX_EVENT_BYTES;
 use super::{MessageSink, lost};
 use crate::discovery::DiscoveryOptions;
 use crate::error::RequestError;
-use crate::event_parser::MAX_EVENT_BYTES;
 use crate::port_file::StdioCommand;
 
 /// Maximum number of messages waiting to be written.

@@ -6,6 +6,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parallax_files::git_files::{linked_directory, read_git_file};
+
 use crate::small_files::{bytes_of, line_of};
 
 /// Limits: size of one configuration, parent directories searched, and submodule directories.
@@ -231,9 +233,10 @@ fn repository_at(folder: &Path) -> Option<Result<PathBuf, PathBuf>> {
     match std::fs::metadata(&git) {
         Ok(data) if data.is_dir() => return Some(Ok(git)),
         Ok(_) => {
-            let target = line_of(&git);
-            let target = target.as_deref().and_then(|line| line.strip_prefix("gitdir:"));
-            return Some(target.map(|target| folder.join(target.trim())).ok_or(git));
+            // A name that is not UTF-8 cannot be checked.
+            let text = read_git_file(&git).filter(|text| !text.contains('\u{fffd}'));
+            let target = text.and_then(|text| linked_directory(folder, &text));
+            return Some(target.ok_or(git));
         }
         Err(_) => {}
     }
