@@ -1,8 +1,8 @@
 //! Approval requests and questions as `session/request_permission` and `elicitation/create`.
 
 use parallax_protocol::Object;
-use parallax_protocol::event::{Ask, Question};
-use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::event::{ApprovalRequest, Question};
+use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::question::QuestionKind;
 use parallax_protocol::tool::Preview;
 use parallax_sdk::mcp_view::UserResponse;
@@ -13,15 +13,28 @@ use crate::server_questions::read_answer;
 use crate::tool_updates;
 
 /// The "always allow" options in display order.
-const ALWAYS: &[(AskOutcome, &str, &str)] = &[
-    (AskOutcome::ProceedAlways, "proceed_always", "Allow for this session"),
-    (AskOutcome::ProceedAlwaysServer, "proceed_always_server", "Allow all tools of this server"),
-    (AskOutcome::ProceedAlwaysTool, "proceed_always_tool", "Allow this tool for this session"),
-    (AskOutcome::ProceedAlwaysAndSave, "proceed_always_and_save", "Allow always"),
+const ALWAYS: &[(ApprovalResponse, &str, &str)] = &[
+    (ApprovalResponse::ProceedAlways, "proceed_always", "Allow for this session"),
+    (
+        ApprovalResponse::ProceedAlwaysServer,
+        "proceed_always_server",
+        "Allow all tools of this server",
+    ),
+    (
+        ApprovalResponse::ProceedAlwaysTool,
+        "proceed_always_tool",
+        "Allow this tool for this session",
+    ),
+    (ApprovalResponse::ProceedAlwaysAndSave, "proceed_always_and_save", "Allow always"),
 ];
 
 /// Returns the parameters of a permission request.
-pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -> Value {
+pub(crate) fn request(
+    session: &str,
+    ask: &ApprovalRequest,
+    call: &str,
+    locations: &Value,
+) -> Value {
     let mut options: Vec<Value> = Vec::new();
     for (outcome, id, name) in ALWAYS {
         if ask.outcomes.contains(outcome) {
@@ -31,8 +44,8 @@ pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -
     options.push(json!({"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"}));
     options.push(json!({"optionId": "cancel", "name": "Reject", "kind": "reject_once"}));
     let mut content = ask.preview.as_ref().map(tool_updates::preview).unwrap_or_default();
-    if !ask.verdict.sensitive.is_empty() {
-        let paths = ask.verdict.sensitive.join(", ");
+    if !ask.policy_decision.sensitive.is_empty() {
+        let paths = ask.policy_decision.sensitive.join(", ");
         content.insert(0, tool_updates::text_content(&format!("Uses secrets: {paths}")));
     }
     json!({
@@ -46,29 +59,29 @@ pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -
             "locations": locations,
         },
         "options": options,
-        "_meta": {"policy": {"rule": ask.verdict.rule, "reason": ask.verdict.why}},
+        "_meta": {"policy": {"rule": ask.policy_decision.rule, "reason": ask.policy_decision.why}},
     })
 }
 
 /// Converts the client's answer to an approval response. Anything but a known option denies.
-pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
+pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> Decide {
     let option = answer.as_ref().ok().and_then(|answer| {
         let outcome = answer.get("outcome")?;
         let is_selected = outcome.get("outcome")?.as_str()? == "selected";
         is_selected.then(|| outcome.get("optionId")?.as_str())?
     });
     let outcome = match option {
-        Some("proceed_once") => AskOutcome::ProceedOnce,
+        Some("proceed_once") => ApprovalResponse::ProceedOnce,
         Some(option) => ALWAYS
             .iter()
             .find(|(outcome, id, _)| *id == option && ask.outcomes.contains(outcome))
-            .map_or(AskOutcome::Cancel, |(outcome, _, _)| *outcome),
-        None => AskOutcome::Cancel,
+            .map_or(ApprovalResponse::Cancel, |(outcome, _, _)| *outcome),
+        None => ApprovalResponse::Cancel,
     };
     let mut decide = Decide::new(ask.id.clone(), outcome);
     // Clients of the Agent2Agent server can say why.
     let feedback = answer.as_ref().ok().and_then(|answer| answer["_meta"]["feedback"].as_str());
-    if outcome == AskOutcome::Cancel {
+    if outcome == ApprovalResponse::Cancel {
         decide.feedback = feedback.filter(|text| !text.trim().is_empty()).map(str::to_owned);
     }
     decide
@@ -76,7 +89,7 @@ pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
 
 /// Returns the parameters of `elicitation/create` for a question of the model; `None` for approval
 /// requests.
-pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
+pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value> {
     let Some(Preview::Questions { questions }) = &ask.preview else { return None };
     if ask.question != Question::AskUser {
         return None;
@@ -105,9 +118,9 @@ pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
 }
 
 /// Converts the client's answer to an elicitation.
-pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
+pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> Decide {
     let Some(UserResponse::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
-        return Decide::new(ask.id.clone(), AskOutcome::Cancel);
+        return Decide::new(ask.id.clone(), ApprovalResponse::Cancel);
     };
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -119,6 +132,6 @@ pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
     let answers = content.iter().map(|(index, value)| (index.clone(), json!(text(value))));
     Decide {
         answers: Some(answers.collect()),
-        ..Decide::new(ask.id.clone(), AskOutcome::ProceedOnce)
+        ..Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
     }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use parallax_protocol::event::{
-    Ask, EndReason, Event, EventBody, Failure, FailureKind, ItemDone, ItemStart, TRUNCATED,
+    ApprovalRequest, EndReason, Event, EventBody, Failure, FailureKind, ItemDone, ItemStart,
+    TRUNCATED,
 };
 use parallax_protocol::model::Usage;
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_protocol::similar_texts::folded;
 use parallax_protocol::store::Record;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, WantedSignIn};
@@ -381,7 +382,7 @@ impl EditorSession {
                     running.usage.entry(call.model).or_default().add(&call.usage);
                 }
             }
-            EventBody::Ask(ask) => self.ask(*ask),
+            EventBody::ApprovalRequested(ask) => self.ask(*ask),
             EventBody::TurnEnded(ended) => {
                 self.turn_ended(ended.reason).await;
                 self.next_prompt().await;
@@ -403,7 +404,7 @@ impl EditorSession {
     }
 
     /// Sends the request to the client in a task, so that the session continues meanwhile.
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: ApprovalRequest) {
         let (clients, decided) = (self.clients.clone(), self.decided.clone());
         let form = permission::elicitation(&self.id, &ask);
         let offers_form = self.offers.elicitation;
@@ -423,7 +424,7 @@ impl EditorSession {
                     permission::answers(&ask, &answer)
                 }
                 // The client cannot show questions.
-                Some(_) => Decide::new(ask.id.clone(), AskOutcome::Cancel),
+                Some(_) => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
                 None => {
                     let answer = clients.request("session/request_permission", request).await;
                     if is_gone(&answer) {

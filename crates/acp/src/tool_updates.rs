@@ -68,8 +68,9 @@ pub(crate) fn finished(done: &ToolDone) -> Value {
     if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
         update["content"] = json!([text_content(&text)]);
     }
-    if let Some(verdict) = &done.verdict {
-        update["_meta"] = json!({"policy": {"rule": verdict.rule, "reason": verdict.why}});
+    if let Some(policy_decision) = &done.policy_decision {
+        update["_meta"] =
+            json!({"policy": {"rule": policy_decision.rule, "reason": policy_decision.why}});
     }
     update
 }

@@ -307,7 +307,7 @@ impl TaskAttempt<'_> {
                 (false, true) => BUDGET_CODE,
                 (false, false) => 1,
             };
-            let outcome = self.judge(Stop::Exited(code), &events.summary);
+            let outcome = self.evaluate(Stop::Exited(code), &events.summary);
             return Ok((outcome, events));
         }
         let progress = workspace.session_progress(&SessionId::new(attempt.session_id.clone()))?;
@@ -343,7 +343,7 @@ impl TaskAttempt<'_> {
         let signals = (self.drain, &self.runner.hurry);
         let (stop, events) =
             agent::follow(process, events, self.task.timeout, signals, &reporter).await?;
-        let outcome = self.judge(stop, &events.summary);
+        let outcome = self.evaluate(stop, &events.summary);
         Ok((outcome, events))
     }
 
@@ -363,7 +363,7 @@ impl TaskAttempt<'_> {
     }
 
     /// What the end of the agent means.
-    fn judge(&self, stop: Stop, summary: &EventSummary) -> TaskOutcome {
+    fn evaluate(&self, stop: Stop, summary: &EventSummary) -> TaskOutcome {
         let code = match stop {
             Stop::Drained => {
                 return TaskOutcome::new(TaskState::Cancelled, None, "The batch was stopped");

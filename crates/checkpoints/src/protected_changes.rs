@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_files::git_files::linked_directory;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::PutBack;
+use parallax_protocol::checkpoint::RevertedFiles;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
@@ -12,14 +12,17 @@ use parallax_store::{Changes, is_of_lost_repository};
 use serde::{Deserialize, Serialize};
 
 /// Removes the bits with which changed programs would run with the rights of their owner or group.
-pub(crate) fn remove_set_id(store: &parallax_store::Checkpoints, changes: &Changes) -> PutBack {
+pub(crate) fn remove_set_id(
+    store: &parallax_store::Checkpoints,
+    changes: &Changes,
+) -> RevertedFiles {
     let (set_id, lost) = store.remove_set_id(&changes.set_id);
-    PutBack { set_id, lost, ..PutBack::default() }
+    RevertedFiles { set_id, lost, ..RevertedFiles::default() }
 }
 
 /// Reports the directories in which changed protected files may have been missed.
-pub(crate) fn unsearched(changes: &Changes) -> PutBack {
-    PutBack { unsearched: changes.unsearched.clone(), ..PutBack::default() }
+pub(crate) fn unsearched(changes: &Changes) -> RevertedFiles {
+    RevertedFiles { unsearched: changes.unsearched.clone(), ..RevertedFiles::default() }
 }
 
 /// Returns whether a command in this mode with these permissions may change protected files.
@@ -56,12 +59,12 @@ impl Allowance {
 
 /// Moves repositories back to their places. Must happen first, so that the files in them are found
 /// at their original paths.
-pub(crate) fn bring_back(
+pub(crate) fn restore_repositories(
     store: &parallax_store::Checkpoints,
     changes: &Changes,
     granted: &Permissions,
-) -> PutBack {
-    let mut done = PutBack::default();
+) -> RevertedFiles {
+    let mut done = RevertedFiles::default();
     let is_permitted =
         |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
@@ -73,22 +76,24 @@ pub(crate) fn bring_back(
     done
 }
 
-pub(crate) fn put_back(
+pub(crate) fn revert(
     store: &parallax_store::Checkpoints,
     changes: &Changes,
     closed: &[PathBuf],
-) -> PutBack {
+) -> RevertedFiles {
     if closed.is_empty() {
-        return PutBack::default();
+        return RevertedFiles::default();
     }
     match store.restore(changes, closed) {
-        Ok(undone) => {
-            PutBack { restored: undone.restored, lost: undone.kept, ..PutBack::default() }
-        }
+        Ok(undone) => RevertedFiles {
+            restored: undone.restored,
+            lost: undone.kept,
+            ..RevertedFiles::default()
+        },
         Err(error) => {
             tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            PutBack { lost: lost.collect(), ..PutBack::default() }
+            RevertedFiles { lost: lost.collect(), ..RevertedFiles::default() }
         }
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use parallax_files::SeenFiles;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints, PutBack, Reach};
+use parallax_protocol::checkpoint::{
+    Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
+};
 use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -22,7 +24,8 @@ use parallax_store::{
 };
 
 use crate::protected_changes::{
-    Allowance, bring_back, closed, may_change_protected, put_back, remove_set_id, unsearched,
+    Allowance, closed, may_change_protected, remove_set_id, restore_repositories, revert,
+    unsearched,
 };
 
 /// Timeout of reading one file from git.
@@ -55,9 +58,9 @@ struct CommandTracker {
     /// Paths that MCP servers may write.
     given: Mutex<Vec<PathBuf>>,
     /// What each MCP server could write when it started.
-    served: Mutex<Vec<Reach>>,
+    server_scopes: Mutex<Vec<WriteScope>>,
     /// What commands could write. Background processes that they left can still write it.
-    reaches: Mutex<Vec<Reach>>,
+    write_scopes: Mutex<Vec<WriteScope>>,
     commands: Mutex<RunningCommands>,
 }
 
@@ -89,8 +92,8 @@ impl Drop for CommandWatch {
 impl CommandTracker {
     /// Returns whether a program of the session could write the path.
     fn is_in_reach(&self, path: &Path) -> bool {
-        let of_all = [lock(&self.reaches).clone(), lock(&self.served).clone()].concat();
-        could_one_write(&of_all, path)
+        let of_all = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
+        could_any_write(&of_all, path)
     }
 
     /// Returns the watches that waited for commands, if no command is running.
@@ -103,17 +106,17 @@ impl CommandTracker {
     }
 }
 
-fn note(reaches: &Mutex<Vec<Reach>>, reach: &Reach) {
-    let mut reaches = lock(reaches);
-    if !reaches.contains(reach) {
-        reaches.push(reach.clone());
+fn note(write_scopes: &Mutex<Vec<WriteScope>>, write_scope: &WriteScope) {
+    let mut write_scopes = lock(write_scopes);
+    if !write_scopes.contains(write_scope) {
+        write_scopes.push(write_scope.clone());
     }
 }
 
 /// Returns whether one of these programs could write the path. Without any known program, it is
 /// assumed writable.
-fn could_one_write(reaches: &[Reach], path: &Path) -> bool {
-    reaches.is_empty() || reaches.iter().any(|reach| reach.holds(path))
+fn could_any_write(write_scopes: &[WriteScope], path: &Path) -> bool {
+    write_scopes.is_empty() || write_scopes.iter().any(|write_scope| write_scope.holds(path))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -176,10 +179,10 @@ impl Versions {
     }
 
     /// Records that a confined MCP server is about to start. Its changes of protected files, except
-    /// those in `given`, are detected when the session ends, as far as `reach` allows it to write
+    /// those in `given`, are detected when the session ends, as far as `write_scope` allows it to write
     /// them. Blocking.
-    pub fn serve(&self, given: &[PathBuf], reach: &Reach) {
-        note(&self.shared.served, reach);
+    pub fn serve(&self, given: &[PathBuf], write_scope: &WriteScope) {
+        note(&self.shared.server_scopes, write_scope);
         lock(&self.shared.given).extend(given.iter().cloned());
         self.shared.serves.store(true, Ordering::Relaxed);
         let mut baseline = lock(&self.shared.baseline);
@@ -194,7 +197,7 @@ impl Versions {
     pub fn settle(&self, background: bool, has_user: bool) -> Vec<String> {
         // Watches of commands that never reported their end.
         let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
-        waiting.into_iter().for_each(|watch| drop(watch.put_back()));
+        waiting.into_iter().for_each(|watch| drop(watch.revert()));
         let serves = self.shared.serves.load(Ordering::Relaxed);
         if !serves && !background {
             return Vec::new();
@@ -202,7 +205,7 @@ impl Versions {
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
         let none = Permissions::default();
         let given = to_write(lock(&self.shared.given).clone());
-        let mut changes = self.store.end_program(&baseline, &Reach::default());
+        let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
         let open = lock(&self.shared.open).clone();
         let mut closed = closed(&changes, &Allowance::of(None, &given));
@@ -221,8 +224,8 @@ impl Versions {
                 )],
             };
         }
-        let repositories = bring_back(&self.store, &changes, &none);
-        let mut done = put_back(&self.store, &changes, &closed).behind(repositories);
+        let repositories = restore_repositories(&self.store, &changes, &none);
+        let mut done = revert(&self.store, &changes, &closed).behind(repositories);
         if !has_user {
             done = done.behind(remove_set_id(&self.store, &changes));
         }
@@ -232,13 +235,13 @@ impl Versions {
     /// Reverts the changes of protected files by commands whose Parallax process was killed.
     /// Blocking.
     pub fn finish_abandoned(&self) -> Option<String> {
-        let mut done = PutBack::default();
+        let mut done = RevertedFiles::default();
         for abandoned in self.store.abandoned_changes() {
             // An unreadable entry allows nothing.
             let allowance: Allowance =
                 serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
             let closed = closed(&abandoned.changes, &allowance);
-            let reverted = put_back(&self.store, &abandoned.changes, &closed);
+            let reverted = revert(&self.store, &abandoned.changes, &closed);
             // Changes that could not be reverted are tried again at the next start.
             if reverted.lost.is_empty() {
                 abandoned.finish();
@@ -259,7 +262,7 @@ impl Versions {
             mark,
             command: String::new(),
             given: Permissions::default(),
-            served: false,
+            is_server: false,
         })
     }
 
@@ -377,43 +380,43 @@ pub struct Watch {
     command: String,
     given: Permissions,
     /// Whether the program is an MCP server that runs for the whole session.
-    served: bool,
+    is_server: bool,
 }
 
 impl Watch {
     /// Sets the paths that an MCP server ([`serve`](Versions::serve)) may write.
     pub fn giving(self, paths: Vec<PathBuf>) -> Self {
-        Self { given: to_write(paths), served: true, ..self }
+        Self { given: to_write(paths), is_server: true, ..self }
     }
 
     /// Called when the program has ended. Reverts protected files that it changed without
     /// permission. While a command is running, it is unknown which of the two changed a file; the
     /// check then happens when the command ends. Blocking.
-    pub fn end(mut self, command: &str) -> PutBack {
+    pub fn end(mut self, command: &str) -> RevertedFiles {
         command.clone_into(&mut self.command);
         let shared = Arc::clone(&self.shared);
         let mut commands = lock(&shared.commands);
         if commands.running > 0 {
             commands.waiting.push(self);
-            return PutBack::default();
+            return RevertedFiles::default();
         }
         drop(commands);
-        self.put_back()
+        self.revert()
     }
 
-    fn put_back(self) -> PutBack {
-        let served = lock(&self.shared.served).clone();
-        let could_write = |path: &Path| !self.served || could_one_write(&served, path);
-        let mut changes = self.store.end_program(&self.mark, &Reach::default());
+    fn revert(self) -> RevertedFiles {
+        let server_scopes = lock(&self.shared.server_scopes).clone();
+        let could_write = |path: &Path| !self.is_server || could_any_write(&server_scopes, path);
+        let mut changes = self.store.end_program(&self.mark, &WriteScope::default());
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
-        let repositories = bring_back(&self.store, &changes, &self.given);
+        let repositories = restore_repositories(&self.store, &changes, &self.given);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
         let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
         closed.retain(|path| could_write(path));
         let open = lock(&self.shared.open).clone();
         closed.retain(|path| !open.contains(path));
         changes.set_id.retain(|path| could_write(path));
-        let done = put_back(&self.store, &changes, &closed).behind(repositories);
+        let done = revert(&self.store, &changes, &closed).behind(repositories);
         done.behind(remove_set_id(&self.store, &changes)).behind(unsearched(&changes))
     }
 }
@@ -434,12 +437,12 @@ impl CheckpointGuard for EditGuard {
         _effects: &Effects,
         _granted: &Permissions,
         _mode: ApprovalMode,
-        _reach: &Reach,
-    ) -> PutBack {
+        _reach: &WriteScope,
+    ) -> RevertedFiles {
         if let Err(error) = self.store.end_edit(self.mark) {
             tracing::warn!(%error, "failed to record the end of an edit");
         }
-        PutBack::default()
+        RevertedFiles::default()
     }
 }
 
@@ -477,15 +480,15 @@ impl CheckpointGuard for CommandGuard {
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
-        reach: &Reach,
-    ) -> PutBack {
+        write_scope: &WriteScope,
+    ) -> RevertedFiles {
         let Self { store, mark, running, pending, _unfinished, .. } = *self;
         let shared = Arc::clone(&running.0);
-        note(&shared.reaches, reach);
-        let done = ended(&store, &shared, mark, effects, granted, mode, reach);
+        note(&shared.write_scopes, write_scope);
+        let done = ended(&store, &shared, mark, effects, granted, mode, write_scope);
         drop((running, pending, _unfinished));
-        let waiting = shared.waiting().into_iter().map(Watch::put_back);
-        waiting.fold(done, PutBack::behind)
+        let waiting = shared.waiting().into_iter().map(Watch::revert);
+        waiting.fold(done, RevertedFiles::behind)
     }
 }
 
@@ -497,29 +500,29 @@ fn ended(
     effects: &Effects,
     granted: &Permissions,
     mode: ApprovalMode,
-    reach: &Reach,
-) -> PutBack {
-    let changes = match store.end_command(mark, reach) {
+    write_scope: &WriteScope,
+) -> RevertedFiles {
+    let changes = match store.end_command(mark, write_scope) {
         Ok(changes) => changes,
         Err(error) => {
             tracing::warn!(%error, "failed to record the end of a command");
-            return PutBack::default();
+            return RevertedFiles::default();
         }
     };
     // Programs that were already running have their own watch, and give no permission to others.
     if effects.may_change_files {
-        return PutBack::default();
+        return RevertedFiles::default();
     }
     let (repositories, closed) = match may_change_protected(granted, mode) {
-        true => (PutBack::default(), Vec::new()),
+        true => (RevertedFiles::default(), Vec::new()),
         false => {
-            let repositories = bring_back(store, &changes, granted);
+            let repositories = restore_repositories(store, &changes, granted);
             (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
         }
     };
     let permitted = changes.protected.iter().filter(|path| !closed.contains(path));
     lock(&shared.open).extend(permitted.cloned());
-    let done = put_back(store, &changes, &closed).behind(repositories);
+    let done = revert(store, &changes, &closed).behind(repositories);
     let done = match granted.outside {
         true => done,
         false => done.behind(remove_set_id(store, &changes)),
@@ -561,10 +564,14 @@ mod tests {
         for path in [&open, &closed] {
             std::fs::write(path, "changed").expect("a file");
         }
-        assert_eq!(watch.end(""), PutBack::default());
+        assert_eq!(watch.end(""), RevertedFiles::default());
         let granted = to_write(vec![open.clone()]);
-        let done =
-            command.after(&Effects::default(), &granted, ApprovalMode::Default, &Reach::default());
+        let done = command.after(
+            &Effects::default(),
+            &granted,
+            ApprovalMode::Default,
+            &WriteScope::default(),
+        );
         assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
         let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
         assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));

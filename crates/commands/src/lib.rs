@@ -36,7 +36,7 @@ use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::policy::{ApprovalMode, PolicyEngine};
 use parallax_tools::ShellOptions;
 
 pub use catalog::{Catalog, CommandInfo};
@@ -67,7 +67,7 @@ pub(crate) struct ExpansionContext {
     catalog: RwLock<Option<Arc<Catalog>>>,
     workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
-    judge: Arc<dyn Judge>,
+    policy_engine: Arc<dyn PolicyEngine>,
     shell: ShellOptions,
     processes: Processes,
     servers: Option<Servers>,
@@ -83,7 +83,7 @@ pub(crate) struct ExpansionContext {
 pub struct CommandInputs {
     pub workspace: Arc<Workspace>,
     pub seen: Arc<SeenFiles>,
-    pub judge: Arc<dyn Judge>,
+    pub policy_engine: Arc<dyn PolicyEngine>,
     pub shell: ShellOptions,
     pub processes: Processes,
     /// MCP servers, whose prompts are also commands.
@@ -146,15 +146,23 @@ impl Commands {
         interactive: bool,
         around: CommandInputs,
     ) -> Self {
-        let CommandInputs { workspace, seen, judge, shell, processes, servers, skills, agents } =
-            around;
+        let CommandInputs {
+            workspace,
+            seen,
+            policy_engine,
+            shell,
+            processes,
+            servers,
+            skills,
+            agents,
+        } = around;
         Self {
             shared: Arc::new(ExpansionContext {
                 folders: folders(config, extensions),
                 catalog: RwLock::default(),
                 workspace,
                 seen,
-                judge,
+                policy_engine,
                 shell,
                 processes,
                 servers,

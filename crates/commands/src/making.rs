@@ -75,10 +75,10 @@ impl<'a> Making<'a> {
                     if text.trim().is_empty() {
                         continue;
                     }
-                    let judged = shell::judge(self.shared, text.trim(), self.mode);
-                    let judged = judged
+                    let evaluated = shell::evaluate(self.shared, text.trim(), self.mode);
+                    let evaluated = evaluated
                         .map_err(|why| format!("its shell command `{text}` was denied: {why}"))?;
-                    steps.push(ExpansionStep::Shell(judged));
+                    steps.push(ExpansionStep::Shell(evaluated));
                 }
             }
         }

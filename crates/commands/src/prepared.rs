@@ -139,7 +139,10 @@ impl PreparedCommand {
 
     /// Returns the shell commands that need the user's approval.
     pub fn questions(&self) -> Vec<&str> {
-        self.shell().filter(|judged| judged.asks).map(|judged| judged.text.as_str()).collect()
+        self.shell()
+            .filter(|evaluated| evaluated.asks)
+            .map(|evaluated| evaluated.text.as_str())
+            .collect()
     }
 
     /// Returns whether the command runs shell commands.
@@ -151,17 +154,17 @@ impl PreparedCommand {
     pub fn agree(&mut self, for_session: bool) {
         let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         for step in &mut self.steps {
-            let ExpansionStep::Shell(judged) = step else { continue };
-            if judged.asks && for_session {
-                agreed.insert(judged.text.clone());
+            let ExpansionStep::Shell(evaluated) = step else { continue };
+            if evaluated.asks && for_session {
+                agreed.insert(evaluated.text.clone());
             }
-            judged.asks = false;
+            evaluated.asks = false;
         }
     }
 
     fn shell(&self) -> impl Iterator<Item = &CheckedCommand> {
         self.steps.iter().filter_map(|step| match step {
-            ExpansionStep::Shell(judged) => Some(judged),
+            ExpansionStep::Shell(evaluated) => Some(evaluated),
             _ => None,
         })
     }
@@ -214,21 +217,21 @@ impl PreparedCommand {
                     let text = text.map_err(|error| refused(error.to_string()))?;
                     parts.push(Part::text(text));
                 }
-                ExpansionStep::Shell(judged) => {
-                    let running = shell::run(&shared, &judged, mode, cancel);
+                ExpansionStep::Shell(evaluated) => {
+                    let running = shell::run(&shared, &evaluated, mode, cancel);
                     let output = match end {
                         None => running.await,
                         // Dropping the future ends the command.
                         Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
                             refused(format!(
                                 "`{}` was stopped after {} s (`timeout`)",
-                                judged.text,
+                                evaluated.text,
                                 all.as_secs_f64()
                             ))
                         })?,
                     };
                     let output = output.map_err(|why| {
-                        refused(format!("`{}` failed to start: {why}", judged.text))
+                        refused(format!("`{}` failed to start: {why}", evaluated.text))
                     })?;
                     parts.push(Part::text(output));
                 }

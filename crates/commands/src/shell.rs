@@ -5,7 +5,7 @@ use parallax_exec::capture::CaptureLimits;
 use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, CommandOutcome, Ending, FinishedCommand, Limits, Mode};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Taint, Verdict};
+use parallax_protocol::policy::{ApprovalMode, Decision, Origin, PolicyDecision, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
 use parallax_tools::run_shell_command::{LeftAlone, command_effects, sandboxed};
@@ -18,7 +18,7 @@ use crate::ExpansionContext;
 pub(crate) struct CheckedCommand {
     /// The command line.
     pub(crate) text: String,
-    verdict: Verdict,
+    policy_decision: PolicyDecision,
     /// Whether the user still has to approve it.
     pub(crate) asks: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct CheckedCommand {
 ///
 /// # Errors
 /// Returns why the command may not run.
-pub(crate) fn judge(
+pub(crate) fn evaluate(
     shared: &ExpansionContext,
     text: &str,
     mode: ApprovalMode,
@@ -41,7 +41,7 @@ pub(crate) fn judge(
     let mut args = Object::new();
     args.insert("command".to_owned(), Value::String(text.clone()));
     let aliases = ["ShellTool".to_owned()];
-    let verdict = shared.judge.judge(&Query {
+    let policy_decision = shared.policy_engine.evaluate(&Query {
         tool: "run_shell_command",
         aliases: &aliases,
         kind: ToolKind::Execute,
@@ -55,13 +55,13 @@ pub(crate) fn judge(
         taint: &Taint::default(),
         origin: Origin::default(),
     });
-    if verdict.decision == Decision::Deny {
-        return Err(verdict.why);
+    if policy_decision.kind == Decision::Deny {
+        return Err(policy_decision.why);
     }
     let agreed = shared.agreed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let asks = verdict.decision == Decision::Ask && !agreed.contains(&text);
+    let asks = policy_decision.kind == Decision::Ask && !agreed.contains(&text);
     drop(agreed);
-    Ok(CheckedCommand { text, verdict, asks })
+    Ok(CheckedCommand { text, policy_decision, asks })
 }
 
 /// Runs a command and returns the replacement of its block.
@@ -70,20 +70,20 @@ pub(crate) fn judge(
 /// Returns an error if the command cannot be started; the prompt is not sent then.
 pub(crate) async fn run(
     shared: &ExpansionContext,
-    judged: &CheckedCommand,
+    evaluated: &CheckedCommand,
     mode: ApprovalMode,
     cancel: &CancellationToken,
 ) -> Result<String, String> {
-    let mut permissions = judged.verdict.grants.clone();
+    let mut permissions = evaluated.policy_decision.grants.clone();
     // The user saw and approved the command, as with the model's commands.
-    if judged.verdict.decision == Decision::Ask {
+    if evaluated.policy_decision.kind == Decision::Ask {
         permissions.repository_programs |= shared.trusted;
         permissions.agents = true;
     }
-    let command = command(shared, &judged.text, mode, permissions).await?;
+    let command = command(shared, &evaluated.text, mode, permissions).await?;
     let running = shared.processes.start(command).await.map_err(|error| error.to_string())?;
     match running.follow(cancel, None, &mut |_| {}).await {
-        CommandOutcome::Finished(finished) => Ok(shown(&judged.text, &finished)),
+        CommandOutcome::Finished(finished) => Ok(shown(&evaluated.text, &finished)),
         // Cannot be moved to the background here; if it is, do not wait for its end.
         CommandOutcome::Detached(detached) => Ok(detached.output.kept.head),
     }

@@ -3,7 +3,7 @@
 use parallax_config::commands::{CommandSource, CommandWishes};
 use parallax_config::other_agents::our_tool;
 use parallax_protocol::op::TurnOverrides;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 
 /// Tools that need no approval anyway.
 const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
@@ -49,7 +49,7 @@ pub(crate) fn wishes_of(
     let mut notices = Vec::new();
     if *source == CommandSource::User {
         for entry in &wishes.allowed {
-            match draft(entry) {
+            match rule(entry) {
                 Ok(rule) => wanted.allowed.extend(rule),
                 Err(why) => notices.push(format!("`{entry}` in `allowed-tools`: {why}")),
             }
@@ -66,7 +66,7 @@ pub(crate) fn wishes_of(
 
 /// Parses an entry of `allowed-tools`: a name, or `NAME(what)`. Returns `None` if such calls need
 /// no permission.
-fn draft(entry: &str) -> Result<Option<RuleDraft>, String> {
+fn rule(entry: &str) -> Result<Option<SuggestedRule>, String> {
     let (name, what) = match entry.trim().strip_suffix(')').and_then(|it| it.split_once('(')) {
         Some((name, what)) => (name.trim(), Some(what.trim())),
         None => (entry.trim(), None),
@@ -76,20 +76,20 @@ fn draft(entry: &str) -> Result<Option<RuleDraft>, String> {
     if FREE.contains(&tool_name.as_str()) {
         return Ok(None);
     }
-    let rule = RuleDraft { tool_name, ..RuleDraft::default() };
+    let rule = SuggestedRule { tool_name, ..SuggestedRule::default() };
     Ok(Some(match (rule.tool_name.as_str(), what) {
         ("run_shell_command", Some(prefix)) => {
             let prefix = prefix.trim_end_matches('*').trim_end_matches(':').trim();
             if prefix.is_empty() {
                 return Err("it does not name a command".to_owned());
             }
-            RuleDraft { command_prefix: vec![prefix.to_owned()], ..rule }
+            SuggestedRule { command_prefix: vec![prefix.to_owned()], ..rule }
         }
         ("run_shell_command", None) => {
             return Err("specify commands, such as `run_shell_command(git status)`".to_owned());
         }
         ("write_file" | "replace", what) => {
-            RuleDraft { path_glob: Some(what.unwrap_or("**").to_owned()), ..rule }
+            SuggestedRule { path_glob: Some(what.unwrap_or("**").to_owned()), ..rule }
         }
         (_, Some(_)) => return Err("only commands and paths can be restricted".to_owned()),
         (_, None) => rule,

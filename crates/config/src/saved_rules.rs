@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::policy::SuggestedRule;
 
 use crate::error::ConfigError;
 use crate::state;
@@ -13,7 +13,7 @@ use crate::state;
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or written.
-pub fn save_rule(file: &Path, rule: &RuleDraft) -> Result<(), ConfigError> {
+pub fn save_rule(file: &Path, rule: &SuggestedRule) -> Result<(), ConfigError> {
     state::rewrite(file, |text| match parallax_policy::add_to_file(text, rule) {
         Ok(changed) => Ok(changed),
         Err(_) => {
@@ -33,10 +33,10 @@ mod tests {
     fn saved_rules_are_deduplicated_and_invalid_file_is_renamed() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policies/auto-saved.toml");
-        let rule = RuleDraft {
+        let rule = SuggestedRule {
             tool_name: "run_shell_command".into(),
             command_prefix: vec!["git log".into()],
-            ..RuleDraft::default()
+            ..SuggestedRule::default()
         };
         save_rule(&file, &rule).expect("saved");
         let first = std::fs::read_to_string(&file).expect("the file");

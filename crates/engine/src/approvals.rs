@@ -12,7 +12,8 @@ use std::sync::Arc;
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::{
-    ApprovalMode, Decision, Judge, Origin, Query, RuleDraft, RuleKeeper, Taint, Verdict,
+    ApprovalMode, Decision, Origin, PolicyDecision, PolicyEngine, Query, RuleStore, SuggestedRule,
+    Taint,
 };
 use parallax_protocol::tool::{Effects, Outcome, Tool, ToolKind, ToolSpec};
 
@@ -31,11 +32,11 @@ pub(crate) struct ApprovalState {
     bus: EventBus,
     notices: Notices,
     environment: Arc<SessionEnvironment>,
-    judge: Arc<dyn Judge>,
+    policy_engine: Arc<dyn PolicyEngine>,
     /// How long approvals may apply.
     limits: Approvals,
     /// Saves rules on disk.
-    rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    rule_store: Option<Arc<dyn RuleStore>>,
     /// Whether the session started in `yolo`.
     began_in_yolo: bool,
     /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
@@ -46,16 +47,16 @@ pub(crate) struct ApprovalState {
     warned_tools: HashSet<String>,
     taint: Taint,
     /// Rules of the running prompt.
-    prompt_rules: Vec<RuleDraft>,
+    prompt_rules: Vec<SuggestedRule>,
     /// Whether calls are run again after a restore.
     is_rerun: bool,
 }
 
 /// What decides about approvals when the session starts.
 pub(crate) struct ApprovalOptions {
-    pub(crate) judge: Arc<dyn Judge>,
+    pub(crate) policy_engine: Arc<dyn PolicyEngine>,
     pub(crate) limits: Approvals,
-    pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    pub(crate) rule_store: Option<Arc<dyn RuleStore>>,
     pub(crate) mode: ApprovalMode,
 }
 
@@ -68,12 +69,12 @@ pub(crate) struct PolicyInput {
 }
 
 /// The decision about a call.
-pub(crate) struct PolicyDecision {
-    pub(crate) verdict: Verdict,
+pub(crate) struct EvaluatedCall {
+    pub(crate) policy_decision: PolicyDecision,
     /// Rules that would allow the call.
-    pub(crate) rules: Vec<RuleDraft>,
+    pub(crate) rules: Vec<SuggestedRule>,
     /// Why there are none, if approval is required.
-    pub(crate) no_rule: Option<String>,
+    pub(crate) no_rule_reason: Option<String>,
 }
 
 impl ApprovalState {
@@ -87,9 +88,9 @@ impl ApprovalState {
             bus,
             notices,
             environment,
-            judge: options.judge,
+            policy_engine: options.policy_engine,
             limits: options.limits,
-            rule_keeper: options.rule_keeper,
+            rule_store: options.rule_store,
             began_in_yolo: options.mode == ApprovalMode::Yolo,
             yolo_by_rule: false,
             requests: 0,
@@ -101,8 +102,8 @@ impl ApprovalState {
     }
 
     /// Returns the policy engine.
-    pub(crate) fn judge(&self) -> &dyn Judge {
-        self.judge.as_ref()
+    pub(crate) fn policy_engine(&self) -> &dyn PolicyEngine {
+        self.policy_engine.as_ref()
     }
 
     /// How long approvals may apply.
@@ -111,8 +112,8 @@ impl ApprovalState {
     }
 
     /// Returns what saves rules on disk, if the user may save them.
-    pub(crate) fn rule_keeper(&self) -> Option<Arc<dyn RuleKeeper>> {
-        self.rule_keeper.clone().filter(|_| self.limits.permanent)
+    pub(crate) fn rule_store(&self) -> Option<Arc<dyn RuleStore>> {
+        self.rule_store.clone().filter(|_| self.limits.permanent)
     }
 
     /// Returns the number of the next request to the user.
@@ -122,7 +123,7 @@ impl ApprovalState {
     }
 
     /// Sets the rules of the running prompt.
-    pub(crate) fn set_prompt_rules(&mut self, rules: Vec<RuleDraft>) {
+    pub(crate) fn set_prompt_rules(&mut self, rules: Vec<SuggestedRule>) {
         self.prompt_rules = rules;
     }
 
@@ -140,8 +141,8 @@ impl ApprovalState {
     ///
     /// # Errors
     /// Returns why the rule cannot be applied.
-    pub(crate) fn add_rule(&mut self, rule: &RuleDraft) -> Result<(), String> {
-        self.judge = self.judge.with_rule(rule)?;
+    pub(crate) fn add_rule(&mut self, rule: &SuggestedRule) -> Result<(), String> {
+        self.policy_engine = self.policy_engine.with_rule(rule)?;
         Ok(())
     }
 
@@ -152,56 +153,58 @@ impl ApprovalState {
         effects: &Effects,
         input: &PolicyInput,
         mode: ApprovalMode,
-    ) -> PolicyDecision {
+    ) -> EvaluatedCall {
         let interactive = self.environment.interactive;
         let query = self.query(tool, effects, input, mode);
-        let mut verdict = self.judge.judge(&query);
-        if verdict.decision != Decision::Allow
-            && !verdict.each_time
-            && let Some(overridden) = self.verdict_of_prompt_rules(&query)
+        let mut policy_decision = self.policy_engine.evaluate(&query);
+        if policy_decision.kind != Decision::Allow
+            && !policy_decision.always_ask
+            && let Some(overridden) = self.decision_of_prompt_rules(&query)
         {
-            verdict = overridden;
+            policy_decision = overridden;
         }
-        let mut doubt = tool.doubt().filter(|_| verdict.decision == Decision::Allow);
+        let mut doubt = tool.doubt().filter(|_| policy_decision.kind == Decision::Allow);
         // Only the user can enable `yolo` for everything.
         let allows_everything = mode == ApprovalMode::Yolo && !self.yolo_by_rule;
         if !allows_everything && let Some(doubt) = doubt.take() {
-            verdict.decision = if interactive { Decision::Ask } else { Decision::Deny };
-            verdict.why = doubt;
-            verdict.each_time = true;
+            policy_decision.kind = if interactive { Decision::Ask } else { Decision::Deny };
+            policy_decision.why = doubt;
+            policy_decision.always_ask = true;
         }
         // After a restore, changes need approval, even in modes that allow them.
         if self.is_rerun
             && interactive
-            && verdict.decision == Decision::Allow
+            && policy_decision.kind == Decision::Allow
             && changes_files(effects)
         {
-            verdict.decision = Decision::Ask;
-            "you restored a checkpoint before this change".clone_into(&mut verdict.why);
-            verdict.each_time = true;
+            policy_decision.kind = Decision::Ask;
+            "you restored a checkpoint before this change".clone_into(&mut policy_decision.why);
+            policy_decision.always_ask = true;
         }
         // Permission to run without the sandbox applies to one call.
-        let lasting =
-            verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
+        let lasting = policy_decision.kind == Decision::Ask
+            && !policy_decision.always_ask
+            && !effects.permissions.outside;
         let rules = match lasting && self.limits.lasting {
-            true => self.judge.drafts(&query, &effects.permissions),
+            true => self.policy_engine.suggested_rules(&query, &effects.permissions),
             false => Vec::new(),
         };
-        let no_rule = (verdict.decision == Decision::Ask && rules.is_empty()).then(|| {
-            if !self.limits.lasting {
-                "`security.disableAlwaysAllow` is set".to_owned()
-            } else if verdict.each_time {
-                "this always requires approval".to_owned()
-            } else if effects.permissions.outside {
-                "permission to run without the sandbox applies to one call".to_owned()
-            } else {
-                self.judge.why_no_drafts(&query, &effects.permissions)
-            }
-        });
+        let no_rule_reason =
+            (policy_decision.kind == Decision::Ask && rules.is_empty()).then(|| {
+                if !self.limits.lasting {
+                    "`security.disableAlwaysAllow` is set".to_owned()
+                } else if policy_decision.always_ask {
+                    "this always requires approval".to_owned()
+                } else if effects.permissions.outside {
+                    "permission to run without the sandbox applies to one call".to_owned()
+                } else {
+                    self.policy_engine.no_rule_reason(&query, &effects.permissions)
+                }
+            });
         if let Some(doubt) = doubt {
             self.warn_changed_tool(tool.spec(), &doubt);
         }
-        PolicyDecision { verdict, rules, no_rule }
+        EvaluatedCall { policy_decision, rules, no_rule_reason }
     }
 
     fn query<'a>(
@@ -211,7 +214,7 @@ impl ApprovalState {
         input: &'a PolicyInput,
         mode: ApprovalMode,
     ) -> Query<'a> {
-        let served = tool.served();
+        let origin = tool.mcp_origin();
         let spec = tool.spec();
         Query {
             tool: &spec.name,
@@ -227,8 +230,8 @@ impl ApprovalState {
             taint: &self.taint,
             origin: Origin {
                 agent: self.environment.role.as_ref().map(|role| role.name.as_ref()),
-                server: served.map(|served| served.server.as_str()),
-                annotations: served.map(|served| &served.annotations),
+                server: origin.map(|origin| origin.server.as_str()),
+                annotations: origin.map(|origin| &origin.annotations),
             },
         }
     }
@@ -241,18 +244,19 @@ impl ApprovalState {
         input: &PolicyInput,
         mode: ApprovalMode,
     ) -> bool {
-        self.judge.judge(&self.query(tool, effects, input, mode)).decision == Decision::Allow
+        self.policy_engine.evaluate(&self.query(tool, effects, input, mode)).kind == Decision::Allow
     }
 
     /// Returns the decision for a call that is not allowed, as if the user had said "always" to
     /// what the prompt allows.
-    fn verdict_of_prompt_rules(&self, query: &Query<'_>) -> Option<Verdict> {
-        let mut judge = Arc::clone(&self.judge);
+    fn decision_of_prompt_rules(&self, query: &Query<'_>) -> Option<PolicyDecision> {
+        let mut policy_engine = Arc::clone(&self.policy_engine);
         for rule in &self.prompt_rules {
-            judge = judge.with_rule(rule).ok()?;
+            policy_engine = policy_engine.with_rule(rule).ok()?;
         }
-        let verdict = (!self.prompt_rules.is_empty()).then(|| judge.judge(query))?;
-        (verdict.decision == Decision::Allow).then_some(verdict)
+        let policy_decision =
+            (!self.prompt_rules.is_empty()).then(|| policy_engine.evaluate(query))?;
+        (policy_decision.kind == Decision::Allow).then_some(policy_decision)
     }
 
     /// Warns, once per tool, that a changed tool is called without approval.
@@ -264,17 +268,17 @@ impl ApprovalState {
     }
 
     /// Requires approval because a hook asked for it.
-    pub(crate) fn require_for_hook(&self, verdict: &mut Verdict, why: &str) {
-        if verdict.decision == Decision::Deny {
+    pub(crate) fn require_for_hook(&self, policy_decision: &mut PolicyDecision, why: &str) {
+        if policy_decision.kind == Decision::Deny {
             return;
         }
         let interactive = self.environment.interactive;
-        verdict.decision = if interactive { Decision::Ask } else { Decision::Deny };
-        verdict.each_time = true;
-        "hook".clone_into(&mut verdict.rule);
-        why.clone_into(&mut verdict.why);
+        policy_decision.kind = if interactive { Decision::Ask } else { Decision::Deny };
+        policy_decision.always_ask = true;
+        "hook".clone_into(&mut policy_decision.rule);
+        why.clone_into(&mut policy_decision.why);
         if !interactive {
-            verdict.why.push_str(" (a hook requires approval, but no user is present)");
+            policy_decision.why.push_str(" (a hook requires approval, but no user is present)");
         }
     }
 
@@ -309,7 +313,7 @@ mod tests {
     use super::*;
     use crate::test_parts::{TestTool, approvals};
 
-    fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> PolicyDecision {
+    fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> EvaluatedCall {
         let tool = TestTool::new("replace", ToolKind::Edit, Sharing::Exclusive);
         let input = PolicyInput { args: Object::new(), workspace: Vec::new(), made: Vec::new() };
         approvals.evaluate(&tool, effects, &input, ApprovalMode::Default)
@@ -322,14 +326,14 @@ mod tests {
     #[test]
     fn change_requires_approval_when_calls_are_run_again() {
         let mut approvals = approvals(Decision::Allow, true);
-        assert_eq!(evaluate(&mut approvals, &write()).verdict.decision, Decision::Allow);
+        assert_eq!(evaluate(&mut approvals, &write()).policy_decision.kind, Decision::Allow);
         approvals.set_rerun(true);
         let evaluated = evaluate(&mut approvals, &write());
-        assert_eq!(evaluated.verdict.decision, Decision::Ask);
-        assert!(evaluated.verdict.each_time && evaluated.rules.is_empty());
-        assert_eq!(evaluated.no_rule.as_deref(), Some("this always requires approval"));
+        assert_eq!(evaluated.policy_decision.kind, Decision::Ask);
+        assert!(evaluated.policy_decision.always_ask && evaluated.rules.is_empty());
+        assert_eq!(evaluated.no_rule_reason.as_deref(), Some("this always requires approval"));
         let reads = Effects::default();
-        assert_eq!(evaluate(&mut approvals, &reads).verdict.decision, Decision::Allow);
+        assert_eq!(evaluate(&mut approvals, &reads).policy_decision.kind, Decision::Allow);
     }
 
     #[test]
@@ -339,16 +343,16 @@ mod tests {
         let mut outside = write();
         outside.permissions.outside = true;
         let evaluated = evaluate(&mut approvals, &outside);
-        assert!(evaluated.rules.is_empty() && evaluated.no_rule.is_some());
+        assert!(evaluated.rules.is_empty() && evaluated.no_rule_reason.is_some());
     }
 
     #[test]
     fn approval_for_a_hook_is_a_denial_without_a_user() {
         for (interactive, expected) in [(true, Decision::Ask), (false, Decision::Deny)] {
             let approvals = approvals(Decision::Allow, interactive);
-            let mut verdict = Verdict::new(Decision::Allow, "test", "");
-            approvals.require_for_hook(&mut verdict, "look first");
-            assert_eq!((verdict.decision, verdict.rule.as_str()), (expected, "hook"));
+            let mut policy_decision = PolicyDecision::new(Decision::Allow, "test", "");
+            approvals.require_for_hook(&mut policy_decision, "look first");
+            assert_eq!((policy_decision.kind, policy_decision.rule.as_str()), (expected, "hook"));
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::{Event, EventBody, ModelCall};
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::model::Request;
 use parallax_protocol::observer::{
     EventScope, Observation, Observer, RequestEnd, ResponseFacts, SpanOf, SubagentScope,
@@ -52,7 +52,7 @@ struct BusState {
 /// bus, including those of subagents.
 #[derive(Default)]
 struct UserWait {
-    open: HashSet<AskId>,
+    open: HashSet<ApprovalId>,
     since: Option<Instant>,
     total: Duration,
 }
@@ -60,8 +60,8 @@ struct UserWait {
 impl UserWait {
     fn event(&mut self, body: &EventBody) {
         match body {
-            EventBody::Ask(ask) => drop(self.open.insert(ask.id.clone())),
-            EventBody::AskClosed { ask, .. } => drop(self.open.remove(ask)),
+            EventBody::ApprovalRequested(ask) => drop(self.open.insert(ask.id.clone())),
+            EventBody::ApprovalClosed { ask, .. } => drop(self.open.remove(ask)),
             // Requests of a turn that is over can no longer be answered.
             EventBody::TurnEnded(_) => self.open.clear(),
             _ => return,

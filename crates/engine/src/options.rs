@@ -13,7 +13,7 @@ use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Sour
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
-use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper};
+use parallax_protocol::policy::{ApprovalMode, PolicyEngine, RuleStore};
 use parallax_protocol::routing::{FallbackPolicy, Router};
 use parallax_protocol::shell::Shell;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Store, UnfinishedAnswer};
@@ -58,7 +58,7 @@ pub struct SessionOptions {
     /// Agents that it can start; enables the `invoke_agent` tool.
     pub agents: Option<Arc<dyn Agents>>,
     /// Decides about calls.
-    pub judge: Arc<dyn Judge>,
+    pub policy_engine: Arc<dyn PolicyEngine>,
     /// Receives the records.
     pub store: Arc<dyn Store>,
     /// The initial approval mode.
@@ -124,7 +124,7 @@ pub struct SessionOptions {
     /// How long approvals may apply.
     pub approvals: Approvals,
     /// Saves rules on disk.
-    pub rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    pub rule_store: Option<Arc<dyn RuleStore>>,
     /// Checkpoints of the files that the agent changes.
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// Whether changing the file changes what the next build runs.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
-use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::policy::{ApprovalMode, PolicyEngine};
 use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -200,13 +200,15 @@ impl Registry {
     /// are always in registration order: the provider's cache depends on equal bytes.
     fn declarations(
         &self,
-        judge: &dyn Judge,
+        policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
         interactive: bool,
         wanted: impl Fn(&ToolSpec) -> bool,
     ) -> ToolDeclarations {
-        let tools: Vec<&Arc<dyn Tool>> =
-            self.visible(judge, mode, interactive).filter(|tool| wanted(tool.spec())).collect();
+        let tools: Vec<&Arc<dyn Tool>> = self
+            .visible(policy_engine, mode, interactive)
+            .filter(|tool| wanted(tool.spec()))
+            .collect();
         let descriptions: Vec<_> = tools.iter().map(|tool| tool.description(mode)).collect();
         let described = tools.iter().zip(&descriptions);
         let json: Vec<ToolDeclaration> = described
@@ -223,13 +225,13 @@ impl Registry {
 
     fn visible(
         &self,
-        judge: &dyn Judge,
+        policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
         interactive: bool,
     ) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter().filter(move |tool| {
             tool.offered(mode)
-                && !judge.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
+                && !policy_engine.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
         })
     }
 
@@ -237,12 +239,12 @@ impl Registry {
     pub(crate) fn unknown_tool_message(
         &self,
         name: &str,
-        judge: &dyn Judge,
+        policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
         interactive: bool,
     ) -> String {
         let mut near: Vec<(usize, &str)> = self
-            .visible(judge, mode, interactive)
+            .visible(policy_engine, mode, interactive)
             .map(|tool| (distance(name, &tool.spec().name), tool.spec().name.as_str()))
             .collect();
         near.sort_unstable();

@@ -153,9 +153,9 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -
         budget: options.budget,
         approvals: ApprovalState::new(
             ApprovalOptions {
-                judge: options.judge,
+                policy_engine: options.policy_engine,
                 limits: options.approvals,
-                rule_keeper: options.rule_keeper,
+                rule_store: options.rule_store,
                 mode: options.mode,
             },
             Arc::clone(&environment),
@@ -326,7 +326,7 @@ impl Session {
     /// Returns the declarations of the tools that the next request may use.
     fn declare_tools(&mut self) -> ToolDeclarations {
         let (mode, interactive) = (self.inbox.mode(), self.environment.interactive);
-        self.registry.declare(self.approvals.judge(), mode, interactive)
+        self.registry.declare(self.approvals.policy_engine(), mode, interactive)
     }
 
     /// Returns what the next request contains besides the history.

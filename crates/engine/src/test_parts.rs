@@ -8,7 +8,9 @@ use parallax_protocol::model::{
     Answer, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
 };
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::policy::{
+    ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, SuggestedRule,
+};
 use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{
@@ -57,19 +59,19 @@ impl Tool for TestTool {
 }
 
 /// Gives every call the same decision, and suggests one rule.
-pub(crate) struct TestJudge(pub(crate) Decision);
+pub(crate) struct TestPolicyEngine(pub(crate) Decision);
 
-impl Judge for TestJudge {
-    fn judge(&self, _query: &Query<'_>) -> Verdict {
-        Verdict::new(self.0, "test", "because")
+impl PolicyEngine for TestPolicyEngine {
+    fn evaluate(&self, _query: &Query<'_>) -> PolicyDecision {
+        PolicyDecision::new(self.0, "test", "because")
     }
 
     fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
 
-    fn drafts(&self, _: &Query<'_>, _: &Permissions) -> Vec<RuleDraft> {
-        vec![RuleDraft::default()]
+    fn suggested_rules(&self, _: &Query<'_>, _: &Permissions) -> Vec<SuggestedRule> {
+        vec![SuggestedRule::default()]
     }
 }
 
@@ -175,9 +177,9 @@ pub(crate) fn approvals(decision: Decision, interactive: bool) -> ApprovalState 
         role: None,
     };
     let options = ApprovalOptions {
-        judge: Arc::new(TestJudge(decision)),
+        policy_engine: Arc::new(TestPolicyEngine(decision)),
         limits: Approvals::default(),
-        rule_keeper: None,
+        rule_store: None,
         mode: ApprovalMode::Default,
     };
     let bus = EventBus::new();

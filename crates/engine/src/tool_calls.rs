@@ -166,7 +166,7 @@ impl ToolRunner<'_> {
     /// Returns what the next request contains besides the history.
     fn frame(&mut self) -> RequestFrame {
         let (mode, interactive) = (self.inbox.mode(), self.environment.interactive);
-        let tools = self.registry.declare(self.approvals.judge(), mode, interactive);
+        let tools = self.registry.declare(self.approvals.policy_engine(), mode, interactive);
         self.context.frame(self.model.clone(), mode, &tools)
     }
 }

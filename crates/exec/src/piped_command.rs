@@ -98,7 +98,7 @@ impl Processes {
             leaves_background,
         } = command;
         let leaves_background = leaves_background && sandbox.is_none();
-        let (mut served, streams) =
+        let (mut process, streams) =
             self.start_stdio_shell(text, directory, environment, sandbox).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
@@ -120,13 +120,13 @@ impl Processes {
             let work = async {
                 tokio::select! {
                     _ = &mut talk => talks = false,
-                    ending = served.wait() => {
+                    ending = process.wait() => {
                         // A background child may hold the pipes open forever.
                         talks = tokio::time::timeout(DRAIN, &mut talk).await.is_err();
                         return ending;
                     }
                 }
-                served.wait().await
+                process.wait().await
             };
             let done = tokio::select! {
                 biased;
@@ -145,15 +145,15 @@ impl Processes {
                 tokio::select! {
                     biased;
                     () = cancel.cancelled() => {}
-                    _ = served.terminate(CLEANUP_GRACE) => {}
+                    _ = process.terminate(CLEANUP_GRACE) => {}
                     () = listen => {}
                 }
             }
             (done.0, done.1, !talks)
         };
         match leaves_background && closed && ending.is_some() {
-            true => served.release(),
-            false => drop(served.end().await),
+            true => process.release(),
+            false => drop(process.end().await),
         }
         Ok(PipedOutput { ending, timed_out, stdout, stderr })
     }

@@ -210,16 +210,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";
-        let (mut served, mut streams) =
+        let (mut stdio_server, mut streams) =
             processes.start_stdio(program(script)).await.expect("started");
         streams.stdin.write_all(b"x\n").await.expect("written");
         let mut line = String::new();
         BufReader::new(streams.stdout).read_line(&mut line).await.expect("read");
         assert_eq!(line, "got x\n");
         drop(streams.stdin);
-        let pid = served.pid();
-        assert!(tokio::time::timeout(Duration::from_millis(1), served.wait()).await.is_err());
-        assert_eq!(served.end().await, Some(Ending::Signalled { signal: 9 }));
+        let pid = stdio_server.pid();
+        assert!(tokio::time::timeout(Duration::from_millis(1), stdio_server.wait()).await.is_err());
+        assert_eq!(stdio_server.end().await, Some(Ending::Signalled { signal: 9 }));
         assert!(!process_tree::is_alive(pid));
     }
 
@@ -229,7 +229,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let script = "(sleep 0.2 & echo $!); exec cat";
-        let (served, streams) = processes.start_stdio(program(script)).await.expect("started");
+        let (stdio_server, streams) =
+            processes.start_stdio(program(script)).await.expect("started");
         let mut line = String::new();
         BufReader::new(streams.stdout).read_line(&mut line).await.expect("read");
         let orphan = format!("/proc/{}", line.trim());
@@ -240,7 +241,7 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(20), reaped).await.expect("a reaped orphan");
         drop(streams.stdin);
-        served.end().await;
+        stdio_server.end().await;
     }
 
     #[tokio::test]

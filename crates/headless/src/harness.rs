@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 
 use parallax_engine::EventBus;
 use parallax_protocol::event::*;
-use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 use parallax_protocol::model::{Retry, Usage};
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{Display, ToolErrorKind, ToolKind};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
@@ -165,7 +165,7 @@ impl SessionScript {
                 title: format!("{name} x"),
                 status: if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error },
                 decision: Some(CallDecision::AutoAccept),
-                verdict: None,
+                policy_decision: None,
                 display: Some(Display::text(text)),
                 error: result.err().map(|error| (ToolErrorKind::FileNotFound, error.into())),
                 for_model: text.into(),
@@ -227,7 +227,7 @@ impl SessionScript {
     }
 
     pub(crate) fn ask(self, id: &str) -> Self {
-        let ask = Ask {
+        let ask = ApprovalRequest {
             id: id.into(),
             call: "call0".into(),
             agent: None,
@@ -235,18 +235,20 @@ impl SessionScript {
             kind: ToolKind::Execute,
             title: "Run ls".into(),
             preview: None,
-            verdict: Verdict::new(Decision::Ask, "default", "it runs a command"),
+            policy_decision: PolicyDecision::new(Decision::Ask, "default", "it runs a command"),
             question: Question::Exec,
             rules: Vec::new(),
-            no_rule: None,
+            no_rule_reason: None,
             permissions: Permissions::default(),
-            wider: Permissions::default(),
+            broader_permissions: Permissions::default(),
             not_undoable: Vec::new(),
-            outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
+            outcomes: vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel],
         };
-        let closed =
-            EventBody::AskClosed { ask: AskId::from(id), outcome: Some(AskOutcome::Cancel) };
-        self.send(EventBody::Ask(Box::new(ask)))
+        let closed = EventBody::ApprovalClosed {
+            ask: ApprovalId::from(id),
+            outcome: Some(ApprovalResponse::Cancel),
+        };
+        self.send(EventBody::ApprovalRequested(Box::new(ask)))
             .act(ScriptAction::AwaitDecision(id.into()))
             .send(closed)
     }

@@ -3,8 +3,8 @@
 use parallax_protocol::Object;
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::lenient::repaired;
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{RuleDraft, RuleScope};
+use parallax_protocol::op::ApprovalResponse;
+use parallax_protocol::policy::{RuleScope, SuggestedRule};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -95,22 +95,23 @@ pub(crate) struct DecideLine {
     /// Id of the approval request.
     pub(crate) id: String,
     /// The response.
-    pub(crate) outcome: AskOutcome,
+    pub(crate) outcome: ApprovalResponse,
     /// Message for the model if the call is denied.
     #[serde(default)]
     pub(crate) feedback: Option<String>,
     /// The rule to save, if not the first suggested rule.
     #[serde(default)]
-    pub(crate) rule: Option<RuleDraft>,
+    pub(crate) rule: Option<SuggestedRule>,
     /// Scope of the rule.
     #[serde(default)]
     pub(crate) scope: Option<RuleScope>,
     /// Modified arguments (`modify_with_editor`).
     #[serde(default)]
     pub(crate) arguments: Option<Object>,
-    /// Whether to grant the broader permissions that the approval request names as `wider`.
+    /// Whether to grant the broader permissions that the approval request names as `broader_permissions`.
+    #[serde(rename = "wider")]
     #[serde(default)]
-    pub(crate) wider: bool,
+    pub(crate) broader_permissions: bool,
 }
 
 /// Parses a line.

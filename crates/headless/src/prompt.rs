@@ -1,7 +1,7 @@
 //! Runs a single prompt.
 
 use parallax_protocol::event::{EndReason, EventBody};
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
@@ -108,18 +108,19 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> RunOutcome
                 });
             }
             RunnerStep::Event(event) => {
-                let needs_reaction =
-                    |body: &EventBody| matches!(body, EventBody::TurnEnded(_) | EventBody::Ask(_));
+                let needs_reaction = |body: &EventBody| {
+                    matches!(body, EventBody::TurnEnded(_) | EventBody::ApprovalRequested(_))
+                };
                 match conductor.take(*event, events, needs_reaction).body {
                     EventBody::TurnEnded(end) => Some(end.reason),
-                    EventBody::Ask(ask) => {
+                    EventBody::ApprovalRequested(ask) => {
                         // Without a user to respond, the approval request would wait forever.
                         conductor
                             .send(Op::Decide(Box::new(Decide {
                                 feedback: Some(
                                     "No user is available to answer questions in this run".into(),
                                 ),
-                                ..Decide::new(ask.id, AskOutcome::Cancel)
+                                ..Decide::new(ask.id, ApprovalResponse::Cancel)
                             })))
                             .await;
                         None

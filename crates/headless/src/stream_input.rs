@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::event::{
-    Ask, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Level, Question,
+    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Level,
+    Question,
 };
 use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::{EventReader, OpSender, OpenSession};
@@ -142,7 +143,7 @@ struct Conversation<'a> {
     is_reader_gone: Option<fn() -> bool>,
     /// Schema of the answers.
     schema: Option<AnswerSchema>,
-    asks: Vec<Ask>,
+    asks: Vec<ApprovalRequest>,
     last: RunOutcome,
 }
 
@@ -332,7 +333,7 @@ impl<'a> Conversation<'a> {
                     self.steers.swap_remove(at);
                 }
             }
-            EventBody::Ask(ask) => {
+            EventBody::ApprovalRequested(ask) => {
                 self.asks.push(*ask);
                 if self.input_ended {
                     self.refuse_asks();
@@ -354,7 +355,7 @@ impl<'a> Conversation<'a> {
                 }
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
-            EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
+            EventBody::ApprovalClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
             EventBody::TurnEnded(end) => {
                 self.running = false;
                 self.interrupts_next_turn &= self.expected_turns > 0;
@@ -396,7 +397,7 @@ impl<'a> Conversation<'a> {
         for ask in self.asks.drain(..) {
             self.outbox.push_back(Op::Decide(Box::new(Decide {
                 feedback: Some("The request cannot be answered: the input has ended".to_owned()),
-                ..Decide::new(ask.id, AskOutcome::Cancel)
+                ..Decide::new(ask.id, ApprovalResponse::Cancel)
             })));
         }
     }
@@ -495,7 +496,15 @@ impl<'a> Conversation<'a> {
             // Has no answer.
             InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
-                let DecideLine { id, outcome, feedback, rule, scope, arguments, wider } = *line;
+                let DecideLine {
+                    id,
+                    outcome,
+                    feedback,
+                    rule,
+                    scope,
+                    arguments,
+                    broader_permissions,
+                } = *line;
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
                     return Err(format!("no pending request with the id `{id}`"));
                 };
@@ -512,7 +521,7 @@ impl<'a> Conversation<'a> {
                     arguments,
                     more: None,
                     answers: None,
-                    wider,
+                    broader_permissions,
                     ends: false,
                 };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
@@ -528,8 +537,8 @@ impl<'a> Conversation<'a> {
                 }
                 let answers = answers_of(value);
                 let outcome = match answers {
-                    Some(_) => AskOutcome::ProceedOnce,
-                    None => AskOutcome::Cancel,
+                    Some(_) => ApprovalResponse::ProceedOnce,
+                    None => ApprovalResponse::Cancel,
                 };
                 let decide = Decide { answers, ..Decide::new(ask.id.clone(), outcome) };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
@@ -601,8 +610,8 @@ fn needs_reaction(body: &EventBody) -> bool {
         body,
         EventBody::TurnStarted { .. }
             | EventBody::ItemStarted { start: ItemStart::User { .. }, .. }
-            | EventBody::Ask(_)
-            | EventBody::AskClosed { .. }
+            | EventBody::ApprovalRequested(_)
+            | EventBody::ApprovalClosed { .. }
             | EventBody::Undone(_)
             | EventBody::Compaction(_)
             | EventBody::ContextBreakdown(_)

@@ -7,8 +7,8 @@
 //! values) of the answer to drop.
 
 use parallax_protocol::event::{
-    Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question, SessionReady, ToolDone,
-    ToolStart, ToolStatus,
+    ApprovalRequest, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question,
+    SessionReady, ToolDone, ToolStart, ToolStatus,
 };
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::routing::RouteSource;
@@ -23,8 +23,8 @@ use crate::options::RunOptions;
 use crate::output::Pending;
 use crate::repeated_notices::RepeatedNotices;
 use crate::stream_lines::{
-    AgentLine, AskClosedLine, AskLine, Init, MessageLine, Problem, ProgressLine, ResultLine,
-    RetryLine, SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
+    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, Problem, ProgressLine,
+    ResultLine, RetryLine, SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
 };
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
@@ -235,8 +235,8 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "session", line);
     }
 
-    fn ask(&mut self, ask: &Ask, pending: &mut Pending) {
-        let line = AskLine {
+    fn ask(&mut self, ask: &ApprovalRequest, pending: &mut Pending) {
+        let line = ApprovalRequestLine {
             id: ask.id.as_str(),
             // Determines whether the response is a line of type `answer` or `decide`.
             kind: if ask.question == Question::AskUser { "question" } else { "approval" },
@@ -246,13 +246,13 @@ impl StreamJsonFormatter {
             tool_kind: ask.kind,
             title: &ask.title,
             preview: ask.preview.as_ref(),
-            reason: &ask.verdict.why,
-            rule: &ask.verdict.rule,
+            reason: &ask.policy_decision.why,
+            rule: &ask.policy_decision.rule,
             outcomes: &ask.outcomes,
             question: ask.question,
             rules: &ask.rules,
             permissions: &ask.permissions,
-            wider: &ask.wider,
+            broader_permissions: &ask.broader_permissions,
             not_undoable: &ask.not_undoable,
         };
         self.lines.push(pending, "ask", line);
@@ -334,9 +334,9 @@ impl Face for StreamJsonFormatter {
             EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
                 self.notice(*level, kind.as_deref(), text, pending);
             }
-            EventBody::Ask(ask) => self.ask(ask, pending),
-            EventBody::AskClosed { ask, outcome } => {
-                let line = AskClosedLine { id: ask.as_str(), outcome: *outcome };
+            EventBody::ApprovalRequested(ask) => self.ask(ask, pending),
+            EventBody::ApprovalClosed { ask, outcome } => {
+                let line = ApprovalClosedLine { id: ask.as_str(), outcome: *outcome };
                 self.lines.push(pending, "ask_closed", line);
             }
             EventBody::Undone(undone) => self.lines.push(pending, "undone", undone),

@@ -2,9 +2,9 @@
 
 use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::Question;
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::policy::SuggestedRule;
 use parallax_protocol::tool::{Advance, Preview, ToolKind};
 use parallax_sessions::stats::{StreamStats, Tokens};
 use schemars::JsonSchema;
@@ -129,7 +129,7 @@ pub(crate) struct RetryLine<'a> {
 
 /// An approval request, or a question of the model.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct AskLine<'a> {
+pub(crate) struct ApprovalRequestLine<'a> {
     pub(crate) id: &'a str,
     pub(crate) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,14 +142,15 @@ pub(crate) struct AskLine<'a> {
     pub(crate) preview: Option<&'a Preview>,
     pub(crate) reason: &'a str,
     pub(crate) rule: &'a str,
-    pub(crate) outcomes: &'a [AskOutcome],
+    pub(crate) outcomes: &'a [ApprovalResponse],
     pub(crate) question: Question,
-    #[serde(skip_serializing_if = "<[RuleDraft]>::is_empty")]
-    pub(crate) rules: &'a [RuleDraft],
+    #[serde(skip_serializing_if = "<[SuggestedRule]>::is_empty")]
+    pub(crate) rules: &'a [SuggestedRule],
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) permissions: &'a Permissions,
+    #[serde(rename = "wider")]
     #[serde(skip_serializing_if = "Permissions::is_empty")]
-    pub(crate) wider: &'a Permissions,
+    pub(crate) broader_permissions: &'a Permissions,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) not_undoable: &'a [String],
 }
@@ -164,7 +165,7 @@ pub(crate) struct AgentLine<'a> {
 
 /// An approval request or question that was answered or is obsolete.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct AskClosedLine<'a> {
+pub(crate) struct ApprovalClosedLine<'a> {
     pub(crate) id: &'a str,
-    pub(crate) outcome: Option<AskOutcome>,
+    pub(crate) outcome: Option<ApprovalResponse>,
 }

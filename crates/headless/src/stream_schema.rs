@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::input_line::InputLine;
 use crate::stream_lines::{
-    AgentLine, AskClosedLine, AskLine, Init, MessageLine, Problem, ProgressLine, ResultLine,
-    RetryLine, SessionLine, Thought, ToolResult, ToolUse, UsageLine,
+    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, Problem, ProgressLine,
+    ResultLine, RetryLine, SessionLine, Thought, ToolResult, ToolUse, UsageLine,
 };
 
 /// Returns the JSON Schema (draft 2020-12) of an output line, in versions 1 and 2. Each line type
@@ -25,8 +25,8 @@ pub fn stream_schema() -> Value {
         line::<ToolResult>(&mut output, "ToolResult", "tool_result"),
         line::<Problem<'_>>(&mut output, "Error", "error"),
         line::<ResultLine<'_>>(&mut output, "Result", "result"),
-        line::<AskLine<'_>>(&mut output, "Ask", "ask"),
-        line::<AskClosedLine<'_>>(&mut output, "AskClosed", "ask_closed"),
+        line::<ApprovalRequestLine<'_>>(&mut output, "Ask", "ask"),
+        line::<ApprovalClosedLine<'_>>(&mut output, "AskClosed", "ask_closed"),
         line::<Undone>(&mut output, "Undone", "undone"),
         line::<ContextBreakdown>(&mut output, "Context", "context"),
         line::<Thought<'_>>(&mut output, "Thought", "thought"),

@@ -35,7 +35,7 @@ struct ProcessSlot {
 
 /// A running hook process and its streams.
 struct HookProcess {
-    served: StdioServer,
+    server: StdioServer,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     /// The end of its stderr; a task reads it until the process ends.
@@ -68,9 +68,9 @@ impl Standing {
                 return Err(format!("it ended {MOST_STARTS} times and is not restarted"));
             }
             seat.starts += 1;
-            let (served, streams) =
+            let (server, streams) =
                 start().await.map_err(|why| format!("failed to start: {why}"))?;
-            seat.talk = Some(HookProcess::new(served, streams));
+            seat.talk = Some(HookProcess::new(server, streams));
         }
         seat.events += 1;
         let number = seat.events;
@@ -127,7 +127,7 @@ fn ended(timed_out: bool) -> PipedOutput {
 }
 
 impl HookProcess {
-    fn new(served: StdioServer, streams: StdioStreams) -> Self {
+    fn new(server: StdioServer, streams: StdioStreams) -> Self {
         let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
         let kept = Arc::clone(&tail);
         let mut stderr = streams.stderr;
@@ -143,7 +143,7 @@ impl HookProcess {
             }
         });
         let stdout = BufReader::new(streams.stdout);
-        Self { served, stdin: streams.stdin, stdout, tail }
+        Self { server, stdin: streams.stdin, stdout, tail }
     }
 
     async fn answer(
@@ -185,7 +185,7 @@ impl HookProcess {
 
     async fn last_words(&mut self) -> String {
         let patience = std::time::Duration::from_millis(200);
-        let how = match tokio::time::timeout(patience, self.served.wait()).await {
+        let how = match tokio::time::timeout(patience, self.server.wait()).await {
             Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
             Ok(Ending::Signalled { signal }) => format!(
                 "its process was terminated by signal \

@@ -9,7 +9,7 @@ use parallax_protocol::coerce::coerce;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
+    Effects, Invocation, McpOrigin, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_protocol::untrusted::{sanitize, wrap};
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) struct McpTool {
     spec: ToolSpec,
-    served: Served,
+    origin: McpOrigin,
     shared: Arc<Of>,
 }
 
@@ -60,14 +60,14 @@ impl McpTool {
             kind: ToolKind::Other,
             sharing: Sharing::Shared,
         };
-        let served = Served {
+        let origin = McpOrigin {
             server: of.to_owned(),
             tool: entry.name.clone(),
             annotations: entry.annotations.clone(),
             endpoint: endpoint(&server.config.endpoint),
         };
         let hash = pins::hash(&entry);
-        Self { spec, served, shared: Arc::new(Of { server, entry, hash, check: OnceLock::new() }) }
+        Self { spec, origin, shared: Arc::new(Of { server, entry, hash, check: OnceLock::new() }) }
     }
 }
 
@@ -89,7 +89,7 @@ fn endpoint(endpoint: &Endpoint) -> Object {
 impl McpTool {
     /// Returns the name of its server.
     pub(crate) fn server(&self) -> &str {
-        &self.served.server
+        &self.origin.server
     }
 
     /// Returns the size of its declaration in characters.
@@ -221,8 +221,8 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn served(&self) -> Option<&Served> {
-        Some(&self.served)
+    fn mcp_origin(&self) -> Option<&McpOrigin> {
+        Some(&self.origin)
     }
 
     fn doubt(&self) -> Option<String> {
@@ -230,8 +230,8 @@ impl Tool for McpTool {
             format!(
                 "the MCP server `{}` changed the description of its tool `{}` since it was last \
                  allowed",
-                self.served.server,
-                shown_name(&self.served.tool)
+                self.origin.server,
+                shown_name(&self.origin.tool)
             )
         })
     }
@@ -266,7 +266,7 @@ impl Tool for McpTool {
         }
         let arguments = value.as_object_mut().map(std::mem::take).unwrap_or_default();
         let of = Arc::clone(&self.shared);
-        let reads = self.served.annotations.get("readOnlyHint") == Some(&Value::Bool(true));
+        let reads = self.origin.annotations.get("readOnlyHint") == Some(&Value::Bool(true));
         let is_here = matches!(of.server.config.endpoint, Endpoint::Stdio { .. });
         let effects = Effects { may_change_files: is_here && !reads, ..Effects::default() };
         Ok(Box::new(McpCall { of, arguments, effects }))

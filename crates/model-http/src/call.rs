@@ -503,7 +503,7 @@ impl HttpCall {
                 one_line(&location)
             );
         }
-        let failed = self.judge(ErrorResponse { status: status.as_u16(), payload, retry_after });
+        let failed = self.evaluate(ErrorResponse { status: status.as_u16(), payload, retry_after });
         if let (429, Some(retry), Some(pace)) =
             (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
         {
@@ -514,7 +514,7 @@ impl HttpCall {
     }
 
     /// What a service error means for this attempt.
-    fn judge(&self, mut refusal: ErrorResponse) -> FailedAttempt {
+    fn evaluate(&self, mut refusal: ErrorResponse) -> FailedAttempt {
         refusal.payload.message =
             self.transport.redact(std::mem::take(&mut refusal.payload.message));
         let class = self.wire.classify(&refusal);
@@ -544,7 +544,7 @@ impl HttpCall {
                 payload.message.push_str(&format!("; the base URL `{base}` should end in `/v1`"));
             }
             let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
-            return self.judge(ErrorResponse { status, payload: *payload, retry_after: None });
+            return self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
         }
         let (class, retryable) = self.transient(&failure);
         let message = self.describe(&failure);
@@ -579,7 +579,7 @@ impl HttpCall {
             ReadFailure::Refused(payload) => {
                 let status = payload.code.unwrap_or(500);
                 let failed =
-                    self.judge(ErrorResponse { status, payload: *payload, retry_after: None });
+                    self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
                 match failed.error {
                     error @ (ModelError::Quota { .. } | ModelError::Auth { .. }) => error,
                     error => ModelError::Broken {

@@ -99,8 +99,8 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     let details = if typed.interactive { &terminal } else { &headless };
     let value = serde_json::to_value(details).map(|mut value| {
         let decision = |explanation: &Explanation| {
-            let verdict = &explanation.verdict;
-            json!({"decision": verdict.decision, "rule": verdict.rule, "why": verdict.why})
+            let policy_decision = &explanation.policy_decision;
+            json!({"decision": policy_decision.kind, "rule": policy_decision.rule, "why": policy_decision.why})
         };
         if let Some(object) = value.as_object_mut() {
             object.insert("interactive".to_owned(), decision(&terminal));
@@ -241,19 +241,22 @@ fn listed(rules: &[Considered]) -> String {
 fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments) -> String {
     let mut text = String::new();
     for (run, explanation) in [("interactive", terminal), ("headless", headless)] {
-        let verdict = &explanation.verdict;
-        let decision = word(verdict.decision);
-        let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&verdict.rule));
-        let _ = writeln!(text, "  {}", one_line(&verdict.why));
+        let policy_decision = &explanation.policy_decision;
+        let decision = word(policy_decision.kind);
+        let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&policy_decision.rule));
+        let _ = writeln!(text, "  {}", one_line(&policy_decision.why));
     }
     let explanation = if typed.interactive { terminal } else { headless };
-    let verdict = &explanation.verdict;
+    let policy_decision = &explanation.policy_decision;
     if let Some(trouble) = &explanation.trouble {
         let _ = writeln!(text, "The command line cannot be analyzed: {}", one_line(trouble));
     }
-    if !verdict.grants.is_empty() {
-        let _ =
-            writeln!(text, "Permissions beyond the sandbox: {}", verdict.grants.words().join(", "));
+    if !policy_decision.grants.is_empty() {
+        let _ = writeln!(
+            text,
+            "Permissions beyond the sandbox: {}",
+            policy_decision.grants.words().join(", ")
+        );
     }
     if !explanation.checks.is_empty() {
         text.push_str("\nChecks:\n");

@@ -46,22 +46,22 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
             let launch = SessionConfig::prepare(options)?;
             warn(&launch.warnings);
             warn(&launch.policy_sources().sandbox_table().1);
-            let (code, put_back) =
+            let (code, reverted) =
                 parallax_sdk::sandboxed_command(&launch, command, mode, &permissions)?.run()?;
             // A failed write to stderr cannot be reported.
-            for path in put_back.restored {
+            for path in reverted.restored {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Restored protected path: {path}");
             }
-            for (path, why) in put_back.lost {
+            for (path, why) in reverted.lost {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
                 let _ = writeln!(io::stderr(), "Failed to restore protected path: {path} ({why})");
             }
-            for (path, why) in put_back.unsearched {
+            for (path, why) in reverted.unsearched {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
                 let _ = writeln!(io::stderr(), "Check for protected files: {path} ({why})");
             }
-            for path in put_back.set_id {
+            for path in reverted.set_id {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Removed set-ID bits of changed program: {path}");
             }

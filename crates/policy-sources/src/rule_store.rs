@@ -7,7 +7,7 @@ use parallax_config::{
     workspace_rules_may_allow,
 };
 use parallax_policy::{RuleFile, Tier};
-use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
+use parallax_protocol::policy::{RuleScope, RuleStore, SuggestedRule};
 
 /// The file of rules saved from approvals.
 const SAVED: &str = "auto-saved.toml";
@@ -19,8 +19,8 @@ pub struct RuleFileStore {
     pub(crate) project: PathBuf,
 }
 
-impl RuleKeeper for RuleFileStore {
-    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
+impl RuleStore for RuleFileStore {
+    fn save(&self, rule: &SuggestedRule, scope: RuleScope) -> Result<PathBuf, String> {
         let said = |error: parallax_config::ConfigError| error.to_string();
         match scope {
             RuleScope::Session => Err("session rules are not saved".to_owned()),

@@ -6,19 +6,19 @@ mod arguments;
 mod builtins;
 mod danger;
 mod expand;
-mod found;
+mod findings;
 mod git;
 mod git_alias;
 mod git_config;
 mod grammar;
 mod line;
-mod needs;
 mod prefix;
 mod reader;
+mod required_access;
 mod safe;
 mod variable_name;
 mod wrappers;
-mod written;
+mod write_targets;
 
 pub use analyse::{analyse, analyse_expanded};
 pub use danger::{
@@ -31,9 +31,9 @@ pub use git_config::{
 pub use line::{
     Assignment, Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word,
 };
-pub use needs::{needs_network, needs_outside, runs_code};
 pub use prefix::{has_subcommands, narrowest_prefixes, prefixes};
+pub use required_access::{needs_network, needs_outside, runs_code};
 pub use safe::{
     SafePlace, changes_git, command_is_safe, known_safe, known_safe_text, redirects_nowhere,
 };
-pub use written::{placed, written};
+pub use write_targets::{placed, written};

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::arguments_text::arguments_text;
 use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
-use crate::loose::{PermissiveScan, loose};
 use crate::names::{SHELL, canonical};
 use crate::path_condition::PathRoots;
 use crate::paths::{self, ProtectedPaths};
+use crate::permissive_scan::{PermissiveScan, loose};
 use crate::subject::Subject;
 use crate::transparent::is_transparent;
 

@@ -18,23 +18,23 @@ pub(crate) struct ApprovalReason {
     /// The reason, for display.
     pub(crate) why: String,
     /// Whether approval is required every time.
-    pub(crate) each_time: bool,
+    pub(crate) always_ask: bool,
     /// The command as written, if it destroys data.
     pub(crate) destroys: Option<String>,
 }
 
 impl ApprovalReason {
     fn once(name: &'static str, why: impl Into<String>) -> Self {
-        Self { name, why: why.into(), each_time: false, destroys: None }
+        Self { name, why: why.into(), always_ask: false, destroys: None }
     }
 
-    fn each_time(name: &'static str, why: impl Into<String>) -> Self {
-        Self { each_time: true, ..Self::once(name, why) }
+    fn always_ask(name: &'static str, why: impl Into<String>) -> Self {
+        Self { always_ask: true, ..Self::once(name, why) }
     }
 
     fn destructive(command: &bash::Command, why: impl Into<String>) -> Self {
         let destroys = Some(command.source.clone());
-        Self { destroys, ..Self::each_time("destructive command", why) }
+        Self { destroys, ..Self::always_ask("destructive command", why) }
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn doubts(
     let mut doubts = Vec::new();
     let line = &shell.line;
     if !call.query.trusted && bash::uses_git(line) {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "git in an untrusted folder",
             "This folder is not trusted, and git runs programs that its repository configures",
         ));
@@ -88,7 +88,7 @@ pub(crate) fn doubts(
     }
     protected(call, shell, &mut doubts);
     if let Some(word) = shell.steers_git() {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "git after a change of its configuration",
             format!(
                 "It writes `{}`, which git may read in the same line before it can be checked",
@@ -99,11 +99,11 @@ pub(crate) fn doubts(
     for command in &line.commands {
         if let Some(why) = bash::dangerous(command) {
             let why = format!("`{}`: {why}", shortened(&command.source));
-            doubts.push(ApprovalReason::each_time("dangerous command", why));
+            doubts.push(ApprovalReason::always_ask("dangerous command", why));
         }
     }
     if let Some(word) = taint::tainted_word(shell, call.query.taint) {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "command from untrusted content",
             format!(
                 "`{}` appears in content from the web or an MCP server, which may have asked for \
@@ -148,7 +148,7 @@ fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
     }
     let Some(changed) = call.query.taint.build_files.first() else { return };
     if let Some(command) = shell.line.commands.iter().find(|command| taint::builds(command)) {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "build after a changed build file",
             format!(
                 "`{}` runs commands from build files, and `{}` changed in this session",
@@ -188,7 +188,7 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
         doubts.push(ApprovalReason::destructive(command, why));
     }
     if let Some(why) = shell.line.hidden {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "hidden command",
             format!("What it runs cannot be determined: {why}"),
         ));
@@ -265,7 +265,7 @@ fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
         if all_read { None } else { named.find(|path| call.folders.protected.hold(path)).cloned() }
     });
     if let Some(path) = found {
-        doubts.push(ApprovalReason::each_time(
+        doubts.push(ApprovalReason::always_ask(
             "protected path",
             format!(
                 "It may change `{}`, which can run programs or instruct agents",

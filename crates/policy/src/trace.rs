@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use serde::Serialize;
 
 use crate::conditions::Mismatch;
@@ -13,7 +13,8 @@ use crate::rule::{Rule, RuleSource};
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The decision.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub policy_decision: PolicyDecision,
     /// The rules evaluated for the call as a whole, up to the one that matched.
     pub rules: Vec<Considered>,
     /// The commands of a shell line, each evaluated separately.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A response to an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AskOutcome {
+#[schemars(rename = "AskOutcome")]
+pub enum ApprovalResponse {
     /// Run the call.
     ProceedOnce,
     /// Run the call, and allow similar calls for the rest of the session.

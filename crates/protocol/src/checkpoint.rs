@@ -7,7 +7,7 @@ use crate::event::Undone;
 use crate::permissions::Permissions;
 use crate::tool::Effects;
 
-pub use crate::write_scope::Reach;
+pub use crate::write_scope::WriteScope;
 
 /// An operation that is about to change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +64,13 @@ pub trait CheckpointGuard: Send {
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
-        reach: &Reach,
-    ) -> PutBack;
+        write_scope: &WriteScope,
+    ) -> RevertedFiles;
 }
 
 /// The result for protected files that a command changed without permission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PutBack {
+pub struct RevertedFiles {
     /// Files that were restored.
     pub restored: Vec<PathBuf>,
     /// Files that could not be restored, each with the reason.
@@ -81,7 +81,7 @@ pub struct PutBack {
     pub set_id: Vec<PathBuf>,
 }
 
-impl PutBack {
+impl RevertedFiles {
     /// Combines both, where `folders` is about whole directories: paths inside one of them are not
     /// listed again.
     #[must_use]

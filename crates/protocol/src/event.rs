@@ -8,9 +8,9 @@ mod item;
 
 use crate::agent_progress::AgentProgress;
 use crate::approval_mode::ApprovalMode;
-use crate::approval_response::AskOutcome;
+use crate::approval_response::ApprovalResponse;
 use crate::context::ContextBreakdown;
-use crate::ids::{AskId, ItemId, SessionId};
+use crate::ids::{ApprovalId, ItemId, SessionId};
 use crate::image::Image;
 use crate::model::{Citation, Retry};
 use crate::process::{BackgroundProcess, Screen};
@@ -18,7 +18,7 @@ use crate::routing::{Fallback, Route};
 use crate::tool::Advance;
 use std::sync::Arc;
 
-pub use self::approval::{Ask, Question};
+pub use self::approval::{ApprovalRequest, Question};
 pub use self::change::{PromptEntry, Rewound, SteerEnded, SteerFate, Undone};
 pub use self::compaction::{
     Compaction, CompactionCause, CompactionHow, ContextUsed, NOTHING_TO_COMPRESS, TRUNCATED,
@@ -102,13 +102,13 @@ pub enum EventBody {
         done: ItemDone,
     },
     /// A user decision is required.
-    Ask(Box<Ask>),
+    ApprovalRequested(Box<ApprovalRequest>),
     /// An approval request was answered or withdrawn.
-    AskClosed {
+    ApprovalClosed {
         /// The approval request.
-        ask: AskId,
+        ask: ApprovalId,
         /// The response; `None` if the turn was interrupted.
-        outcome: Option<AskOutcome>,
+        outcome: Option<ApprovalResponse>,
     },
     /// A model request ended, successfully or not. Includes utility requests.
     ModelCall(ModelCall),

@@ -56,7 +56,7 @@ text_id! {
 }
 text_id! {
     /// An open approval request.
-    AskId
+    ApprovalId
 }
 
 impl SessionId {

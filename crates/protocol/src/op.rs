@@ -8,12 +8,12 @@ use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Part;
 use crate::context::ResultPlace;
-use crate::ids::{AskId, ItemId, SteerId};
-use crate::policy::{RuleDraft, RuleScope};
+use crate::ids::{ApprovalId, ItemId, SteerId};
+use crate::policy::{RuleScope, SuggestedRule};
 use crate::process::TerminalSize;
 use crate::shell::ShellCommand;
 
-pub use crate::approval_response::AskOutcome;
+pub use crate::approval_response::ApprovalResponse;
 
 /// An operation from a front end. Operations are processed in order, even while a turn runs.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub enum Op {
     /// Cancels the running turn and running shell commands of the user. Results so far are kept,
     /// and background processes continue.
     Interrupt,
-    /// Answers an [`crate::event::Ask`].
+    /// Answers an [`crate::event::ApprovalRequest`].
     Decide(Box<Decide>),
     /// Restores files to their state before a turn. An event reports the result.
     Undo {
@@ -147,7 +147,7 @@ pub struct TurnOverrides {
     /// The only tools of the turn; a name may end with `*`. `None`: all tools.
     pub tools: Option<Vec<String>>,
     /// Rules that allow calls as if the user had approved them for the session.
-    pub allowed: Vec<RuleDraft>,
+    pub allowed: Vec<SuggestedRule>,
     /// The approval mode, until it is changed again.
     pub mode: Option<ApprovalMode>,
     /// The time limit for the turn.
@@ -209,17 +209,17 @@ pub enum ToolInput {
 #[derive(Debug, Clone)]
 pub struct Decide {
     /// The approval request.
-    pub ask: AskId,
+    pub ask: ApprovalId,
     /// The response.
-    pub outcome: AskOutcome,
+    pub outcome: ApprovalResponse,
     /// Feedback for the model, when rejecting.
     pub feedback: Option<String>,
     /// The rule to save if it is not the first suggested one: another suggestion, or one edited by
     /// the user.
-    pub rule: Option<RuleDraft>,
+    pub rule: Option<SuggestedRule>,
     /// How long that rule applies; `None`: as the response implies.
     pub scope: Option<RuleScope>,
-    /// The arguments as edited by the user ([`AskOutcome::ModifyWithEditor`]).
+    /// The arguments as edited by the user ([`ApprovalResponse::ModifyWithEditor`]).
     pub arguments: Option<Object>,
     /// Answers to questions of the model, by the index of the question: `"0"`, `"1"`, …
     pub answers: Option<Object>,
@@ -227,7 +227,7 @@ pub struct Decide {
     pub more: Option<f64>,
     /// Whether to grant the [broader permissions](crate::event::Ask::wider) of the request to this
     /// call.
-    pub wider: bool,
+    pub broader_permissions: bool,
     /// For a rejection without feedback: whether the turn ends, instead of asking the model for an
     /// alternative, if no call of the answer ran. Interactive front ends set it.
     pub ends: bool,
@@ -235,7 +235,7 @@ pub struct Decide {
 
 impl Decide {
     /// Creates a response without further details.
-    pub fn new(ask: AskId, outcome: AskOutcome) -> Self {
+    pub fn new(ask: ApprovalId, outcome: ApprovalResponse) -> Self {
         Self {
             ask,
             outcome,
@@ -245,7 +245,7 @@ impl Decide {
             arguments: None,
             answers: None,
             more: None,
-            wider: false,
+            broader_permissions: false,
             ends: false,
         }
     }

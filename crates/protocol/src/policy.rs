@@ -27,9 +27,10 @@ pub enum Decision {
 
 /// A decision and the rule behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Verdict {
+pub struct PolicyDecision {
     /// The decision.
-    pub decision: Decision,
+    #[serde(rename = "decision")]
+    pub kind: Decision,
     /// The name of the deciding rule and its source.
     pub rule: String,
     /// The reason in one sentence; for a denial, also which flag or rule would allow the call.
@@ -38,8 +39,9 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub grants: Permissions,
     /// Whether approval is always required: no response applies to later calls.
+    #[serde(rename = "each_time")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub each_time: bool,
+    pub always_ask: bool,
     /// For a shell command that needs approval: what it runs and writes, part by part, for the
     /// user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,15 +55,15 @@ pub struct Verdict {
     pub destructive: Vec<String>,
 }
 
-impl Verdict {
-    /// Creates a verdict that grants nothing beyond the sandbox.
-    pub fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
+impl PolicyDecision {
+    /// Creates a decision that grants nothing beyond the sandbox.
+    pub fn new(kind: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
-            decision,
+            kind,
             rule: rule.into(),
             why: why.into(),
             grants: Permissions::default(),
-            each_time: false,
+            always_ask: false,
             parts: Vec::new(),
             sensitive: Vec::new(),
             destructive: Vec::new(),
@@ -122,7 +124,8 @@ pub struct Taint {
 /// A rule that would allow similar calls, which the user sees and may edit before it is saved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub struct RuleDraft {
+#[schemars(rename = "RuleDraft")]
+pub struct SuggestedRule {
     /// The tool name.
     pub tool_name: String,
     /// The MCP server.
@@ -167,34 +170,38 @@ pub enum RuleScope {
 }
 
 /// Saves rules that the user approved.
-pub trait RuleKeeper: Send + Sync {
+pub trait RuleStore: Send + Sync {
     /// Saves the rule permanently and returns the path of the file.
     ///
     /// # Errors
     /// Returns a message for the user if the rule could not be saved.
-    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String>;
+    fn save(&self, rule: &SuggestedRule, scope: RuleScope) -> Result<PathBuf, String>;
 }
 
 /// The policy engine. The `policy` crate contains its only implementation.
-pub trait Judge: Send + Sync {
-    /// Evaluates a query. Deterministic: the same query gets the same verdict.
-    fn judge(&self, query: &Query<'_>) -> Verdict;
+pub trait PolicyEngine: Send + Sync {
+    /// Evaluates a query. Deterministic: the same query gets the same decision.
+    fn evaluate(&self, query: &Query<'_>) -> PolicyDecision;
     /// Whether the tool is denied for all arguments, so that it is not declared to the model.
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool;
     /// Returns suggested rules that would allow the call without approval, from the narrowest to
     /// the broadest. Empty if there must be none.
-    fn drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> Vec<RuleDraft> {
+    fn suggested_rules(
+        &self,
+        _query: &Query<'_>,
+        _permissions: &Permissions,
+    ) -> Vec<SuggestedRule> {
         Vec::new()
     }
     /// Returns why there are no suggested rules, for the user.
-    fn why_no_drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> String {
+    fn no_rule_reason(&self, _query: &Query<'_>, _permissions: &Permissions) -> String {
         "no rule would allow it".to_owned()
     }
     /// Returns the same policy engine with one more session rule.
     ///
     /// # Errors
     /// Returns a message for the user if the rule is unusable.
-    fn with_rule(&self, _rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+    fn with_rule(&self, _rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
         Err("rules cannot be added in this session".to_owned())
     }
 }

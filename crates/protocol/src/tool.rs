@@ -5,7 +5,7 @@ mod outcome;
 mod progress;
 
 use crate::approval_mode::ApprovalMode;
-use crate::approval_response::AskOutcome;
+use crate::approval_response::ApprovalResponse;
 use crate::ids::CallId;
 use crate::notice_level::Level;
 use crate::permissions::Permissions;
@@ -159,7 +159,7 @@ pub struct Run {
     /// The approval mode in which the call was approved.
     pub mode: ApprovalMode,
     /// The approval response of the user; `None` if a rule approved the call.
-    pub decided: Option<AskOutcome>,
+    pub decided: Option<ApprovalResponse>,
     /// The user's answers, for calls with [`Preview::Questions`]; `None` if the user gave none.
     pub answers: Option<Object>,
 }
@@ -181,7 +181,7 @@ impl Run {
 
 /// The origin of a tool of an MCP server.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Served {
+pub struct McpOrigin {
     /// The server name in the settings.
     pub server: String,
     /// The tool name on the server.
@@ -208,7 +208,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns the MCP server that provides the tool, if any.
-    fn served(&self) -> Option<&Served> {
+    fn mcp_origin(&self) -> Option<&McpOrigin> {
         None
     }
 
@@ -240,7 +240,7 @@ pub trait Invocation: Send {
     /// Returns broader permissions that can be granted instead of `permissions`, for a command that
     /// does more around the named files than write them: the directories that contain them. Empty
     /// if they would not exceed the request. Accesses the disk.
-    fn wider(&self, _permissions: &Permissions) -> Permissions {
+    fn broader_permissions(&self, _permissions: &Permissions) -> Permissions {
         Permissions::default()
     }
     /// Returns what the model reads when the user declined, for tools where that is an answer and

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 /// What a program could have written. A change that it could not have made is attributed to another
 /// program. Without closed paths, it could have written anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct WriteScope {
     /// Files and directories that were read-only for it and could not be replaced.
     pub closed: Vec<PathBuf>,
     /// Files and directories that were writable, including inside the closed ones.
     pub open: Vec<PathBuf>,
 }
 
-impl Reach {
+impl WriteScope {
     /// Whether the program could have written, created, or removed this path. The deepest enclosing
     /// path decides.
     pub fn holds(&self, path: &Path) -> bool {
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn deepest_path_decides_the_write_scope() {
-        let reach = Reach {
+        let write_scope = WriteScope {
             closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
             open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],
         };
@@ -46,8 +46,8 @@ mod tests {
             ("/w/open/a", false),
             ("/etc/a", false),
         ] {
-            assert_eq!(reach.holds(Path::new(path)), holds, "{path}");
+            assert_eq!(write_scope.holds(Path::new(path)), holds, "{path}");
         }
-        assert!(Reach::default().holds(Path::new("/etc/a")));
+        assert!(WriteScope::default().holds(Path::new("/etc/a")));
     }
 }

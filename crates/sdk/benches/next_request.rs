@@ -18,7 +18,9 @@ use parallax_protocol::model::{
 };
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::policy::{
+    ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, SuggestedRule,
+};
 use parallax_protocol::store::{NoStore, assemble_round};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::value::RawValue;
@@ -71,17 +73,17 @@ impl ModelCatalog for Catch {
 
 struct Allow;
 
-impl Judge for Allow {
-    fn judge(&self, _query: &Query<'_>) -> Verdict {
-        Verdict::new(Decision::Allow, "all", "it is a bench")
+impl PolicyEngine for Allow {
+    fn evaluate(&self, _query: &Query<'_>) -> PolicyDecision {
+        PolicyDecision::new(Decision::Allow, "all", "it is a bench")
     }
     fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
-    fn drafts(&self, _: &Query<'_>, _: &Permissions) -> Vec<RuleDraft> {
+    fn suggested_rules(&self, _: &Query<'_>, _: &Permissions) -> Vec<SuggestedRule> {
         Vec::new()
     }
-    fn with_rule(&self, _: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+    fn with_rule(&self, _: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
         Err("no rules here".to_owned())
     }
 }
@@ -116,7 +118,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         model_name: "gemini-3-pro-preview".into(),
         tools: Vec::new(),
         more_tools: None,
-        judge: Arc::new(Allow),
+        policy_engine: Arc::new(Allow),
         store: Arc::new(NoStore),
         mode: ApprovalMode::Default,
         interactive: true,
@@ -149,7 +151,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         loop_detection: true,
         retry_base: Duration::from_millis(1),
         approvals: Approvals::default(),
-        rule_keeper: None,
+        rule_store: None,
         checkpoints: None,
         is_build_file: |_| false,
         turns: 1_000,

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_protocol::event::{Ask, Failure};
+use parallax_protocol::event::{ApprovalRequest, Failure};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
 use parallax_sessions::SessionChoice;
@@ -61,7 +61,7 @@ pub enum Approval {
 }
 
 /// Responds to approval requests.
-pub(crate) type Approver = Arc<dyn Fn(&Ask) -> Approval + Send + Sync>;
+pub(crate) type Approver = Arc<dyn Fn(&ApprovalRequest) -> Approval + Send + Sync>;
 
 /// The configuration of sessions. Cheap to clone.
 #[derive(Clone)]
@@ -178,7 +178,7 @@ impl AgentBuilder {
     #[must_use]
     pub fn on_approval(
         mut self,
-        decide: impl Fn(&Ask) -> Approval + Send + Sync + 'static,
+        decide: impl Fn(&ApprovalRequest) -> Approval + Send + Sync + 'static,
     ) -> Self {
         self.agent.approver = Some(Arc::new(decide));
         self.with(|options| options.interactive = true)

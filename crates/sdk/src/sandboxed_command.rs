@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_checkpoints::{self as checkpoints, Versions};
 use parallax_files::ClosedNames;
-use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
+use parallax_protocol::checkpoint::{Change, Checkpoints as _, RevertedFiles, WriteScope};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
@@ -88,7 +88,7 @@ impl SandboxedCommand {
     ///
     /// # Errors
     /// Returns an error if it cannot be started.
-    pub fn run(self) -> Result<(u8, PutBack), Failure> {
+    pub fn run(self) -> Result<(u8, RevertedFiles), Failure> {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
         let links = Arc::new(self.closed_names);
@@ -104,11 +104,11 @@ impl SandboxedCommand {
         );
         // Nothing needs the remains of its private directory.
         let _ = parallax_files::remove_tree(&self.temporary);
-        let put_back = kept.map_or_else(
-            |_| PutBack::default(),
-            |kept| kept.after(&self.effects, &self.permissions, self.mode, &Reach::default()),
+        let reverted = kept.map_or_else(
+            |_| RevertedFiles::default(),
+            |kept| kept.after(&self.effects, &self.permissions, self.mode, &WriteScope::default()),
         );
-        if put_back.restored.is_empty() {
+        if reverted.restored.is_empty() {
             // The checkpoint belongs to no session that could be undone.
             let project = parallax_store::project_folder(&self.directory);
             let journals = self.homes.parallax.join("checkpoints").join(project);
@@ -116,7 +116,7 @@ impl SandboxedCommand {
                 let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
             }
         }
-        let ended = ended.map(|code| (code, put_back));
+        let ended = ended.map(|code| (code, reverted));
         ended.map_err(|error| failure(FailureKind::Sandbox, error.to_string()))
     }
 }

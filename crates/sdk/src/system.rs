@@ -10,7 +10,7 @@ use parallax_config::{PromptFiles, PromptPlaces};
 use parallax_engine::SystemPrompt;
 use parallax_engine::prompt::{PromptFlags, SectionText, assemble, suffixes};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::policy::{ApprovalMode, PolicyEngine};
 use parallax_protocol::tool::Tool;
 
 use crate::sandbox;
@@ -259,11 +259,12 @@ pub(crate) fn prompt_files(launch: &SessionConfig) -> Result<PromptFiles, Failur
 pub(crate) fn declared_tools(
     launch: &SessionConfig,
     tools: &[Arc<dyn Tool>],
-    judge: &dyn Judge,
+    policy_engine: &dyn PolicyEngine,
 ) -> Vec<String> {
     let (mode, interactive) = (launch.mode, launch.options.interactive);
     let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
-    let seen = specs.filter(|spec| !judge.hides(&spec.name, &spec.aliases, mode, interactive));
+    let seen =
+        specs.filter(|spec| !policy_engine.hides(&spec.name, &spec.aliases, mode, interactive));
     seen.map(|spec| spec.name.clone()).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 use parallax_store::{BlobReader, CheckpointOptions, Checkpoints};
 
 fn main() {
@@ -60,7 +60,7 @@ impl Repository {
 
 fn command(checkpoints: &Checkpoints) -> usize {
     let Ok(mark) = checkpoints.begin_command(1) else { return 0 };
-    checkpoints.end_command(mark, &Reach::default()).map_or(0, |changes| changes.changed.len())
+    checkpoints.end_command(mark, &WriteScope::default()).map_or(0, |changes| changes.changed.len())
 }
 
 #[divan::bench(sample_count = 200, sample_size = 1)]

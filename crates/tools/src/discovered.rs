@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedCommand, PipedOutput, Processes};
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::ShellOptions;
 use crate::arguments::check_as_they_are;
-use crate::run_shell_command::{mounts, reach, sandboxed};
+use crate::run_shell_command::{mounts, sandboxed, write_scope};
 use declarations::{Declaration, declarations};
 
 /// Time limit of a call.
@@ -97,12 +97,12 @@ impl Discovery {
         (timeout, kept): (Duration, usize),
         mode: ApprovalMode,
         cancel: &CancellationToken,
-    ) -> Result<(PipedOutput, Reach), String> {
+    ) -> Result<(PipedOutput, WriteScope), String> {
         let text = format!("exec {}", shell_words::join(words));
         let environment = self.shell.environment().variables;
         let sandbox = self.shell.sandbox.clone().filter(|options| options.enabled);
-        let (sandbox, environment, reach) = match sandbox {
-            None => (None, environment, Reach::default()),
+        let (sandbox, environment, write_scope) = match sandbox {
+            None => (None, environment, WriteScope::default()),
             Some(options) => {
                 let (text, directory) = (text.clone(), self.directory.clone());
                 let preparing = tokio::task::spawn_blocking(move || {
@@ -112,12 +112,12 @@ impl Discovery {
                         sandboxed(&options, &text, &directory, &roots, mode, &none, environment)?;
                     // Without mounts, existing files are not known to be protected.
                     let here = Support::probe().map_or(Tier::Nothing, |support| support.tier());
-                    let reach = reach(&plan, mounts(options.tier.max(here)));
-                    Ok::<_, String>((plan, environment, reach))
+                    let write_scope = write_scope(&plan, mounts(options.tier.max(here)));
+                    Ok::<_, String>((plan, environment, write_scope))
                 });
-                let (plan, environment, reach) =
+                let (plan, environment, write_scope) =
                     preparing.await.map_err(|error| error.to_string())??;
-                (Some(plan), environment, reach)
+                (Some(plan), environment, write_scope)
             }
         };
         let directory = self.directory.clone();
@@ -133,7 +133,7 @@ impl Discovery {
         };
         let end =
             self.processes.run_piped(command, cancel).await.map_err(|error| error.to_string())?;
-        Ok((end, reach))
+        Ok((end, write_scope))
     }
 }
 
@@ -216,9 +216,9 @@ impl Invocation for Call {
                 .run(&command, input, (CALL_TIME, MAX_PIPED_OUTPUT), run.mode, &run.cancel)
                 .await;
             match end {
-                Ok((end, reach)) => {
+                Ok((end, write_scope)) => {
                     let longest = discovery.shell.truncate_threshold;
-                    Outcome { reach, ..outcome(&end, discovery.strict, longest) }
+                    Outcome { write_scope, ..outcome(&end, discovery.strict, longest) }
                 }
                 Err(why) => failed(format!("the call failed to start: {why}")),
             }

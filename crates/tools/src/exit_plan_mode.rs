@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_files::{Access, Confined, Workspace, read_capped};
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Preview, Run, Scope, SessionChange, Sharing, Tool,
@@ -160,7 +160,7 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         let mode = match run.decided {
-            Some(AskOutcome::ProceedAlways) => ApprovalMode::AutoEdit,
+            Some(ApprovalResponse::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
             None => self.mode_by_rule,
         };
@@ -224,7 +224,7 @@ mod tests {
         place.tool.prepare(object(json!({"plan_filename": name})), &scope)
     }
 
-    fn run(call: Box<dyn Invocation>, answer: Option<AskOutcome>) -> Outcome {
+    fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> Outcome {
         use parallax_protocol::tool::NoProgress;
         let cancel = parallax_protocol::CancellationToken::new();
         let run = Run { decided: answer, ..Run::new(cancel, Arc::new(NoProgress)) };
@@ -237,8 +237,8 @@ mod tests {
         let plan = place.tool.place.folder.join("p.md");
         std::fs::write(&plan, "# Plan\n").expect("plan");
         for (answer, attended, mode) in [
-            (Some(AskOutcome::ProceedOnce), true, ApprovalMode::Default),
-            (Some(AskOutcome::ProceedAlways), true, ApprovalMode::AutoEdit),
+            (Some(ApprovalResponse::ProceedOnce), true, ApprovalMode::Default),
+            (Some(ApprovalResponse::ProceedAlways), true, ApprovalMode::AutoEdit),
             (None, true, ApprovalMode::Default),
             (None, false, ApprovalMode::AutoEdit),
         ] {

@@ -50,7 +50,7 @@ use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
 
-pub use self::confined::{mounts, reach};
+pub use self::confined::{mounts, write_scope};
 pub use self::git::own_git_environment;
 pub use self::replaced::replaced_files;
 pub use self::user_shell::UserShell;
@@ -536,9 +536,11 @@ impl Invocation for Call {
         Some(Preview::Command { command: self.command.clone(), directory: self.directory.clone() })
     }
 
-    fn wider(&self, permissions: &Permissions) -> Permissions {
+    fn broader_permissions(&self, permissions: &Permissions) -> Permissions {
         let sandbox = self.options.sandbox.as_ref();
-        sandbox.map(|sandbox| granted_paths::wider(permissions, &sandbox.home)).unwrap_or_default()
+        sandbox
+            .map(|sandbox| granted_paths::broader_permissions(permissions, &sandbox.home))
+            .unwrap_or_default()
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
@@ -658,7 +660,7 @@ impl Invocation for Call {
                     report::detached(&detached, &self.command, self.detach_after.is_some())
                 }
             };
-            Outcome { reach: prepared.reach, ..outcome }
+            Outcome { write_scope: prepared.write_scope, ..outcome }
         })
     }
 }

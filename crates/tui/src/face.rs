@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody};
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::Op;
 use parallax_screen::{Input, InputEvent, Screen};
 use parallax_sdk::LaunchOptions;
@@ -77,7 +77,7 @@ pub(crate) struct Face {
     pub(crate) options: LaunchOptions,
     pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
     /// Diffs open in the connected editor, by approval request.
-    diffs: HashMap<AskId, OpenDiff>,
+    diffs: HashMap<ApprovalId, OpenDiff>,
     jobs: mpsc::Sender<Then>,
     dirty: bool,
     last_frame: Option<Instant>,

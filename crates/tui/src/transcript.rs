@@ -34,7 +34,7 @@ mod words;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 
 pub(crate) use describe::{display_name, done_of, without_verb};
 pub use find::SearchNeedle;
@@ -88,7 +88,7 @@ pub struct Transcript {
     /// Unfinished items by id.
     open: HashMap<ItemId, usize>,
     calls: HashMap<CallId, usize>,
-    asks: HashMap<AskId, usize>,
+    asks: HashMap<ApprovalId, usize>,
     /// The first item whose rows were not all returned for the scrollback.
     released: usize,
     /// The last item that returned rows for the scrollback.

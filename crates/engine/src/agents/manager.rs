@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_protocol::agent::{Agents, SessionTools};
-use parallax_protocol::event::{Ask, EventBody};
+use parallax_protocol::event::{ApprovalRequest, EventBody};
 use parallax_protocol::hooks::Hooks;
-use parallax_protocol::ids::{AskId, ItemId};
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::ids::{ApprovalId, ItemId};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Router;
 use parallax_protocol::store::NoStore;
@@ -38,7 +38,7 @@ pub(crate) struct SubagentManager {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     tools: Vec<Arc<dyn Tool>>,
     more_tools: Option<Arc<dyn ToolSource>>,
-    judge: SharedPolicyEngine,
+    policy_engine: SharedPolicyEngine,
     /// Creates session options that share the parent's settings.
     options_factory: Box<dyn Fn() -> SessionOptions + Send + Sync>,
     /// The parent's operations. Weak, so that the session can end when its front ends are gone.
@@ -54,7 +54,7 @@ struct ManagerState {
     /// Journal ids of subagents that have started, by item.
     journals: HashMap<ItemId, String>,
     /// Open approval requests of subagents, by the ids that front ends know.
-    asks: HashMap<AskId, (ItemId, AskId)>,
+    asks: HashMap<ApprovalId, (ItemId, ApprovalId)>,
 }
 
 impl SubagentManager {
@@ -67,8 +67,8 @@ impl SubagentManager {
         is_subagent: bool,
         launch: Launch,
     ) -> Self {
-        let judge = SharedPolicyEngine::new(Arc::clone(&options.judge));
-        options.judge = Arc::new(judge.clone());
+        let policy_engine = SharedPolicyEngine::new(Arc::clone(&options.policy_engine));
+        options.policy_engine = Arc::new(policy_engine.clone());
         let state = ManagerState {
             mode: options.mode,
             model: options.model_name.clone(),
@@ -92,7 +92,7 @@ impl SubagentManager {
                 .cloned()
                 .collect(),
             more_tools: options.more_tools.clone(),
-            judge,
+            policy_engine,
             options_factory: options_factory(options),
             ops: ops.downgrade(),
             state: Mutex::new(state),
@@ -116,7 +116,7 @@ impl SubagentManager {
     pub(super) fn options(&self) -> SessionOptions {
         let mut options = (self.options_factory)();
         let state = self.state();
-        options.judge = Arc::new(self.judge.clone());
+        options.policy_engine = Arc::new(self.policy_engine.clone());
         options.mode = state.mode;
         options.model_name.clone_from(&state.model);
         // Changes of the subagent belong to the turn of the session.
@@ -150,7 +150,7 @@ impl SubagentManager {
     }
 
     /// Forwards a subagent's approval request to the front ends.
-    pub(super) fn put(&self, item: &ItemId, agent: &str, ask: Ask) {
+    pub(super) fn put(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
         let mut ask = ask;
         let shown = public_id(item, &ask.id);
         let own = std::mem::replace(&mut ask.id, shown.clone());
@@ -160,15 +160,15 @@ impl SubagentManager {
         ask.call = call.strip_prefix("tool-").unwrap_or(call).into();
         ask.agent = Some(agent.to_owned());
         // Front ends would look for the arguments among the session's own calls.
-        ask.outcomes.retain(|outcome| *outcome != AskOutcome::ModifyWithEditor);
-        self.bus.send(EventBody::Ask(Box::new(ask)));
+        ask.outcomes.retain(|outcome| *outcome != ApprovalResponse::ModifyWithEditor);
+        self.bus.send(EventBody::ApprovalRequested(Box::new(ask)));
     }
 
     /// Closes an approval request that was answered or withdrawn.
-    pub(super) fn close(&self, item: &ItemId, ask: &AskId, outcome: Option<AskOutcome>) {
+    pub(super) fn close(&self, item: &ItemId, ask: &ApprovalId, outcome: Option<ApprovalResponse>) {
         let shown = public_id(item, ask);
         self.state().asks.remove(&shown);
-        self.bus.send(EventBody::AskClosed { ask: shown, outcome });
+        self.bus.send(EventBody::ApprovalClosed { ask: shown, outcome });
     }
 
     /// Passes a response to the subagent that asked. Returns the response if no subagent asked.
@@ -225,8 +225,8 @@ impl SubagentManager {
 }
 
 /// Returns the id of a subagent's request as front ends know it.
-fn public_id(item: &ItemId, ask: &AskId) -> AskId {
-    AskId::new(format!("{item}/{ask}"))
+fn public_id(item: &ItemId, ask: &ApprovalId) -> ApprovalId {
+    ApprovalId::new(format!("{item}/{ask}"))
 }
 
 /// Returns a factory for options that share the session's settings.
@@ -234,7 +234,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let id = options.id.clone();
     let model = Arc::clone(&options.model);
     let model_name = options.model_name.clone();
-    let judge = Arc::clone(&options.judge);
+    let policy_engine = Arc::clone(&options.policy_engine);
     let (mode, interactive, trusted) = (options.mode, options.interactive, options.trusted);
     let workspace = Arc::clone(&options.workspace);
     let room = options.room.clone();
@@ -242,7 +242,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let generation = options.generation.clone();
     let (max_attempts, loop_detection) = (options.max_attempts, options.loop_detection);
     let (retry_base, approvals) = (options.retry_base, options.approvals);
-    let rule_keeper = options.rule_keeper.clone();
+    let rule_store = options.rule_store.clone();
     let checkpoints = options.checkpoints.clone();
     let is_build_file = options.is_build_file;
     // Their spending counts for the session, and they use its model.
@@ -257,7 +257,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         tools: Vec::new(),
         more_tools: None,
         agents: None,
-        judge: Arc::clone(&judge),
+        policy_engine: Arc::clone(&policy_engine),
         store: Arc::new(NoStore),
         mode,
         interactive,
@@ -291,7 +291,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         loop_detection,
         retry_base,
         approvals,
-        rule_keeper: rule_keeper.clone(),
+        rule_store: rule_store.clone(),
         checkpoints: checkpoints.clone(),
         is_build_file,
         turns: 0,

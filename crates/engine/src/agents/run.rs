@@ -13,7 +13,7 @@ use parallax_protocol::event::{
     EndReason, Event, EventBody, ItemDone, Level, ModelCall, TurnEnded,
 };
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
-use parallax_protocol::ids::{AskId, ItemId};
+use parallax_protocol::ids::{ApprovalId, ItemId};
 use parallax_protocol::observer::SubagentScope;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
@@ -70,7 +70,7 @@ pub(super) struct SubagentRun {
     pub(super) cancel: CancellationToken,
     result: AgentResult,
     pub(super) picture: ProgressTracker,
-    open: HashSet<AskId>,
+    open: HashSet<ApprovalId>,
     /// The calling model's prompt without hook context: it identifies the run.
     task: Option<String>,
     /// The id of the run to resume.
@@ -334,7 +334,7 @@ impl SubagentRun {
     ) -> RunEnd {
         let time = self.agent.time;
         let turn = self.turn(prompt, time, handle, events).await;
-        let Some(ending) = self.judge(turn) else { return aborted() };
+        let Some(ending) = self.check_end(turn) else { return aborted() };
         let hopeful = matches!(
             ending.end,
             AgentEnd::Timeout | AgentEnd::MaxTurns | AgentEnd::ErrorNoCompleteTaskCall
@@ -349,7 +349,7 @@ impl SubagentRun {
             ending.text
         );
         let turn = self.turn(urge, LAST_CHANCE, handle, events).await;
-        match self.judge(turn) {
+        match self.check_end(turn) {
             Some(last) if last.end == AgentEnd::Goal => last,
             Some(_) => ending,
             None => aborted(),
@@ -408,12 +408,12 @@ impl SubagentRun {
                 let role = if call.role == "main" { SUBAGENT.to_owned() } else { call.role };
                 self.subagents.bus.send(EventBody::ModelCall(ModelCall { role, ..call }));
             }
-            EventBody::Ask(ask) => {
+            EventBody::ApprovalRequested(ask) => {
                 self.open.insert(ask.id.clone());
                 changed |= self.picture.waits(true);
                 self.subagents.put(&self.item, &self.agent.name, *ask);
             }
-            EventBody::AskClosed { ask, outcome } => {
+            EventBody::ApprovalClosed { ask, outcome } => {
                 self.open.remove(&ask);
                 changed |= self.picture.waits(!self.open.is_empty());
                 self.subagents.close(&self.item, &ask, outcome);
@@ -457,7 +457,7 @@ impl SubagentRun {
     }
 
     /// Returns the outcome of a turn; `None` when it was cancelled.
-    fn judge(&mut self, turn: TurnEnd) -> Option<RunEnd> {
+    fn check_end(&mut self, turn: TurnEnd) -> Option<RunEnd> {
         if let Some(result) = self.result.get() {
             return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
         }

@@ -4,43 +4,43 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::policy::{ApprovalMode, PolicyDecision, PolicyEngine, Query, SuggestedRule};
 
 #[derive(Clone)]
 pub(crate) struct SharedPolicyEngine {
-    judge: Arc<RwLock<Arc<dyn Judge>>>,
+    policy_engine: Arc<RwLock<Arc<dyn PolicyEngine>>>,
 }
 
 impl SharedPolicyEngine {
-    pub(crate) fn new(judge: Arc<dyn Judge>) -> Self {
-        Self { judge: Arc::new(RwLock::new(judge)) }
+    pub(crate) fn new(policy_engine: Arc<dyn PolicyEngine>) -> Self {
+        Self { policy_engine: Arc::new(RwLock::new(policy_engine)) }
     }
 
-    fn now(&self) -> Arc<dyn Judge> {
-        Arc::clone(&self.judge.read().unwrap_or_else(PoisonError::into_inner))
+    fn now(&self) -> Arc<dyn PolicyEngine> {
+        Arc::clone(&self.policy_engine.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Judge for SharedPolicyEngine {
-    fn judge(&self, query: &Query<'_>) -> Verdict {
-        self.now().judge(query)
+impl PolicyEngine for SharedPolicyEngine {
+    fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
+        self.now().evaluate(query)
     }
 
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
         self.now().hides(tool, aliases, mode, interactive)
     }
 
-    fn drafts(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
-        self.now().drafts(query, permissions)
+    fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
+        self.now().suggested_rules(query, permissions)
     }
 
-    fn why_no_drafts(&self, query: &Query<'_>, permissions: &Permissions) -> String {
-        self.now().why_no_drafts(query, permissions)
+    fn no_rule_reason(&self, query: &Query<'_>, permissions: &Permissions) -> String {
+        self.now().no_rule_reason(query, permissions)
     }
 
-    fn with_rule(&self, rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
-        let judge = self.now().with_rule(rule)?;
-        *self.judge.write().unwrap_or_else(PoisonError::into_inner) = judge;
+    fn with_rule(&self, rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
+        let policy_engine = self.now().with_rule(rule)?;
+        *self.policy_engine.write().unwrap_or_else(PoisonError::into_inner) = policy_engine;
         Ok(Arc::new(self.clone()))
     }
 }

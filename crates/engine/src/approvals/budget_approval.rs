@@ -2,9 +2,9 @@
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent};
-use parallax_protocol::event::{Ask, EndReason, Failure, FailureKind, Level, Question};
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::event::{ApprovalRequest, EndReason, Failure, FailureKind, Level, Question};
+use parallax_protocol::op::ApprovalResponse;
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::price::Price;
 use parallax_protocol::store::BudgetRecord;
 use parallax_protocol::tool::Preview;
@@ -77,7 +77,7 @@ pub(crate) async fn request_increase(
         budget.resume_clock();
         return Ok(true);
     };
-    if decide.outcome != AskOutcome::ProceedOnce {
+    if decide.outcome != ApprovalResponse::ProceedOnce {
         ledger.refuse();
         return Ok(false);
     }
@@ -93,7 +93,7 @@ pub(crate) async fn request_increase(
     Ok(true)
 }
 
-fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> Ask {
+fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> ApprovalRequest {
     let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
     let scope_name = scope_name(spent.scope);
     let title = match spent.kind {
@@ -101,15 +101,15 @@ fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> Ask {
         _ => format!("{used} of the budget of {scope_name} ({limit}) have been used"),
     };
     let why = format!("set it with {} or `/budget`", spent.where_set());
-    let ask = Ask::of_session(
+    let ask = ApprovalRequest::for_session(
         users.next_id("budget"),
         "budget",
         title,
-        Verdict::new(Decision::Ask, "budget", why),
+        PolicyDecision::new(Decision::Ask, "budget", why),
         Question::Budget,
-        vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
+        vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel],
     );
-    Ask { preview: Some(Preview::Budget(spent)), ..ask }
+    ApprovalRequest { preview: Some(Preview::Budget(spent)), ..ask }
 }
 
 fn scope_name(scope: BudgetScope) -> &'static str {

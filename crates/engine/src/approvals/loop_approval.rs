@@ -2,9 +2,9 @@
 //! detection.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Ask, EndReason, Question};
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::event::{ApprovalRequest, EndReason, Question};
+use parallax_protocol::op::ApprovalResponse;
+use parallax_protocol::policy::{Decision, PolicyDecision};
 
 use super::user_requests::UserRequests;
 use crate::loop_detection::LoopDetector;
@@ -19,16 +19,16 @@ pub(crate) async fn confirm_loop(
     users: &mut UserRequests<'_>,
     cancel: &CancellationToken,
 ) -> Result<(), EndReason> {
-    let ask = Ask::of_session(
+    let ask = ApprovalRequest::for_session(
         users.next_id("loop"),
         "loop",
         detail.clone(),
-        Verdict::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
+        PolicyDecision::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
         Question::Loop,
-        vec![AskOutcome::ProceedAlways, AskOutcome::Cancel],
+        vec![ApprovalResponse::ProceedAlways, ApprovalResponse::Cancel],
     );
     match users.request_decision(ask, cancel).await?.outcome {
-        AskOutcome::ProceedAlways => {
+        ApprovalResponse::ProceedAlways => {
             loops.disable();
             Ok(())
         }

@@ -1,8 +1,8 @@
 //! Requests to the user that concern no tool call.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Ask, EndReason, EventBody, Level};
-use parallax_protocol::ids::AskId;
+use parallax_protocol::event::{ApprovalRequest, EndReason, EventBody, Level};
+use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::Decide;
 
 use super::ApprovalState;
@@ -18,8 +18,8 @@ pub(crate) struct UserRequests<'a> {
 
 impl UserRequests<'_> {
     /// Returns an id for a request; `subject` says what it is about.
-    pub(crate) fn next_id(&mut self, subject: &str) -> AskId {
-        AskId::new(format!("ask-{subject}-{}", self.approvals.next_request()))
+    pub(crate) fn next_id(&mut self, subject: &str) -> ApprovalId {
+        ApprovalId::new(format!("ask-{subject}-{}", self.approvals.next_request()))
     }
 
     /// Whether a user can respond.
@@ -33,12 +33,12 @@ impl UserRequests<'_> {
     /// Returns the end reason if the turn is interrupted while the user decides.
     pub(crate) async fn request_decision(
         &mut self,
-        ask: Ask,
+        ask: ApprovalRequest,
         cancel: &CancellationToken,
     ) -> Result<Decide, EndReason> {
         let (id, offered) = (ask.id.clone(), ask.outcomes.clone());
         self.hooks.notify_of_approval(&ask, &ask.name);
-        self.approvals.bus.send(EventBody::Ask(Box::new(ask)));
+        self.approvals.bus.send(EventBody::ApprovalRequested(Box::new(ask)));
         loop {
             for decide in self.inbox.take_decisions() {
                 if decide.ask == id && offered.contains(&decide.outcome) {
@@ -66,8 +66,8 @@ impl UserRequests<'_> {
     }
 
     /// Closes a request; without a response it was withdrawn.
-    pub(crate) fn close(&self, ask: AskId, response: Option<&Decide>) {
+    pub(crate) fn close(&self, ask: ApprovalId, response: Option<&Decide>) {
         let outcome = response.map(|decide| decide.outcome);
-        self.approvals.bus.send(EventBody::AskClosed { ask, outcome });
+        self.approvals.bus.send(EventBody::ApprovalClosed { ask, outcome });
     }
 }

@@ -28,11 +28,11 @@ impl CheckpointedCall {
         let progress = Arc::clone(&run.progress);
         let mut outcome = invocation.run(run).await;
         let Some(kept) = kept else { return outcome };
-        let reach = outcome.reach.clone();
-        let after = move || kept.after(&effects, &permissions, mode, &reach);
+        let write_scope = outcome.write_scope.clone();
+        let after = move || kept.after(&effects, &permissions, mode, &write_scope);
         let after = tokio::task::spawn_blocking(after);
-        let put_back = after.await.unwrap_or_default();
-        if let Some(note) = put_back.note() {
+        let reverted = after.await.unwrap_or_default();
+        if let Some(note) = reverted.note() {
             progress.notice(Level::Warning, &note);
             add_revert_note(&mut outcome, &note);
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_protocol::event::{Ask, Level};
+use parallax_protocol::event::{ApprovalRequest, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{FileDiff, Outcome, ToolError, ToolErrorKind};
@@ -123,7 +123,7 @@ impl HookRunner {
 
     /// Notifies hooks of an approval request, without waiting for them. `tool` is the declared name
     /// of the tool.
-    pub(crate) fn notify_of_approval(&mut self, ask: &Ask, tool: &str) {
+    pub(crate) fn notify_of_approval(&mut self, ask: &ApprovalRequest, tool: &str) {
         if !self.listens(HookEvent::Notification, false) {
             return;
         }
@@ -160,10 +160,10 @@ impl Registry {
         if name != *asked {
             input.insert("original_request_name".to_owned(), asked.clone().into());
         }
-        if let Some(served) = self.get(&call.name).and_then(|tool| tool.served()) {
+        if let Some(origin) = self.get(&call.name).and_then(|tool| tool.mcp_origin()) {
             let mut context =
-                object(json!({"server_name": served.server, "tool_name": served.tool}));
-            context.extend(served.endpoint.clone());
+                object(json!({"server_name": origin.server, "tool_name": origin.tool}));
+            context.extend(origin.endpoint.clone());
             input.insert("mcp_context".to_owned(), Value::Object(context));
         }
         input

@@ -84,8 +84,8 @@ impl RejectedContent {
     /// Excludes all tools of MCP servers, or restores them if that did not help.
     fn exclude_servers(&mut self, registry: &mut Registry) -> bool {
         if self.servers.is_empty() {
-            let served = registry.declared_mcp_tools();
-            let (tools, servers): (Vec<_>, BTreeSet<_>) = served.into_iter().unzip();
+            let origin = registry.declared_mcp_tools();
+            let (tools, servers): (Vec<_>, BTreeSet<_>) = origin.into_iter().unzip();
             self.servers = servers.into_iter().collect();
             self.hidden.clone_from(registry.rejected());
             let mut rejected = self.hidden.clone();

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use parallax_protocol::model::{Chunk, Finish};
 
-    fn judged(parts: &str, finish: Option<&str>, after_tool: bool) -> Option<InvalidResponse> {
+    fn evaluated(parts: &str, finish: Option<&str>, after_tool: bool) -> Option<InvalidResponse> {
         let mut answer = ResponseBuilder::default();
         answer.push(Chunk {
             parts: serde_json::from_str(parts).expect("parts"),
@@ -191,7 +191,7 @@ mod tests {
             ("[]", Some("STOP"), true, Some(InvalidResponse::NoResponseText)),
         ] {
             assert_eq!(
-                judged(parts, finish, after_tool),
+                evaluated(parts, finish, after_tool),
                 expected,
                 "{parts} {finish:?} {after_tool}"
             );

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use parallax_protocol::agent::COMPLETE_TASK;
-use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::policy::{ApprovalMode, PolicyEngine};
 use parallax_protocol::tool::{ToolError, ToolErrorKind, ToolKind, ToolSpec};
 
 use super::{Registry, ToolDeclarations};
@@ -83,18 +83,18 @@ impl Registry {
 
     /// Returns the declared tools of MCP servers: name, server.
     pub(crate) fn declared_mcp_tools(&self) -> Vec<(String, String)> {
-        let served = self
+        let origin = self
             .declared_names()
             .iter()
-            .filter_map(|name| Some((name.clone(), self.get(name)?.served()?.server.clone())));
-        served.collect()
+            .filter_map(|name| Some((name.clone(), self.get(name)?.mcp_origin()?.server.clone())));
+        origin.collect()
     }
 
     /// Returns the declarations of the tools that may be used, cached until the mode or the offered
     /// tools change.
     pub(crate) fn declare(
         &mut self,
-        judge: &dyn Judge,
+        policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
         interactive: bool,
     ) -> ToolDeclarations {
@@ -105,7 +105,7 @@ impl Registry {
         {
             return declared.tools.clone();
         }
-        let tools = self.declarations(judge, mode, interactive, |spec| {
+        let tools = self.declarations(policy_engine, mode, interactive, |spec| {
             (!self.restrictions.is_coordinator || is_for_coordinators(spec))
                 && self.is_enabled(&spec.name)
                 && !self.restrictions.rejected.contains(&spec.name)
@@ -181,7 +181,7 @@ mod tests {
     use parallax_protocol::tool::{Sharing, Tool};
 
     use super::*;
-    use crate::test_parts::{TestJudge, TestTool};
+    use crate::test_parts::{TestPolicyEngine, TestTool};
 
     fn registry() -> Registry {
         let tools = [
@@ -196,8 +196,8 @@ mod tests {
     }
 
     fn declared(registry: &mut Registry) -> Vec<String> {
-        let judge = TestJudge(Decision::Allow);
-        registry.declare(&judge, ApprovalMode::Default, true).names.to_vec()
+        let policy_engine = TestPolicyEngine(Decision::Allow);
+        registry.declare(&policy_engine, ApprovalMode::Default, true).names.to_vec()
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! notified.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Ask, EndReason, EventBody, Failure, Level, Question};
+use parallax_protocol::event::{ApprovalRequest, EndReason, EventBody, Failure, Level, Question};
 use parallax_protocol::model::ModelError;
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
+use parallax_protocol::op::ApprovalResponse;
+use parallax_protocol::policy::{ApprovalMode, Decision, PolicyDecision};
 use parallax_protocol::routing::{
     Fallback, FallbackCause, FallbackModel, FallbackPolicy, Route, RouteSource,
 };
@@ -138,9 +138,11 @@ impl ModelRouter {
             FallbackPolicy::Ask if free => {}
             FallbackPolicy::Ask if !users.is_interactive() => return Ok(FallbackResult::NoModel),
             FallbackPolicy::Ask => match request_switch(&fallback, users, cancel).await? {
-                AskOutcome::ProceedOnce => fallback.agreed = true,
-                AskOutcome::ProceedAlways => (fallback.agreed, fallback.lasting) = (true, true),
-                AskOutcome::Retry => {
+                ApprovalResponse::ProceedOnce => fallback.agreed = true,
+                ApprovalResponse::ProceedAlways => {
+                    (fallback.agreed, fallback.lasting) = (true, true)
+                }
+                ApprovalResponse::Retry => {
                     self.availability.mark_available(model);
                     return Ok(FallbackResult::Retry);
                 }
@@ -179,22 +181,22 @@ async fn request_switch(
     fallback: &Fallback,
     users: &mut UserRequests<'_>,
     cancel: &CancellationToken,
-) -> Result<AskOutcome, EndReason> {
+) -> Result<ApprovalResponse, EndReason> {
     let why = fallback.message.clone();
-    let ask = Ask::of_session(
+    let ask = ApprovalRequest::for_session(
         users.next_id("model"),
         "model",
         format!("`{}` {}. Use `{}` instead?", fallback.from, words(fallback.cause), fallback.to),
-        Verdict::new(Decision::Ask, "model.fallback", why),
+        PolicyDecision::new(Decision::Ask, "model.fallback", why),
         Question::Fallback,
         vec![
-            AskOutcome::ProceedOnce,
-            AskOutcome::ProceedAlways,
-            AskOutcome::Retry,
-            AskOutcome::Cancel,
+            ApprovalResponse::ProceedOnce,
+            ApprovalResponse::ProceedAlways,
+            ApprovalResponse::Retry,
+            ApprovalResponse::Cancel,
         ],
     );
-    let ask = Ask { kind: ToolKind::SwitchMode, ..ask };
+    let ask = ApprovalRequest { kind: ToolKind::SwitchMode, ..ask };
     Ok(users.request_decision(ask, cancel).await?.outcome)
 }
 

@@ -1,11 +1,13 @@
 //! Asks the user to approve a call, and handles the response.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
-use parallax_protocol::ids::AskId;
-use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::event::{
+    ApprovalRequest, CallDecision, CallPhase, EventBody, Level, Question,
+};
+use parallax_protocol::ids::ApprovalId;
+use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
+use parallax_protocol::policy::{ApprovalMode, RuleScope, SuggestedRule};
 use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind};
 
 use super::ToolRunner;
@@ -27,7 +29,7 @@ impl ToolRunner<'_> {
         let question = question(call, &prepared);
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
-            prepared.verdict.why = sandbox_denial_reason(&prepared.effects.permissions);
+            prepared.policy_decision.why = sandbox_denial_reason(&prepared.effects.permissions);
         }
         let not_undoable = match self.checkpoints.store() {
             Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
@@ -39,10 +41,10 @@ impl ToolRunner<'_> {
         // A call may need approval more than once.
         let number = self.approvals.next_request();
         let ask = match (prepared.rerun.runs, &prepared.rerun.arguments) {
-            (0, None) => AskId::new(format!("ask-{}", call.id)),
-            _ => AskId::new(format!("ask-{}-{number}", call.id)),
+            (0, None) => ApprovalId::new(format!("ask-{}", call.id)),
+            _ => ApprovalId::new(format!("ask-{}-{number}", call.id)),
         };
-        let mut asked = Ask {
+        let mut asked = ApprovalRequest {
             id: ask.clone(),
             call: call.id.clone(),
             agent: None,
@@ -50,13 +52,15 @@ impl ToolRunner<'_> {
             kind: prepared.tool.spec().kind,
             title: prepared.title.clone(),
             preview: prepared.invocation.preview(),
-            verdict: prepared.verdict.clone(),
+            policy_decision: prepared.policy_decision.clone(),
             outcomes: prepared.outcomes.clone(),
             question,
             rules: prepared.rules.clone(),
-            no_rule: prepared.no_rule.clone(),
+            no_rule_reason: prepared.no_rule_reason.clone(),
             permissions: prepared.effects.permissions.clone(),
-            wider: prepared.invocation.wider(&prepared.effects.permissions),
+            broader_permissions: prepared
+                .invocation
+                .broader_permissions(&prepared.effects.permissions),
             not_undoable,
         };
         self.hooks.notify_of_approval(&asked, &self.registry.declared_name(&call.name));
@@ -65,18 +69,18 @@ impl ToolRunner<'_> {
         {
             diff.texts = None;
         }
-        self.bus.send(EventBody::Ask(Box::new(asked)));
+        self.bus.send(EventBody::ApprovalRequested(Box::new(asked)));
         self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         CallStage::AwaitingApproval { ask, prepared: Box::new(prepared) }
     }
 
     /// Returns the responses to offer.
-    fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<AskOutcome> {
+    fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<ApprovalResponse> {
         let limits = self.approvals.limits();
         let lasting =
-            limits.lasting && !prepared.verdict.each_time && question != Question::AskUser;
+            limits.lasting && !prepared.policy_decision.always_ask && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
-        let mut outcomes = vec![AskOutcome::ProceedOnce];
+        let mut outcomes = vec![ApprovalResponse::ProceedOnce];
         let mut offer = |outcome, holds: bool| {
             if holds {
                 outcomes.push(outcome);
@@ -87,17 +91,20 @@ impl ToolRunner<'_> {
         let trusted = self.environment.trusted;
         if question == Question::ExitPlanMode {
             // "Always" also allows the edits that carry out the plan.
-            offer(AskOutcome::ProceedAlways, limits.lasting && trusted);
-            offer(AskOutcome::ModifyWithEditor, true);
-            offer(AskOutcome::Cancel, true);
+            offer(ApprovalResponse::ProceedAlways, limits.lasting && trusted);
+            offer(ApprovalResponse::ModifyWithEditor, true);
+            offer(ApprovalResponse::Cancel, true);
             return outcomes;
         }
-        offer(AskOutcome::ProceedAlways, lasting && (has_rule || (is_edit && trusted)) && !is_mcp);
-        offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
-        offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
-        offer(AskOutcome::ProceedAlwaysAndSave, lasting && has_rule && limits.permanent);
-        offer(AskOutcome::ModifyWithEditor, is_edit);
-        offer(AskOutcome::Cancel, true);
+        offer(
+            ApprovalResponse::ProceedAlways,
+            lasting && (has_rule || (is_edit && trusted)) && !is_mcp,
+        );
+        offer(ApprovalResponse::ProceedAlwaysTool, lasting && has_rule && is_mcp);
+        offer(ApprovalResponse::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
+        offer(ApprovalResponse::ProceedAlwaysAndSave, lasting && has_rule && limits.permanent);
+        offer(ApprovalResponse::ModifyWithEditor, is_edit);
+        offer(ApprovalResponse::Cancel, true);
         outcomes
     }
 
@@ -123,12 +130,12 @@ impl ToolRunner<'_> {
                 continue;
             }
             let outcome = Some(decide.outcome);
-            self.bus.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome });
-            if matches!(decide.outcome, AskOutcome::Cancel | AskOutcome::Retry)
+            self.bus.send(EventBody::ApprovalClosed { ask: decide.ask.clone(), outcome });
+            if matches!(decide.outcome, ApprovalResponse::Cancel | ApprovalResponse::Retry)
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
             {
-                batch.declined |= decide.outcome == AskOutcome::Cancel;
+                batch.declined |= decide.outcome == ApprovalResponse::Cancel;
                 batch.ends |= decide.ends;
             }
             let transition = self.respond(decide, *prepared).await;
@@ -146,26 +153,28 @@ impl ToolRunner<'_> {
         };
         match decide.outcome {
             // Dismissing a user question is a valid answer.
-            AskOutcome::Cancel if prepared.is_user_question() => {
+            ApprovalResponse::Cancel if prepared.is_user_question() => {
                 run(prepared, CallDecision::Accept, None)
             }
-            AskOutcome::Cancel | AskOutcome::Retry => declined(prepared, decide.feedback),
-            AskOutcome::ModifyWithEditor => Transition::Prepare(RerunContext {
+            ApprovalResponse::Cancel | ApprovalResponse::Retry => {
+                declined(prepared, decide.feedback)
+            }
+            ApprovalResponse::ModifyWithEditor => Transition::Prepare(RerunContext {
                 arguments: decide.arguments,
                 changed: true,
                 ..prepared.rerun
             }),
-            AskOutcome::ProceedOnce => {
-                if decide.wider {
+            ApprovalResponse::ProceedOnce => {
+                if decide.broader_permissions {
                     let wanted = &mut prepared.effects.permissions;
-                    *wanted = wanted.clone().and(&prepared.invocation.wider(wanted));
+                    *wanted = wanted.clone().and(&prepared.invocation.broader_permissions(wanted));
                 }
                 run(prepared, CallDecision::Accept, decide.answers)
             }
-            AskOutcome::ProceedAlways
-            | AskOutcome::ProceedAlwaysAndSave
-            | AskOutcome::ProceedAlwaysTool
-            | AskOutcome::ProceedAlwaysServer => {
+            ApprovalResponse::ProceedAlways
+            | ApprovalResponse::ProceedAlwaysAndSave
+            | ApprovalResponse::ProceedAlwaysTool
+            | ApprovalResponse::ProceedAlwaysServer => {
                 if let Some((rule, scope)) = self.apply_rule(&decide, &prepared) {
                     self.save_rule(rule, scope).await;
                 }
@@ -180,10 +189,10 @@ impl ToolRunner<'_> {
         &mut self,
         decide: &Decide,
         prepared: &PreparedCall,
-    ) -> Option<(RuleDraft, RuleScope)> {
+    ) -> Option<(SuggestedRule, RuleScope)> {
         let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
         let asked_for = match decide.outcome {
-            AskOutcome::ProceedAlwaysAndSave => RuleScope::Always,
+            ApprovalResponse::ProceedAlwaysAndSave => RuleScope::Always,
             _ => RuleScope::Session,
         };
         let scope = decide.scope.unwrap_or(asked_for);
@@ -197,7 +206,7 @@ impl ToolRunner<'_> {
             return None;
         }
         let offered = match decide.outcome {
-            AskOutcome::ProceedAlwaysServer => prepared.rules.last(),
+            ApprovalResponse::ProceedAlwaysServer => prepared.rules.last(),
             _ => {
                 prepared.rules.iter().find(|rule| rule.suggested).or_else(|| prepared.rules.first())
             }
@@ -222,15 +231,15 @@ impl ToolRunner<'_> {
         (scope != RuleScope::Session).then_some((rule, scope))
     }
 
-    async fn save_rule(&mut self, rule: RuleDraft, scope: RuleScope) {
-        let Some(keeper) = self.approvals.rule_keeper() else {
+    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope) {
+        let Some(keeper) = self.approvals.rule_store() else {
             let text = "The rule applies to this session only. Set \
                 `security.enablePermanentToolApproval` to save rules on disk";
             self.inbox.notice(Level::Warning, text);
             return;
         };
         let allowed = allowed_by(&rule);
-        let saving = tokio::task::spawn_blocking(move || keeper.keep(&rule, scope));
+        let saving = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
                 let place = match scope {
@@ -251,7 +260,7 @@ impl ToolRunner<'_> {
 }
 
 /// Names what a rule allows: the commands, or the tool.
-fn allowed_by(rule: &RuleDraft) -> String {
+fn allowed_by(rule: &SuggestedRule) -> String {
     if rule.command_prefix.is_empty() {
         let is_narrow = rule.args_pattern.is_some() || rule.path_glob.is_some();
         let calls = if is_narrow { "calls like this of " } else { "" };
@@ -323,11 +332,11 @@ fn check(decide: &Decide, prepared: &PreparedCall) -> Result<(), &'static str> {
     if !prepared.outcomes.contains(&decide.outcome) {
         return Err("this response is not available");
     }
-    if decide.outcome == AskOutcome::ModifyWithEditor && decide.arguments.is_none() {
+    if decide.outcome == ApprovalResponse::ModifyWithEditor && decide.arguments.is_none() {
         return Err("the changed arguments are missing");
     }
     let saved = decide.scope.is_some_and(|scope| scope != RuleScope::Session);
-    if saved && !prepared.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave) {
+    if saved && !prepared.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave) {
         return Err("rules are not saved on disk (`security.enablePermanentToolApproval`)");
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::event::CallDecision;
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::image::Image;
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{RuleDraft, Verdict};
+use parallax_protocol::policy::{PolicyDecision, SuggestedRule};
 use parallax_protocol::tool::{Effects, Invocation, Outcome, Preview, Tool, ToolError, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
@@ -53,7 +53,7 @@ pub(super) enum CallStage {
     /// Its arguments are validated and the policy decides.
     Preparing,
     /// The user decides.
-    AwaitingApproval { ask: AskId, prepared: Box<PreparedCall> },
+    AwaitingApproval { ask: ApprovalId, prepared: Box<PreparedCall> },
     /// It runs as a task.
     Running { task: Id, call: Box<RunningCall> },
     /// It has a result.
@@ -121,16 +121,16 @@ pub(super) struct PreparedCall {
     /// The effects, including the permissions requested now.
     pub(super) effects: Effects,
     pub(super) title: String,
-    pub(super) verdict: Verdict,
+    pub(super) policy_decision: PolicyDecision,
     /// Rules that would allow the call.
-    pub(super) rules: Vec<RuleDraft>,
+    pub(super) rules: Vec<SuggestedRule>,
     /// Why there are none, if approval is required.
-    pub(super) no_rule: Option<String>,
+    pub(super) no_rule_reason: Option<String>,
     pub(super) input: PolicyInput,
     /// The responses offered.
-    pub(super) outcomes: Vec<AskOutcome>,
+    pub(super) outcomes: Vec<ApprovalResponse>,
     /// The user's response.
-    pub(super) decided: Option<AskOutcome>,
+    pub(super) decided: Option<ApprovalResponse>,
     pub(super) rerun: RerunContext,
 }
 
@@ -141,7 +141,7 @@ pub(super) struct RunningCall {
     pub(super) waited: Duration,
     pub(super) title: String,
     pub(super) kind: ToolKind,
-    pub(super) verdict: Verdict,
+    pub(super) policy_decision: PolicyDecision,
     pub(super) decision: CallDecision,
     pub(super) cancel: CancellationToken,
     pub(super) effects: Effects,
@@ -159,7 +159,7 @@ pub(super) struct CallSummary {
     pub(super) kind: Option<ToolKind>,
     pub(super) title: String,
     pub(super) decision: Option<CallDecision>,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) policy_decision: Option<PolicyDecision>,
     pub(super) duration_ms: u64,
     pub(super) cancelled: bool,
     /// The arguments, if a hook or the user changed them.
@@ -191,7 +191,7 @@ impl CallSummary {
             kind,
             title,
             decision: None,
-            verdict: None,
+            policy_decision: None,
             duration_ms: 0,
             cancelled: false,
             arguments: None,
@@ -204,7 +204,7 @@ impl CallSummary {
             kind: Some(prepared.tool.spec().kind),
             title: prepared.title.clone(),
             decision: Some(CallDecision::Reject),
-            verdict: Some(prepared.verdict.clone()),
+            policy_decision: Some(prepared.policy_decision.clone()),
             duration_ms: 0,
             cancelled,
             arguments: prepared.rerun.arguments.clone(),
@@ -354,7 +354,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Takes the call that waits for this response.
-    pub(super) fn take_awaiting(&mut self, ask: &AskId) -> Option<(usize, Box<PreparedCall>)> {
+    pub(super) fn take_awaiting(&mut self, ask: &ApprovalId) -> Option<(usize, Box<PreparedCall>)> {
         let waits = |call: &BatchedCall<'_>| matches!(&call.stage, CallStage::AwaitingApproval { ask: other, .. } if other == ask);
         let index = self.calls.iter().position(waits)?;
         let call = self.calls.get_mut(index)?;
@@ -365,7 +365,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Takes all calls that wait for the user, with their requests.
-    pub(super) fn take_all_awaiting(&mut self) -> Vec<(usize, AskId, Box<PreparedCall>)> {
+    pub(super) fn take_all_awaiting(&mut self) -> Vec<(usize, ApprovalId, Box<PreparedCall>)> {
         let mut taken = Vec::new();
         for (index, call) in self.calls.iter_mut().enumerate() {
             match std::mem::replace(&mut call.stage, CallStage::Preparing) {
@@ -501,7 +501,11 @@ mod tests {
                 waited: Duration::ZERO,
                 title: String::new(),
                 kind: ToolKind::Read,
-                verdict: Verdict::new(parallax_protocol::policy::Decision::Allow, "test", ""),
+                policy_decision: PolicyDecision::new(
+                    parallax_protocol::policy::Decision::Allow,
+                    "test",
+                    "",
+                ),
                 decision: CallDecision::Accept,
                 cancel: CancellationToken::new(),
                 effects: Effects::default(),

@@ -46,13 +46,17 @@ impl ToolRunner<'_> {
         cancel: &CancellationToken,
     ) -> CallStage {
         let cancel = cancel.child_token();
-        let PreparedCall { tool, invocation, effects, title, verdict, rerun, decided, .. } =
-            prepared;
+        let PreparedCall {
+            tool, invocation, effects, title, policy_decision, rerun, decided, ..
+        } = prepared;
         let kind = tool.spec().kind;
-        let mut permissions = effects.permissions.clone().and(&verdict.grants);
+        let mut permissions = effects.permissions.clone().and(&policy_decision.grants);
         // The user saw the command: programs that git runs in a trusted repository, and agents that
         // git may need, are part of the approval.
-        if verdict.decision == Decision::Ask && kind == ToolKind::Execute && is_command(&effects) {
+        if policy_decision.kind == Decision::Ask
+            && kind == ToolKind::Execute
+            && is_command(&effects)
+        {
             permissions.repository_programs |= self.environment.trusted;
             permissions.agents = true;
         }
@@ -85,7 +89,7 @@ impl ToolRunner<'_> {
             waited: self.bus.user_wait(),
             title,
             kind,
-            verdict,
+            policy_decision,
             decision,
             cancel,
             effects,
@@ -191,7 +195,7 @@ impl ToolRunner<'_> {
             kind: Some(running.kind),
             title: running.title.clone(),
             decision: Some(running.decision),
-            verdict: Some(running.verdict.clone()),
+            policy_decision: Some(running.policy_decision.clone()),
             duration_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
             // A stopped command returns its output as a result.
             cancelled: running.cancel.is_cancelled()

@@ -30,7 +30,7 @@ impl ToolRunner<'_> {
     /// cancelled.
     pub(super) async fn cancel_batch(&mut self, batch: &mut ToolBatch<'_>) {
         for (index, ask, mut prepared) in batch.take_all_awaiting() {
-            self.bus.send(EventBody::AskClosed { ask, outcome: None });
+            self.bus.send(EventBody::ApprovalClosed { ask, outcome: None });
             // Keep what a command did before it needed approval again.
             if let Some(denial) = prepared.rerun.denial.take() {
                 self.finish(batch, index, denial.outcome, denial.summary);
@@ -130,7 +130,7 @@ impl ToolRunner<'_> {
         let run = batch.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
         let tool = self.registry.get(run);
-        told.server = tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.clone());
+        told.server = tool.as_ref().and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
         let images = match status {
             ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&summary.title)),
             ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
@@ -168,7 +168,7 @@ impl ToolRunner<'_> {
             title: summary.title,
             status,
             decision: summary.decision,
-            verdict: summary.verdict,
+            policy_decision: summary.policy_decision,
             display,
             error: error.map(|error| (error.kind, error.message)),
             for_model: response.text.clone(),
@@ -183,7 +183,10 @@ impl ToolRunner<'_> {
                 done: &done,
                 tool: tool.as_ref().map_or(&ran.name, |tool| &tool.spec().name),
                 arguments: summary.arguments.as_ref().or(ran.args.as_ref().ok()),
-                server: tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.as_str()),
+                server: tool
+                    .as_ref()
+                    .and_then(|tool| tool.mcp_origin())
+                    .map(|it| it.server.as_str()),
             }));
         }
         self.bus.send(EventBody::ItemDone { item, done: ItemDone::Tool(done) });
@@ -205,15 +208,16 @@ fn display_data(
     let mut title = summary.title.clone();
     environment.redact(&mut title);
     title.truncate(title.floor_char_boundary(MAX_TITLE));
-    let denied = summary.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
+    let denied = summary.policy_decision.as_ref().filter(|it| it.kind == Decision::Deny);
     CallTold {
         title,
         duration_ms: summary.duration_ms,
         exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
         refused: summary.decision == Some(CallDecision::Reject),
         decision: summary.decision,
-        denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
-        rule: summary.verdict.as_ref().map(|verdict| verdict.rule.clone()),
+        denied: denied
+            .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.why.clone())),
+        rule: summary.policy_decision.as_ref().map(|policy_decision| policy_decision.rule.clone()),
         server: None,
     }
 }

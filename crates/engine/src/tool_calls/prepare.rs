@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::CallDecision;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{Outcome, Scope, Tool, ToolError, ToolErrorKind, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::ToolRunner;
 use super::batch::{CallSummary, PreparedCall, RerunContext, SandboxDenial, Transition};
 use super::execute::crashed;
 use crate::agents::AgentRole;
-use crate::approvals::{PolicyDecision, PolicyInput};
+use crate::approvals::{EvaluatedCall, PolicyInput};
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::tool_call::ToolCall;
 use crate::tool_notes::add_note;
@@ -71,10 +71,10 @@ impl ToolRunner<'_> {
             return Transition::Cancelled;
         }
         if let Some(why) = asks {
-            self.approvals.require_for_hook(&mut prepared.verdict, &why);
+            self.approvals.require_for_hook(&mut prepared.policy_decision, &why);
         }
         let asks_user = self.environment.interactive && prepared.is_user_question();
-        match prepared.verdict.decision {
+        match prepared.policy_decision.kind {
             Decision::Ask => Transition::Ask(Box::new(prepared)),
             Decision::Allow if asks_user => Transition::Ask(Box::new(prepared)),
             Decision::Allow => Transition::Run {
@@ -143,7 +143,7 @@ impl ToolRunner<'_> {
         let Some(tool) = self.registry.get(&call.name).cloned() else {
             let message = self.registry.unknown_tool_message(
                 &call.name,
-                self.approvals.judge(),
+                self.approvals.policy_engine(),
                 self.inbox.mode(),
                 self.environment.interactive,
             );
@@ -170,7 +170,7 @@ impl ToolRunner<'_> {
     ) -> PreparedCall {
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&rerun.permissions);
-        let PolicyDecision { verdict, rules, no_rule } =
+        let EvaluatedCall { policy_decision, rules, no_rule_reason } =
             self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode());
         let title = invocation.title();
         PreparedCall {
@@ -178,9 +178,9 @@ impl ToolRunner<'_> {
             invocation,
             effects,
             title,
-            verdict,
+            policy_decision,
             rules,
-            no_rule,
+            no_rule_reason,
             input,
             outcomes: Vec::new(),
             decided: None,
@@ -196,19 +196,19 @@ type ValidCall = (Arc<dyn Tool>, Box<dyn parallax_protocol::tool::Invocation>, P
 fn deny(mut prepared: PreparedCall) -> Transition {
     if let Some(denial) = prepared.rerun.denial.take() {
         let SandboxDenial { mut outcome, summary } = *denial;
-        add_note(&mut outcome, &prepared.denial_note(&prepared.verdict.why));
+        add_note(&mut outcome, &prepared.denial_note(&prepared.policy_decision.why));
         return Transition::finish(outcome, summary);
     }
     let error = ToolError::new(
         ToolErrorKind::PolicyViolation,
-        format!("Tool execution denied by policy. {}", reason_and_rule(&prepared.verdict)),
+        format!("Tool execution denied by policy. {}", reason_and_rule(&prepared.policy_decision)),
     );
     Transition::fail(error, CallSummary::rejected(&prepared, false))
 }
 
 /// Returns the reason and the rule.
-fn reason_and_rule(verdict: &Verdict) -> String {
-    let Verdict { why, rule, .. } = verdict;
+fn reason_and_rule(policy_decision: &PolicyDecision) -> String {
+    let PolicyDecision { why, rule, .. } = policy_decision;
     if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
 }
 

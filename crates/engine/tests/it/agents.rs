@@ -10,8 +10,10 @@ use parallax_protocol::agent::{
     AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, AgentTask, Agents,
     COMPLETE_TASK, SessionTools,
 };
-use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Question, ToolDone, ToolStatus};
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::event::{
+    ApprovalRequest, EndReason, Event, EventBody, Question, ToolDone, ToolStatus,
+};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
@@ -251,9 +253,9 @@ async fn plain_text_is_a_result_only_without_a_schema() {
     assert_eq!(end_of(&done[1]), AgentEnd::ErrorNoCompleteTaskCall);
 }
 
-async fn next_ask(rig: &mut Rig) -> Ask {
-    match rig.until(|body| matches!(body, EventBody::Ask(_))).await.body {
-        EventBody::Ask(ask) => *ask,
+async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
+    match rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await.body {
+        EventBody::ApprovalRequested(ask) => *ask,
         _ => unreachable!(),
     }
 }
@@ -272,12 +274,14 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
     assert_eq!((ask.agent.as_deref(), ask.name.as_str()), (Some("scout"), "ask_run"));
-    let decide = Decide::new(ask.id.clone(), AskOutcome::ProceedAlways);
+    let decide = Decide::new(ask.id.clone(), ApprovalResponse::ProceedAlways);
     rig.send(Op::Decide(Box::new(decide))).await;
-    let closed = rig.until(|body| matches!(body, EventBody::AskClosed { .. })).await;
-    assert!(matches!(closed.body, EventBody::AskClosed { ask: id, .. } if id == ask.id));
+    let closed = rig.until(|body| matches!(body, EventBody::ApprovalClosed { .. })).await;
+    assert!(matches!(closed.body, EventBody::ApprovalClosed { ask: id, .. } if id == ask.id));
     // The session's own call needs no approval, because the rule applies to it too.
-    let end = rig.until(|body| matches!(body, EventBody::Ask(_) | EventBody::TurnEnded(_))).await;
+    let end = rig
+        .until(|body| matches!(body, EventBody::ApprovalRequested(_) | EventBody::TurnEnded(_)))
+        .await;
     assert!(matches!(end.body, EventBody::TurnEnded(_)));
 }
 
@@ -294,7 +298,7 @@ async fn time_limits_exclude_waiting_for_approval() {
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedOnce)))).await;
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedOnce)))).await;
     let event = rig
         .until(|body| !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty())
         .await;
@@ -318,8 +322,8 @@ async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
     let mut rig = rig(replies, team(vec![agent("scout")], vec![edit]));
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
-    assert!(!ask.outcomes.contains(&AskOutcome::ModifyWithEditor));
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedAlways)))).await;
+    assert!(!ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
     let state = rig.until(|body| matches!(body, EventBody::StateChanged { .. })).await;
     assert!(matches!(state.body, EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }));
 }
@@ -428,7 +432,9 @@ async fn unknown_subagent_is_rejected_with_available_names() {
 
 #[tokio::test]
 async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
-    for (outcome, done) in [(AskOutcome::ProceedOnce, true), (AskOutcome::Cancel, false)] {
+    for (outcome, done) in
+        [(ApprovalResponse::ProceedOnce, true), (ApprovalResponse::Cancel, false)]
+    {
         let look = tool("look", Sharing::Shared, |n, _| echo(n));
         let replies = vec![
             invokes(&["scout"]),
@@ -446,7 +452,10 @@ async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
         rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
         // After one rejection, the session itself is not asked again.
         let (reason, events) = rig.finish().await;
-        assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))), "{outcome:?}");
+        assert!(
+            !events.iter().any(|event| matches!(event.body, EventBody::ApprovalRequested(_))),
+            "{outcome:?}"
+        );
         match done {
             true => assert!(matches!(reason, EndReason::Done), "{reason:?}"),
             false => assert!(matches!(reason, EndReason::Budget(_)), "{reason:?}"),

@@ -4,20 +4,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints, PutBack, Reach};
-use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::checkpoint::{
+    Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
+};
+use parallax_protocol::event::{
+    ApprovalRequest, Event, EventBody, ItemDone, Level, Question, Undone,
+};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleKeeper, RuleScope};
+use parallax_protocol::policy::{ApprovalMode, RuleScope, RuleStore, SuggestedRule};
 use parallax_protocol::tool::{Effects, Outcome, Sharing};
 use serde_json::json;
 
 use crate::support::*;
 
-async fn next_ask(rig: &mut Rig) -> Ask {
-    let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
+    let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     match event.body {
-        EventBody::Ask(ask) => *ask,
+        EventBody::ApprovalRequested(ask) => *ask,
         _ => unreachable!(),
     }
 }
@@ -47,11 +51,11 @@ async fn turn_time_excludes_only_waits_for_the_user() {
     let open = [next_ask(&mut rig).await.id, next_ask(&mut rig).await.id];
     for id in open {
         tokio::time::sleep(Duration::from_secs(100)).await;
-        answer(&rig, Decide::new(id, AskOutcome::ProceedOnce)).await;
+        answer(&rig, Decide::new(id, ApprovalResponse::ProceedOnce)).await;
     }
     let last = next_ask(&mut rig).await.id;
     tokio::time::sleep(Duration::from_secs(1000)).await;
-    answer(&rig, Decide::new(last, AskOutcome::ProceedOnce)).await;
+    answer(&rig, Decide::new(last, ApprovalResponse::ProceedOnce)).await;
     let took = rig.turn_ms().await;
     assert!((7_000..60_000).contains(&took), "{took}");
 
@@ -68,10 +72,10 @@ async fn turn_time_excludes_only_waits_for_the_user() {
 }
 
 #[derive(Default)]
-struct Keeper(Mutex<Vec<(RuleDraft, RuleScope)>>);
+struct Keeper(Mutex<Vec<(SuggestedRule, RuleScope)>>);
 
-impl RuleKeeper for Keeper {
-    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
+impl RuleStore for Keeper {
+    fn save(&self, rule: &SuggestedRule, scope: RuleScope) -> Result<PathBuf, String> {
         self.0.lock().expect("rules").push((rule.clone(), scope));
         Ok("/rules".into())
     }
@@ -84,26 +88,26 @@ async fn saved_rule_avoids_the_next_approval() {
     let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), has_text("done")];
     let setup = Setup {
         tools: vec![ask],
-        keeper: Some(keeper.clone() as Arc<dyn RuleKeeper>),
+        keeper: Some(keeper.clone() as Arc<dyn RuleStore>),
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
     assert_eq!(asked.question, Question::Exec);
-    assert!(asked.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave));
-    let rule = RuleDraft { allow_redirection: true, ..asked.rules[0].clone() };
+    assert!(asked.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
+    let rule = SuggestedRule { allow_redirection: true, ..asked.rules[0].clone() };
     answer(
         &rig,
         Decide {
             rule: Some(rule.clone()),
             scope: Some(RuleScope::Project),
-            ..Decide::new(asked.id, AskOutcome::ProceedAlwaysAndSave)
+            ..Decide::new(asked.id, ApprovalResponse::ProceedAlwaysAndSave)
         },
     )
     .await;
     let (_, events) = rig.finish().await;
-    assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))));
+    assert!(!events.iter().any(|event| matches!(event.body, EventBody::ApprovalRequested(_))));
     assert_eq!(tools_done(&events).len(), 2);
     assert_eq!(*keeper.0.lock().expect("rules"), [(rule, RuleScope::Project)]);
 }
@@ -116,8 +120,8 @@ async fn rule_that_does_not_match_the_call_is_reported() {
         let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
-        let rule = RuleDraft { tool_name: name.into(), ..asked.rules[0].clone() };
-        let always = Decide::new(asked.id, AskOutcome::ProceedAlways);
+        let rule = SuggestedRule { tool_name: name.into(), ..asked.rules[0].clone() };
+        let always = Decide::new(asked.id, ApprovalResponse::ProceedAlways);
         answer(&rig, Decide { rule: Some(rule), ..always }).await;
         let (_, events) = rig.finish().await;
         let told = events.iter().any(|event| {
@@ -137,7 +141,7 @@ async fn denial_by_the_user_ends_the_turn() {
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
-        let decide = Decide { ends, ..Decide::new(asked.id, AskOutcome::Cancel) };
+        let decide = Decide { ends, ..Decide::new(asked.id, ApprovalResponse::Cancel) };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
         let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
@@ -154,10 +158,10 @@ async fn denial_without_feedback_skips_calls_not_started() {
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
-        answer(&rig, Decide { feedback, ..Decide::new(asked.id, AskOutcome::Cancel) }).await;
+        answer(&rig, Decide { feedback, ..Decide::new(asked.id, ApprovalResponse::Cancel) }).await;
         if !left_out {
             let asked = next_ask(&mut rig).await;
-            answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+            answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
         }
         let (_, events) = rig.finish().await;
         let done = tools_done(&events);
@@ -175,8 +179,8 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
-    assert!(!asked.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave));
-    for outcome in [AskOutcome::ProceedAlwaysAndSave, AskOutcome::ModifyWithEditor] {
+    assert!(!asked.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
+    for outcome in [ApprovalResponse::ProceedAlwaysAndSave, ApprovalResponse::ModifyWithEditor] {
         answer(&rig, Decide::new(asked.id.clone(), outcome)).await;
         let is_error = |body: &EventBody| {
             matches!(
@@ -186,7 +190,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
         };
         rig.until(is_error).await;
     }
-    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(tools_done(&events)[0].for_model, "result 1");
 }
@@ -201,13 +205,13 @@ async fn changed_arguments_require_a_new_approval() {
     let arguments = json!({"n": 7}).as_object().cloned();
     answer(
         &rig,
-        Decide { arguments, ..Decide::new(first.id.clone(), AskOutcome::ModifyWithEditor) },
+        Decide { arguments, ..Decide::new(first.id.clone(), ApprovalResponse::ModifyWithEditor) },
     )
     .await;
     let second = next_ask(&mut rig).await;
     assert_ne!(first.id, second.id);
     assert_eq!(second.title, "call 7");
-    answer(&rig, Decide::new(second.id, AskOutcome::ProceedAlways)).await;
+    answer(&rig, Decide::new(second.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let told = &tools_done(&events)[0].for_model;
     assert!(told.starts_with("result 7\n[The user changed this call"), "{told}");
@@ -232,9 +236,9 @@ fn online() -> Arc<TestTool> {
 #[tokio::test]
 async fn sandbox_denial_is_offered_with_missing_permissions() {
     for (answered, expected) in [
-        (AskOutcome::ProceedOnce, "run 1: network true\n[The command ran twice"),
+        (ApprovalResponse::ProceedOnce, "run 1: network true\n[The command ran twice"),
         (
-            AskOutcome::Cancel,
+            ApprovalResponse::Cancel,
             "run 1: network false\n[The sandbox denied this command: network. The user denied",
         ),
     ] {
@@ -254,7 +258,7 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
 
 #[tokio::test]
 async fn broader_permissions_are_granted_when_chosen() {
-    for wider in [false, true] {
+    for broader_permissions in [false, true] {
         let run = tool("run", Sharing::Shared, |_, run| {
             Box::pin(async move {
                 let mut outcome = Outcome::text(format!("caches {}", run.permissions.caches));
@@ -266,11 +270,16 @@ async fn broader_permissions_are_granted_when_chosen() {
         let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
-        assert!(!asked.permissions.caches && asked.wider.caches);
-        let decide = Decide { wider, ..Decide::new(asked.id, AskOutcome::ProceedOnce) };
+        assert!(!asked.permissions.caches && asked.broader_permissions.caches);
+        let decide =
+            Decide { broader_permissions, ..Decide::new(asked.id, ApprovalResponse::ProceedOnce) };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
-        assert!(tools_done(&events)[0].for_model.starts_with(&format!("caches {wider}\n")));
+        assert!(
+            tools_done(&events)[0]
+                .for_model
+                .starts_with(&format!("caches {broader_permissions}\n"))
+        );
     }
 }
 
@@ -281,7 +290,7 @@ async fn rule_decides_a_sandbox_denial() {
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
     assert_eq!(asked.rules[0].permissions, Permissions { network: true, ..Permissions::default() });
-    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedAlways)).await;
+    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
     assert!(texts[0].starts_with("run 1: network true\n[The command ran twice"), "{texts:?}");
@@ -350,10 +359,10 @@ impl CheckpointGuard for Mark {
         _: &Effects,
         granted: &Permissions,
         _: ApprovalMode,
-        _: &Reach,
-    ) -> PutBack {
+        _: &WriteScope,
+    ) -> RevertedFiles {
         self.0.lock().expect("log").push(format!("after {}", granted.repository_programs));
-        PutBack { restored: vec!["/w/.envrc".into()], ..PutBack::default() }
+        RevertedFiles { restored: vec!["/w/.envrc".into()], ..RevertedFiles::default() }
     }
 }
 
@@ -372,7 +381,7 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
     assert_eq!(asked.not_undoable, ["big.bin"]);
-    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(
         *seen.lock().expect("log"),

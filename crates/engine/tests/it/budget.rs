@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::event::{
-    Ask, BudgetKind, BudgetScope, EndReason, Event, EventBody, ItemDone, Question,
+    ApprovalRequest, BudgetKind, BudgetScope, EndReason, Event, EventBody, ItemDone, Question,
 };
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::model::Usage;
-use parallax_protocol::op::{AskOutcome, Decide, Op, Rewind};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Rewind};
 use parallax_protocol::store::{BudgetRecord, Record};
 use parallax_protocol::tool::{Preview, Sharing};
 
@@ -94,9 +94,9 @@ async fn cost_limit_without_a_known_price_is_rejected() {
 }
 
 /// Responds to the next budget request.
-async fn answer(rig: &mut Rig, decide: impl FnOnce(AskId) -> Decide) -> Ask {
-    let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
-    let EventBody::Ask(ask) = event.body else { unreachable!() };
+async fn answer(rig: &mut Rig, decide: impl FnOnce(ApprovalId) -> Decide) -> ApprovalRequest {
+    let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
     assert_eq!(ask.question, Question::Budget);
     rig.send(Op::Decide(Box::new(decide(ask.id.clone())))).await;
     *ask
@@ -115,7 +115,7 @@ async fn turn_continues_when_the_user_raises_the_budget() {
         .with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let asked = answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
+    let asked = answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(
         asked
             .title
@@ -124,17 +124,19 @@ async fn turn_continues_when_the_user_raises_the_budget() {
     let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
     // Increased by the original amount: 2100, of which 2200 are spent. Now a custom amount:
-    let more = |id| Decide { more: Some(100.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
+    let more = |id| Decide { more: Some(100.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
     // Setting a limit meanwhile also answers the request.
-    rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let (kind, scope) = (BudgetKind::Tokens, BudgetScope::Session);
     rig.send(Op::SetBudget { kind, scope, limit: None }).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     assert!(
-        events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
+        events
+            .iter()
+            .any(|event| matches!(event.body, EventBody::ApprovalClosed { outcome: None, .. }))
     );
     // The journal contains all limits.
     let records = rig.store.0.lock().expect("records");
@@ -154,12 +156,12 @@ async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     assert!(matches!(rig.turn("one").await.0, EndReason::Done));
     rig.prompt("two").await;
-    answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
+    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
     let ended = rig.until(|body| matches!(body, EventBody::TurnEnded(_))).await;
     let EventBody::TurnEnded(ended) = ended.body else { unreachable!() };
     assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.taken_back, "{ended:?}");
     rig.prompt("three").await;
-    answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
+    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Done));
     let sent = rig.script.contents().pop().expect("request");
     assert!(!sent.iter().any(|content| content.contains("two")), "{sent:?}");
@@ -173,7 +175,7 @@ async fn turn_over_its_time_limit_continues_after_a_raise() {
         Budget::new(limits, BudgetLimits::default(), Spending::default()).with_user_prompts(true);
     let mut rig = rig(vec![reply, has_text("the rest")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
-    let more = |id| Decide { more: Some(60.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
+    let more = |id| Decide { more: Some(60.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("time limit of this session"), "{}", asked.title);
     let (reason, _) = rig.finish().await;
@@ -191,7 +193,7 @@ async fn turn_without_more_time_ends() {
         Budget::new(BudgetLimits::default(), limits, Spending::default()).with_user_prompts(true);
     let mut rig = rig(vec![reply, has_text("b")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
-    answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
+    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Budget(_)));
     assert!(matches!(rig.turn("on").await.0, EndReason::Done));
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
 use tokio::sync::Barrier;
 
@@ -127,7 +127,7 @@ async fn approved_call_runs_while_its_sibling_waits() {
     rig.prompt("go").await;
     let mut asks = Vec::new();
     while asks.len() < 2 {
-        if let EventBody::Ask(ask) = rig.next().await.body {
+        if let EventBody::ApprovalRequested(ask) = rig.next().await.body {
             asks.push(ask);
         }
     }
@@ -137,11 +137,11 @@ async fn approved_call_runs_while_its_sibling_waits() {
             ..Decide::new(asks[ask].id.clone(), outcome)
         }))
     };
-    rig.handle.ops.send(decide(1, AskOutcome::ProceedOnce, None)).await.expect("open");
+    rig.handle.ops.send(decide(1, ApprovalResponse::ProceedOnce, None)).await.expect("open");
     rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-"))).await;
     rig.handle
         .ops
-        .send(decide(0, AskOutcome::Cancel, Some("use the other one")))
+        .send(decide(0, ApprovalResponse::Cancel, Some("use the other one")))
         .await
         .expect("open");
     let (reason, events) = rig.finish().await;
@@ -184,10 +184,10 @@ async fn user_can_disable_loop_detection() {
     let budget = parallax_engine::Budget::default().with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![same], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let asked = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
-    let EventBody::Ask(ask) = asked.body else { unreachable!("a question") };
+    let asked = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let EventBody::ApprovalRequested(ask) = asked.body else { unreachable!("a question") };
     assert_eq!(ask.question, Question::Loop);
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedAlways)))).await;
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     rig.script.assert_prefixes();

@@ -335,9 +335,9 @@ async fn call_progress_is_emitted() {
                 let call = state.item.as_str().split('_').next().unwrap_or_default().to_owned();
                 phases.push((call, state.phase, state.title));
             }
-            EventBody::Ask(ask) => {
-                use parallax_protocol::op::{AskOutcome, Decide};
-                let decide = Decide::new(ask.id, AskOutcome::ProceedOnce);
+            EventBody::ApprovalRequested(ask) => {
+                use parallax_protocol::op::{ApprovalResponse, Decide};
+                let decide = Decide::new(ask.id, ApprovalResponse::ProceedOnce);
                 rig.send(Op::Decide(Box::new(decide))).await;
             }
             EventBody::TurnEnded(_) => break,

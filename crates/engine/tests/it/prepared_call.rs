@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::EventBody;
-use parallax_protocol::op::{AskOutcome, Decide, Op};
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, Verdict};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::policy::{ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query};
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
 };
@@ -61,12 +61,12 @@ impl Invocation for NumberedCall {
 }
 
 /// Requires approval for every call, and records the calls that it evaluates.
-struct RecordingJudge(Seen);
+struct RecordingPolicyEngine(Seen);
 
-impl Judge for RecordingJudge {
-    fn judge(&self, query: &Query<'_>) -> Verdict {
+impl PolicyEngine for RecordingPolicyEngine {
+    fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
         self.0.lock().expect("calls").extend(query.effects.runs.iter().cloned());
-        Verdict::new(Decision::Ask, "test", "every call requires approval")
+        PolicyDecision::new(Decision::Ask, "test", "every call requires approval")
     }
 
     fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
@@ -90,7 +90,7 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
         let tool = NumberingTool { spec, prepared: AtomicU64::new(0), ran: Arc::clone(&ran) };
         let setup = Setup {
             tools: vec![Arc::new(tool)],
-            judge: Some(Arc::new(RecordingJudge(Arc::clone(&evaluated)))),
+            policy_engine: Some(Arc::new(RecordingPolicyEngine(Arc::clone(&evaluated)))),
             ..Setup::default()
         };
         let call = calls(&[("numbering", 1)]);
@@ -98,8 +98,8 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
         rig.prompt("go").await;
         let mut shown = Vec::new();
         for _ in 0..2 {
-            let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
-            let EventBody::Ask(ask) = event.body else { unreachable!() };
+            let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+            let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
             let Some(Preview::Command { command, .. }) = &ask.preview else {
                 panic!("no preview: {ask:?}")
             };
@@ -108,7 +108,7 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
             assert_eq!(ran.lock().expect("calls").len(), shown.len(), "it ran before approval");
             assert_eq!(evaluated.lock().expect("calls").last(), Some(command), "after {before}");
             shown.push(command.clone());
-            let decide = Decide::new(ask.id, AskOutcome::ProceedOnce);
+            let decide = Decide::new(ask.id, ApprovalResponse::ProceedOnce);
             rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
         }
         rig.finish().await;

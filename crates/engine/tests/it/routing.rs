@@ -3,7 +3,7 @@
 use parallax_engine::RoutingOptions;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, Question};
 use parallax_protocol::model::ModelError;
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{
     Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Router,
@@ -142,22 +142,22 @@ async fn turn_ends_when_both_models_lack_capacity() {
 #[tokio::test]
 async fn fallback_request_follows_each_user_choice() {
     for (outcome, asked) in [
-        (AskOutcome::ProceedOnce, vec!["strong", "fast"]),
-        (AskOutcome::ProceedAlways, vec!["strong", "fast", "fast"]),
-        (AskOutcome::Retry, vec!["strong", "strong", "strong"]),
-        (AskOutcome::Cancel, vec!["strong"]),
+        (ApprovalResponse::ProceedOnce, vec!["strong", "fast"]),
+        (ApprovalResponse::ProceedAlways, vec!["strong", "fast", "fast"]),
+        (ApprovalResponse::Retry, vec!["strong", "strong", "strong"]),
+        (ApprovalResponse::Cancel, vec!["strong"]),
     ] {
         let replies = vec![spent(), has_text("a"), has_text("b")];
         let setup = Setup { model: Some("strong"), ..Setup::default() };
         let mut rig = rig(replies, setup);
         rig.prompt("go").await;
-        let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
-        let EventBody::Ask(ask) = event.body else { unreachable!() };
+        let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+        let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
         assert_eq!(ask.question, Question::Fallback);
         rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
         let (reason, _) = rig.finish().await;
-        assert_eq!(matches!(reason, EndReason::Done), outcome != AskOutcome::Cancel);
-        if matches!(outcome, AskOutcome::ProceedAlways | AskOutcome::Retry) {
+        assert_eq!(matches!(reason, EndReason::Done), outcome != ApprovalResponse::Cancel);
+        if matches!(outcome, ApprovalResponse::ProceedAlways | ApprovalResponse::Retry) {
             rig.turn("on").await;
         }
         assert_eq!(models(&rig), asked, "{outcome:?}");
@@ -188,12 +188,14 @@ async fn interrupt_closes_the_fallback_request() {
     let setup = Setup { model: Some("strong"), ..Setup::default() };
     let mut rig = rig(vec![spent()], setup);
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     rig.send(Op::Interrupt).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
     assert!(
-        events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
+        events
+            .iter()
+            .any(|event| matches!(event.body, EventBody::ApprovalClosed { outcome: None, .. }))
     );
 }
 

@@ -20,7 +20,7 @@ use parallax_protocol::model::{
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
-    ApprovalMode, Decision, Judge, Query, RuleDraft, RuleKeeper, Verdict,
+    ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, RuleStore, SuggestedRule,
 };
 use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
 use parallax_protocol::store::{Record, Store, StoreError};
@@ -280,7 +280,7 @@ impl Invocation for TestCall {
     fn effects(&self) -> &Effects {
         &self.effects
     }
-    fn wider(&self, permissions: &Permissions) -> Permissions {
+    fn broader_permissions(&self, permissions: &Permissions) -> Permissions {
         Permissions { caches: permissions.network, ..permissions.clone() }
     }
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
@@ -292,38 +292,41 @@ impl Invocation for TestCall {
 /// grants. Rules apply to whole tools.
 #[derive(Default)]
 struct ByName {
-    rules: Vec<RuleDraft>,
+    rules: Vec<SuggestedRule>,
 }
 
-impl Judge for ByName {
-    fn judge(&self, query: &Query<'_>) -> Verdict {
+impl PolicyEngine for ByName {
+    fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
         let rule = self.rules.iter().find(|rule| rule.tool_name == query.tool);
         let granted = rule.map(|rule| rule.permissions.clone()).unwrap_or_default();
         if !query.effects.permissions.beyond(&granted).is_empty() {
             let decision = if query.interactive { Decision::Ask } else { Decision::Deny };
-            return Verdict::new(decision, "beyond", "it wants more");
+            return PolicyDecision::new(decision, "beyond", "it wants more");
         }
         if rule.is_some() {
-            return Verdict { grants: granted, ..Verdict::new(Decision::Allow, "rule", "kept") };
+            return PolicyDecision {
+                grants: granted,
+                ..PolicyDecision::new(Decision::Allow, "rule", "kept")
+            };
         }
         let decision = match query.tool.split('_').next() {
             Some("ask") if query.mode < ApprovalMode::AutoEdit => Decision::Ask,
             Some("deny") => Decision::Deny,
             _ => Decision::Allow,
         };
-        Verdict::new(decision, "by name", "its name says so")
+        PolicyDecision::new(decision, "by name", "its name says so")
     }
     fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
-    fn drafts(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
-        vec![RuleDraft {
+    fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
+        vec![SuggestedRule {
             tool_name: query.tool.into(),
             permissions: permissions.clone(),
-            ..RuleDraft::default()
+            ..SuggestedRule::default()
         }]
     }
-    fn with_rule(&self, rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+    fn with_rule(&self, rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
         if rule.tool_name == "*" {
             return Err("too wide".into());
         }
@@ -365,9 +368,9 @@ pub struct Setup {
     pub model: Option<&'static str>,
     pub mode: ApprovalMode,
     pub unattended: bool,
-    pub keeper: Option<Arc<dyn RuleKeeper>>,
+    pub keeper: Option<Arc<dyn RuleStore>>,
     /// Instead of [`ByName`].
-    pub judge: Option<Arc<dyn Judge>>,
+    pub policy_engine: Option<Arc<dyn PolicyEngine>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     pub hooks: Option<Arc<dyn parallax_protocol::hooks::Hooks>>,
     pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
@@ -396,7 +399,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             tools: setup.tools,
             more_tools: None,
             agents: setup.agents,
-            judge: setup.judge.unwrap_or_else(|| Arc::new(ByName::default())),
+            policy_engine: setup.policy_engine.unwrap_or_else(|| Arc::new(ByName::default())),
             store: store.clone(),
             mode: setup.mode,
             interactive: !setup.unattended,
@@ -437,7 +440,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             loop_detection: true,
             retry_base: Duration::from_millis(1),
             approvals: Approvals { permanent: setup.keeper.is_some(), ..Approvals::default() },
-            rule_keeper: setup.keeper,
+            rule_store: setup.keeper,
             checkpoints: setup.checkpoints,
             is_build_file: |_| false,
             turns: setup.prompts.iter().map(|mark| mark.turn).max().unwrap_or(0),

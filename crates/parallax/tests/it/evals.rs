@@ -154,8 +154,8 @@ prompt = "Say hello."
 [judge]
 rubric = "The greeting is in French."
 "#;
-    let verdict = r#"{"pass": false, "reason": "It is in English."}"#;
-    let world = world(&json!([{"text": "Hello!"}, {"text": verdict}]), case);
+    let policy_decision = r#"{"pass": false, "reason": "It is in English."}"#;
+    let world = world(&json!([{"text": "Hello!"}, {"text": policy_decision}]), case);
     let done = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("judge: It is in English."), "{}", done.err());

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::builtins;
 use super::danger;
 use super::expand::{self, LineExpander};
-use super::found::{ShellFindings, SimpleCommand, VariableValues, token};
+use super::findings::{ShellFindings, SimpleCommand, VariableValues, token};
 use super::git_alias::GitAliases;
 use super::grammar;
 use super::line::{Assignment, Command, CommandPosition, RedirectionKind, ShellLine, Word};

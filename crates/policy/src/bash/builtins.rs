@@ -1,6 +1,6 @@
 //! Bash builtins that read code, evaluate names, or change how later commands are read.
 
-use super::found::{ShellFindings, ShellToken, SimpleCommand};
+use super::findings::{ShellFindings, ShellToken, SimpleCommand};
 use super::line::Word;
 use super::variable_name::is_name;
 

@@ -8,7 +8,7 @@ mod word;
 
 use std::path::Path;
 
-use super::found::{ShellFindings, SimpleCommand, token};
+use super::findings::{ShellFindings, SimpleCommand, token};
 use super::line::{Assignment, Command, CommandPosition, Redirection, RedirectionKind, Word};
 use super::reader;
 use super::variable_name::is_name;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
-use super::found::ShellFindings;
+use super::findings::ShellFindings;
 
 /// Time limit for the parser.
 const LONGEST: Duration = Duration::from_millis(200);

@@ -9,7 +9,7 @@ mod here_document;
 mod simple;
 mod word;
 
-use super::found::{Reading, ShellFindings, UnparsedReason};
+use super::findings::{Reading, ShellFindings, UnparsedReason};
 use super::line::CommandPosition;
 
 /// Maximum nesting depth.

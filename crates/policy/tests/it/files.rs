@@ -91,9 +91,9 @@ fn invalid_rule_drops_only_itself() {
                 deny_message = \"Not here\"\nname = \"closed\"";
     let world = World::new(&[file(Tier::User, text)]);
     assert_eq!(world.policy.problems().len(), 1);
-    let verdict = world.judge(Default, "glob", "a");
-    assert_eq!((verdict.decision, verdict.why.as_str()), (Deny, "Not here"));
-    assert_eq!(verdict.rule, "closed (user, `/p/rules.toml:5`, 4.005)");
+    let policy_decision = world.evaluate(Default, "glob", "a");
+    assert_eq!((policy_decision.kind, policy_decision.why.as_str()), (Deny, "Not here"));
+    assert_eq!(policy_decision.rule, "closed (user, `/p/rules.toml:5`, 4.005)");
     assert!(world.policy.notices().iter().any(|notice| notice.contains("`maybe`")));
 }
 
@@ -104,7 +104,7 @@ fn lower_tiers_may_only_tighten() {
         [(Tier::Extension, Ask), (Tier::Workspace, Ask), (Tier::User, Allow), (Tier::Admin, Allow)]
     {
         let world = World::new(&[file(tier, &allow)]);
-        assert_eq!(world.judge(Default, "web_fetch", "").decision, decision, "{tier:?}");
+        assert_eq!(world.evaluate(Default, "web_fetch", "").kind, decision, "{tier:?}");
         assert_eq!(world.policy.problems().is_empty(), decision == Allow);
     }
     let options = PolicyOptions {
@@ -112,19 +112,19 @@ fn lower_tiers_may_only_tighten() {
         files: vec![file(Tier::Workspace, &allow)],
         ..PolicyOptions::default()
     };
-    assert_eq!(World::with(&options).judge(Default, "web_fetch", "").decision, Allow);
+    assert_eq!(World::with(&options).evaluate(Default, "web_fetch", "").kind, Allow);
 
     let ask = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 900";
     for tier in [Tier::Extension, Tier::Workspace] {
         let world = World::new(&[file(tier, ask)]);
-        assert_eq!(world.judge(Default, "read_file", "a").decision, Ask);
-        assert_eq!(world.judge(Yolo, "write_file", "a").decision, Ask);
-        assert_eq!(world.judge(Plan, "write_file", "a").decision, Deny, "{tier:?}");
+        assert_eq!(world.evaluate(Default, "read_file", "a").kind, Ask);
+        assert_eq!(world.evaluate(Yolo, "write_file", "a").kind, Ask);
+        assert_eq!(world.evaluate(Plan, "write_file", "a").kind, Deny, "{tier:?}");
     }
     let yolo =
         "[[rule]]\ntoolName = \"*\"\ndecision = \"deny\"\npriority = 900\nmodes = [\"yolo\"]";
     let world = World::new(&[file(Tier::Extension, yolo)]);
-    assert_eq!(world.judge(Yolo, "read_file", "a").decision, Allow);
+    assert_eq!(world.evaluate(Yolo, "read_file", "a").kind, Allow);
     assert_eq!(world.policy.problems().len(), 1);
 }
 
@@ -145,14 +145,14 @@ fn harmless_command_beside_an_allowed_one_obeys_all_other_rules() {
             });
             let ask = |command: &str, interactive: bool| {
                 let tool = "run_shell_command";
-                let ask = crate::world::Ask {
+                let ask = crate::world::TestQuery {
                     mode: Default,
                     interactive,
                     trusted: true,
                     tool,
                     target: command,
                 };
-                crate::world::judge(&policy, ask).decision
+                crate::world::evaluate(&policy, ask).kind
             };
             assert_eq!(ask("cat a.txt", true), wanted, "{tier:?} {decision}");
             assert_eq!(ask("cat a.txt", false), Deny, "{tier:?} {decision}");
@@ -164,7 +164,7 @@ fn harmless_command_beside_an_allowed_one_obeys_all_other_rules() {
 }
 
 fn decide(text: &str, mode: ApprovalMode, tool: &str, target: &str) -> Decision {
-    World::new(&[file(Tier::User, text)]).judge(mode, tool, target).decision
+    World::new(&[file(Tier::User, text)]).evaluate(mode, tool, target).kind
 }
 
 #[test]
@@ -281,12 +281,12 @@ fn checkers_run_after_the_rules() {
         assert_eq!(decide(&allowed_path, Yolo, tool, target), decision, "{tool} {target}");
     }
     let external = World::new(&[file(Tier::User, &checker("external", "mine"))]);
-    let verdict = external.judge(Yolo, "read_file", "a");
-    assert_eq!(verdict.decision, Deny);
-    assert!(verdict.why.contains("`mine` is not supported"), "{verdict:?}");
+    let policy_decision = external.evaluate(Yolo, "read_file", "a");
+    assert_eq!(policy_decision.kind, Deny);
+    assert!(policy_decision.why.contains("`mine` is not supported"), "{policy_decision:?}");
     assert!(
-        verdict.rule.starts_with("safety checker mine (user, `/p/rules.toml:1`"),
-        "{verdict:?}"
+        policy_decision.rule.starts_with("safety checker mine (user, `/p/rules.toml:1`"),
+        "{policy_decision:?}"
     );
 }
 
@@ -296,7 +296,7 @@ fn tools_denied_by_files_are_hidden_and_listed() {
                 [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\npathGlob = \"x\"\n";
     let world = World::new(&[file(Tier::User, text)]);
     let hides = |tool: &str| {
-        parallax_protocol::policy::Judge::hides(&world.policy, tool, &[], Default, false)
+        parallax_protocol::policy::PolicyEngine::hides(&world.policy, tool, &[], Default, false)
     };
     assert!(hides("web_fetch") && !hides("glob") && !hides("write_file"));
     let list = world.policy.list();

@@ -5,7 +5,7 @@ use parallax_policy::{PolicyOptions, SandboxTable, Tier};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode::{self, AutoEdit, Default, Plan, Yolo};
 use parallax_protocol::policy::Decision::{Allow, Ask, Deny};
-use parallax_protocol::policy::{Decision, Judge};
+use parallax_protocol::policy::{Decision, PolicyEngine};
 
 use crate::world::{World, file};
 
@@ -27,26 +27,26 @@ fn highest_priority_rule_decides_regardless_of_order() {
                  priority = 1\nargsPattern = '\"command\":\"git'\n";
     let world = World::new(&[file(Tier::User, rules)]);
     for line in ["git push", "git log && bash -c 'git push; ls'", "bash -c 'git push; ls'"] {
-        let verdict = world.judge(Default, SHELL, line);
-        assert_eq!(verdict.decision, Allow, "{line} {verdict:?}");
+        let policy_decision = world.evaluate(Default, SHELL, line);
+        assert_eq!(policy_decision.kind, Allow, "{line} {policy_decision:?}");
     }
     // The same pattern matched against the whole line.
     let rules = rules.replace("priority = 1", "priority = 0").replace("git (", "bash.*git (");
     let world = World::new(&[file(Tier::User, &rules)]);
-    assert_eq!(world.judge(Default, SHELL, "bash -c 'git push; ls'").decision, Ask);
+    assert_eq!(world.evaluate(Default, SHELL, "bash -c 'git push; ls'").kind, Ask);
 }
 
 #[test]
 fn obstacles_to_running_git_are_named() {
     let world = World::new(&[]);
-    let verdict = world.judge(Default, SHELL, "git status => /w/.git/config");
-    assert_eq!(verdict.decision, Ask);
+    let policy_decision = world.evaluate(Default, SHELL, "git status => /w/.git/config");
+    assert_eq!(policy_decision.kind, Ask);
     assert!(
-        verdict.why.contains("`/w/.git/config` cannot be read or configures programs"),
-        "{verdict:?}"
+        policy_decision.why.contains("`/w/.git/config` cannot be read or configures programs"),
+        "{policy_decision:?}"
     );
-    let verdict = world.judge(Default, SHELL, "git push => /w/other");
-    assert!(!verdict.why.contains("configures programs"), "{verdict:?}");
+    let policy_decision = world.evaluate(Default, SHELL, "git push => /w/other");
+    assert!(!policy_decision.why.contains("configures programs"), "{policy_decision:?}");
 }
 
 #[test]
@@ -56,15 +56,19 @@ fn file_with_other_hard_links_requires_approval_each_time() {
     std::fs::write(&file, "").expect("a file");
     let path = other.display().to_string();
     // Outside `/w`, approval is required anyway, for a different reason.
-    let why = |mode| free().judge(mode, "write_file", &path).why;
+    let why = |mode| free().evaluate(mode, "write_file", &path).why;
     std::fs::copy(&file, &other).expect("a copy");
     assert!(!why(AutoEdit).contains("hard links"));
     std::fs::remove_file(&other).expect("gone");
     std::fs::hard_link(&file, &other).expect("a link");
     for mode in [Default, AutoEdit] {
-        let verdict = free().judge(mode, "write_file", &path);
-        assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{verdict:?}");
-        assert!(verdict.why.contains("hard links"), "{verdict:?}");
+        let policy_decision = free().evaluate(mode, "write_file", &path);
+        assert_eq!(
+            (policy_decision.kind, policy_decision.always_ask),
+            (Ask, true),
+            "{policy_decision:?}"
+        );
+        assert!(policy_decision.why.contains("hard links"), "{policy_decision:?}");
     }
     assert!(!why(Yolo).contains("hard links"));
 }
@@ -86,25 +90,33 @@ fn protected_paths_require_approval_despite_rules() {
         "x/.Zshrc",
     ] {
         for mode in [Default, AutoEdit] {
-            let verdict = world.judge(mode, "write_file", path);
-            assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{path} {verdict:?}");
+            let policy_decision = world.evaluate(mode, "write_file", path);
+            assert_eq!(
+                (policy_decision.kind, policy_decision.always_ask),
+                (Ask, true),
+                "{path} {policy_decision:?}"
+            );
             let line = format!("cp a {path}");
-            let verdict = world.judge(mode, SHELL, &line);
-            assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{line} {verdict:?}");
+            let policy_decision = world.evaluate(mode, SHELL, &line);
+            assert_eq!(
+                (policy_decision.kind, policy_decision.always_ask),
+                (Ask, true),
+                "{line} {policy_decision:?}"
+            );
         }
     }
-    assert_eq!(world.judge(Yolo, "write_file", ".git/x").decision, Allow);
+    assert_eq!(world.evaluate(Yolo, "write_file", ".git/x").kind, Allow);
     // Through a link, whose target the caller provides.
-    assert_eq!(world.judge(Default, SHELL, "cp a b").decision, Allow);
-    assert_eq!(world.judge(Default, SHELL, "cp a b => /w/.git/hooks/x").decision, Ask);
-    assert_eq!(world.judge(Default, SHELL, "git add b => /w/.git/config").decision, Allow);
+    assert_eq!(world.evaluate(Default, SHELL, "cp a b").kind, Allow);
+    assert_eq!(world.evaluate(Default, SHELL, "cp a b => /w/.git/hooks/x").kind, Ask);
+    assert_eq!(world.evaluate(Default, SHELL, "git add b => /w/.git/config").kind, Allow);
 
-    assert_eq!(world.judge(Default, "write_file", "AGENTS.md").decision, Allow);
+    assert_eq!(world.evaluate(Default, "write_file", "AGENTS.md").kind, Allow);
     world.around.creates = true;
     for path in ["AGENTS.md", "sub/gemini.MD", "CLAUDE.md", ".cursorrules"] {
-        assert_eq!(world.judge(Default, "write_file", path).decision, Ask, "{path}");
+        assert_eq!(world.evaluate(Default, "write_file", path).kind, Ask, "{path}");
     }
-    assert_eq!(world.judge(Default, "write_file", "README.md").decision, Allow);
+    assert_eq!(world.evaluate(Default, "write_file", "README.md").kind, Allow);
 }
 
 #[test]
@@ -120,18 +132,22 @@ fn words_from_untrusted_content_require_approval_each_time() {
         ("cargo test --all", false),
         ("node other.js", false),
     ] {
-        let verdict = world.judge(Default, SHELL, line);
-        assert_eq!(verdict.decision == Ask && verdict.each_time, asks, "{line} {verdict:?}");
-        assert_eq!(world.judge(Yolo, SHELL, line).decision, Allow, "{line}");
-        let drafts = world.query(Default, SHELL, line, |query| {
-            world.policy.drafts(query, &Permissions::default())
+        let policy_decision = world.evaluate(Default, SHELL, line);
+        assert_eq!(
+            policy_decision.kind == Ask && policy_decision.always_ask,
+            asks,
+            "{line} {policy_decision:?}"
+        );
+        assert_eq!(world.evaluate(Yolo, SHELL, line).kind, Allow, "{line}");
+        let suggested_rules = world.query(Default, SHELL, line, |query| {
+            world.policy.suggested_rules(query, &Permissions::default())
         });
-        assert!(!asks || drafts.is_empty(), "{line}");
+        assert!(!asks || suggested_rules.is_empty(), "{line}");
     }
     world.around.taint.words.clear();
     world.around.taint.build_files = vec!["/w/Cargo.toml".into()];
-    assert_eq!(world.judge(Default, SHELL, "cargo test").decision, Ask);
-    assert_eq!(world.judge(Default, SHELL, "echo a").decision, Allow);
+    assert_eq!(world.evaluate(Default, SHELL, "cargo test").kind, Ask);
+    assert_eq!(world.evaluate(Default, SHELL, "echo a").kind, Allow);
 }
 
 #[test]
@@ -170,15 +186,15 @@ fn rules_grant_exactly_their_permissions() {
     ];
     for (line, mode, permissions, decision) in cases {
         world.around.permissions = permissions.clone();
-        let verdict = world.judge(mode, SHELL, line);
-        assert_eq!(verdict.decision, decision, "{line} {permissions:?} {verdict:?}");
+        let policy_decision = world.evaluate(mode, SHELL, line);
+        assert_eq!(policy_decision.kind, decision, "{line} {permissions:?} {policy_decision:?}");
     }
     world.around.permissions = Permissions::default();
-    let grants = world.judge(Default, SHELL, "npm install x").grants;
+    let grants = world.evaluate(Default, SHELL, "npm install x").grants;
     assert_eq!(grants.words(), ["network", "to write /home/me/.npm"]);
-    assert!(world.judge(Default, SHELL, "npm install x && make").grants.is_empty());
-    assert!(world.judge(Default, SHELL, "docker ps").grants.outside);
-    assert!(!world.judge(Default, SHELL, "docker ps -a").grants.outside);
+    assert!(world.evaluate(Default, SHELL, "npm install x && make").grants.is_empty());
+    assert!(world.evaluate(Default, SHELL, "docker ps").grants.outside);
+    assert!(!world.evaluate(Default, SHELL, "docker ps -a").grants.outside);
 }
 
 #[test]
@@ -191,7 +207,7 @@ fn sandbox_table_grants_permissions() {
         allowed: vec!["run_shell_command(make)".into()],
         ..PolicyOptions::default()
     });
-    let grants = world.judge(Default, SHELL, "make").grants;
+    let grants = world.evaluate(Default, SHELL, "make").grants;
     assert_eq!(grants.words(), ["network", "to write /data"]);
 }
 
@@ -224,29 +240,29 @@ fn table_that_tightens_yolo_applies() {
         assert!(problems.is_empty());
         let mut world = World::with(&PolicyOptions { sandbox, ..PolicyOptions::default() });
         world.around.permissions = permissions.clone();
-        let verdict = world.judge(Yolo, SHELL, "make");
-        assert_eq!(verdict.decision, expected, "{row} {permissions:?} {verdict:?}");
-        let ask = crate::world::Ask {
+        let policy_decision = world.evaluate(Yolo, SHELL, "make");
+        assert_eq!(policy_decision.kind, expected, "{row} {permissions:?} {policy_decision:?}");
+        let ask = crate::world::TestQuery {
             mode: Yolo,
             interactive: false,
             trusted: true,
             tool: SHELL,
             target: "make",
         };
-        let verdict =
-            crate::world::with_query(ask, &world.around, |query| world.policy.judge(query));
-        let denied = verdict.decision == Deny;
-        assert_eq!(denied, expected == Ask, "{row} {permissions:?} {verdict:?}");
-        assert!(!verdict.why.contains("approval-mode yolo"), "{verdict:?}");
+        let policy_decision =
+            crate::world::with_query(ask, &world.around, |query| world.policy.evaluate(query));
+        let denied = policy_decision.kind == Deny;
+        assert_eq!(denied, expected == Ask, "{row} {permissions:?} {policy_decision:?}");
+        assert!(!policy_decision.why.contains("approval-mode yolo"), "{policy_decision:?}");
     }
 }
 
 #[test]
 fn read_only_annotations_allow_an_approval_request_in_plan_mode() {
     let mut world = World::new(&[]);
-    assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Deny);
+    assert_eq!(world.evaluate(Plan, "mcp_git_log", "").kind, Deny);
     world.around.annotations = serde_json::json!({"readOnlyHint": true}).as_object().cloned();
-    assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Ask);
+    assert_eq!(world.evaluate(Plan, "mcp_git_log", "").kind, Ask);
 }
 
 #[test]
@@ -257,7 +273,7 @@ fn explanation_names_all_reasons() {
     )]);
     let explanation =
         world.query(Default, SHELL, "make > log; git push", |query| world.policy.explain(query));
-    assert_eq!(explanation.verdict.decision, Ask);
+    assert_eq!(explanation.policy_decision.kind, Ask);
     let [make, push] = &explanation.commands[..] else { panic!("{explanation:#?}") };
     assert_eq!((make.decision, push.decision), (Allow, Ask));
     assert_eq!(make.rule, "mine (user, `/p/rules.toml:1`, 4.009)");
@@ -266,8 +282,8 @@ fn explanation_names_all_reasons() {
     assert!(push.rules.last().expect("a rule").why_not.is_none());
     assert!(explanation.checks.iter().any(|fired| fired.check == "redirection"));
     assert_eq!(
-        world.query(Default, SHELL, "make > log; git push", |query| world.policy.judge(query)),
-        explanation.verdict
+        world.query(Default, SHELL, "make > log; git push", |query| world.policy.evaluate(query)),
+        explanation.policy_decision
     );
     assert!(serde_json::to_string(&explanation).is_ok_and(|text| text.contains("whyNot")));
 }

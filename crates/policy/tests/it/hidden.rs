@@ -1,5 +1,5 @@
 use parallax_protocol::policy::ApprovalMode::{Default, Plan, Yolo};
-use parallax_protocol::policy::Judge;
+use parallax_protocol::policy::PolicyEngine;
 
 use crate::world::policy;
 

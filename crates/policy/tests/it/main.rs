@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod bash_lines;
 #[cfg(test)]
-mod drafts;
+mod decisions;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
@@ -13,8 +13,8 @@ mod hidden;
 #[cfg(test)]
 mod property;
 #[cfg(test)]
-mod table;
+mod suggested_rules;
 #[cfg(test)]
-mod verdicts;
+mod table;
 #[cfg(test)]
 mod world;

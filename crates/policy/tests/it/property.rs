@@ -2,7 +2,7 @@
 
 use parallax_policy::{CommandPrefix, Tier, bash, lint};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge};
+use parallax_protocol::policy::{ApprovalMode, Decision, PolicyEngine};
 use proptest::prelude::*;
 
 use crate::world::{World, file};
@@ -82,8 +82,8 @@ proptest! {
     #[test]
     fn any_text_gets_a_decision(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
         let world = World::new(&[]);
-        let verdict = world.judge(mode, SHELL, &line);
-        prop_assert!(!verdict.why.is_empty());
+        let policy_decision = world.evaluate(mode, SHELL, &line);
+        prop_assert!(!policy_decision.why.is_empty());
         let parsed = CommandPrefix::parse(&prefix);
         prop_assert_eq!(CommandPrefix::parse(&parsed.text()), parsed);
     }
@@ -99,14 +99,14 @@ proptest! {
     fn later_allow_rule_does_not_weaken_a_denial(
         rules in prop::collection::vec(rule(), 1..5), condition in rule(), line in line(), mode in mode()
     ) {
-        let before = World::new(&[file(Tier::User, &text(&rules))]).judge(mode, SHELL, &line);
+        let before = World::new(&[file(Tier::User, &text(&rules))]).evaluate(mode, SHELL, &line);
         let lowest = rules.iter().map(|rule| rule.2).min().unwrap_or(0);
         let mut more = rules.clone();
         more.push(("allow", condition.1, lowest));
-        let after = World::new(&[file(Tier::User, &text(&more))]).judge(mode, SHELL, &line);
+        let after = World::new(&[file(Tier::User, &text(&more))]).evaluate(mode, SHELL, &line);
         let by_file = before.rule.contains("/p/rules.toml");
         prop_assert!(
-            before.decision != Decision::Deny || !by_file || after.decision == Decision::Deny,
+            before.kind != Decision::Deny || !by_file || after.kind == Decision::Deny,
             "{line:?} {more:?}: {before:?} became {after:?}"
         );
     }
@@ -117,11 +117,11 @@ proptest! {
     ) {
         let world = World::new(&[file(Tier::User, &text(&rules))]);
         let mode = ApprovalMode::Default;
-        if world.judge(mode, SHELL, &line).decision == Decision::Allow {
+        if world.evaluate(mode, SHELL, &line).kind == Decision::Allow {
             for command in bash::analyse(&line).commands {
-                let alone = world.judge(mode, SHELL, &command.source);
+                let alone = world.evaluate(mode, SHELL, &command.source);
                 prop_assert!(
-                    alone.decision == Decision::Allow || !command.wrappers.is_empty(),
+                    alone.kind == Decision::Allow || !command.wrappers.is_empty(),
                     "{line:?} {rules:?}: {:?} {alone:?}", command.source
                 );
             }
@@ -134,21 +134,21 @@ proptest! {
         line in line(), mode in mode(), tier in prop::sample::select(vec![Tier::Extension, Tier::Workspace])
     ) {
         let mine = file(Tier::User, &text(&rules));
-        let before = World::new(std::slice::from_ref(&mine)).judge(mode, SHELL, &line);
-        let after = World::new(&[mine, file(tier, &text(&theirs))]).judge(mode, SHELL, &line);
-        prop_assert!(after.decision >= before.decision, "{line:?} {rules:?} {theirs:?}: {before:?} became {after:?}");
+        let before = World::new(std::slice::from_ref(&mine)).evaluate(mode, SHELL, &line);
+        let after = World::new(&[mine, file(tier, &text(&theirs))]).evaluate(mode, SHELL, &line);
+        prop_assert!(after.kind >= before.kind, "{line:?} {rules:?} {theirs:?}: {before:?} became {after:?}");
     }
 
     #[test]
     fn suggested_rule_allows_the_call(line in line()) {
         let world = World::new(&[]);
-        let drafts = world.query(ApprovalMode::Default, SHELL, &line, |query| {
-            world.policy.drafts(query, &Permissions::default())
+        let suggested_rules = world.query(ApprovalMode::Default, SHELL, &line, |query| {
+            world.policy.suggested_rules(query, &Permissions::default())
         });
-        for draft in drafts {
-            let judge = world.policy.with_rule(&draft).expect("a rule");
-            let verdict = world.query(ApprovalMode::Default, SHELL, &line, |query| judge.judge(query));
-            prop_assert_eq!(verdict.decision, Decision::Allow);
+        for rule in suggested_rules {
+            let policy_engine = world.policy.with_rule(&rule).expect("a rule");
+            let policy_decision = world.query(ApprovalMode::Default, SHELL, &line, |query| policy_engine.evaluate(query));
+            prop_assert_eq!(policy_decision.kind, Decision::Allow);
         }
     }
 }

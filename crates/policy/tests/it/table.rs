@@ -2,7 +2,7 @@
 
 use parallax_protocol::policy::{ApprovalMode, Decision};
 
-use crate::world::{Ask, judge, policy};
+use crate::world::{TestQuery, evaluate, policy};
 
 /// Letters: modes `d`, `e`, `p`, `y`; decisions `a` (allow), `k` (ask), `d` (deny); `-` means that
 /// the rule is not checked.
@@ -190,19 +190,24 @@ fn decisions_match_the_table() {
         let target = target.join(" | ");
         let policy = policy(options.trim());
         for (interactive, wanted) in [(true, *with), (false, *without)] {
-            let verdict = judge(
+            let policy_decision = evaluate(
                 &policy,
-                Ask { mode, interactive, trusted: true, tool, target: target.trim() },
+                TestQuery { mode, interactive, trusted: true, tool, target: target.trim() },
             );
-            let decision = match verdict.decision {
+            let decision = match policy_decision.kind {
                 Decision::Allow => "a",
                 Decision::Ask => "k",
                 Decision::Deny => "d",
             };
-            if decision != wanted || !verdict.rule.contains(rule) {
-                wrong.push(format!("{line} (interactive {interactive}): {decision}, {verdict:?}"));
+            if decision != wanted || !policy_decision.rule.contains(rule) {
+                wrong.push(format!(
+                    "{line} (interactive {interactive}): {decision}, {policy_decision:?}"
+                ));
             }
-            assert!(!verdict.why.is_empty() && !verdict.why.ends_with('.'), "{verdict:?}");
+            assert!(
+                !policy_decision.why.is_empty() && !policy_decision.why.ends_with('.'),
+                "{policy_decision:?}"
+            );
         }
         lines += 1;
     }
@@ -211,7 +216,8 @@ fn decisions_match_the_table() {
 }
 
 fn why(options: &str, mode: ApprovalMode, tool: &str, target: &str) -> String {
-    judge(&policy(options), Ask { mode, interactive: false, trusted: true, tool, target }).why
+    evaluate(&policy(options), TestQuery { mode, interactive: false, trusted: true, tool, target })
+        .why
 }
 
 #[test]
@@ -291,11 +297,11 @@ fn plan_mode_denial_names_what_is_possible() {
 #[test]
 fn untrusted_folder_disables_permissive_modes() {
     let ask = |mode, tool, target| {
-        judge(
+        evaluate(
             &policy("allowed=run_shell_command"),
-            Ask { mode, interactive: true, trusted: false, tool, target },
+            TestQuery { mode, interactive: true, trusted: false, tool, target },
         )
-        .decision
+        .kind
     };
     assert_eq!(ask(ApprovalMode::Yolo, "write_file", "a"), Decision::Ask);
     assert_eq!(ask(ApprovalMode::AutoEdit, "write_file", "a"), Decision::Ask);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::Object;
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Judge, Origin, Query, Taint, Verdict};
+use parallax_protocol::policy::{ApprovalMode, Origin, PolicyDecision, PolicyEngine, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 
 #[derive(Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct TestQuery<'a> {
     pub(crate) mode: ApprovalMode,
     pub(crate) interactive: bool,
     pub(crate) trusted: bool,
@@ -19,8 +19,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) target: &'a str,
 }
 
-pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
-    with_query(ask, &Surroundings::default(), |query| policy.judge(query))
+pub(crate) fn evaluate(policy: &Policy, ask: TestQuery<'_>) -> PolicyDecision {
+    with_query(ask, &Surroundings::default(), |query| policy.evaluate(query))
 }
 
 /// Parts of a query that most tests leave empty.
@@ -38,7 +38,7 @@ pub(crate) struct Surroundings {
 
 /// Creates a query and passes it to the closure.
 pub(crate) fn with_query<T>(
-    ask: Ask<'_>,
+    ask: TestQuery<'_>,
     around: &Surroundings,
     then: impl FnOnce(&Query<'_>) -> T,
 ) -> T {
@@ -141,8 +141,8 @@ impl World {
         Self { policy: Policy::new(options), around: Surroundings::default() }
     }
 
-    pub(crate) fn judge(&self, mode: ApprovalMode, tool: &str, target: &str) -> Verdict {
-        self.query(mode, tool, target, |query| self.policy.judge(query))
+    pub(crate) fn evaluate(&self, mode: ApprovalMode, tool: &str, target: &str) -> PolicyDecision {
+        self.query(mode, tool, target, |query| self.policy.evaluate(query))
     }
 
     pub(crate) fn query<T>(
@@ -152,7 +152,7 @@ impl World {
         target: &str,
         then: impl FnOnce(&Query<'_>) -> T,
     ) -> T {
-        let ask = Ask { mode, interactive: true, trusted: true, tool, target };
+        let ask = TestQuery { mode, interactive: true, trusted: true, tool, target };
         with_query(ask, &self.around, then)
     }
 }

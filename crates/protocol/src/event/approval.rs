@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval_response::AskOutcome;
-use crate::ids::{AskId, CallId};
+use crate::approval_response::ApprovalResponse;
+use crate::ids::{ApprovalId, CallId};
 use crate::permissions::Permissions;
-use crate::policy::{RuleDraft, Verdict};
+use crate::policy::{PolicyDecision, SuggestedRule};
 use crate::tool::{Preview, ToolKind};
 
 /// A request for a user decision, usually whether a tool call may run.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct ApprovalRequest {
     /// The request id.
-    pub id: AskId,
+    pub id: ApprovalId,
     /// The tool call; for a request of a subagent, the call that started the subagent.
     pub call: CallId,
     /// The subagent that made the call.
@@ -26,37 +26,37 @@ pub struct Ask {
     /// The preview to show.
     pub preview: Option<Preview>,
     /// Why approval is required, and by which rule.
-    pub verdict: Verdict,
+    pub policy_decision: PolicyDecision,
     /// The possible responses.
-    pub outcomes: Vec<AskOutcome>,
+    pub outcomes: Vec<ApprovalResponse>,
     /// The kind of the request.
     pub question: Question,
     /// Suggested rules that would make this request unnecessary in the future, from the narrowest
     /// to the broadest. A response that names none selects the suggested one, otherwise the first.
     /// Empty if no response may apply beyond this call.
-    pub rules: Vec<RuleDraft>,
+    pub rules: Vec<SuggestedRule>,
     /// Why there are no rules, for the user; `None` where none are expected.
-    pub no_rule: Option<String>,
+    pub no_rule_reason: Option<String>,
     /// The permissions beyond the sandbox that approval grants.
     pub permissions: Permissions,
     /// Broader permissions that can be granted instead, for a command that does more around the
     /// named files than write them: the directories that contain them. Empty if there is nothing
     /// broader to offer.
-    pub wider: Permissions,
+    pub broader_permissions: Permissions,
     /// Changes of the call that could not be undone, for the user.
     pub not_undoable: Vec<String>,
 }
 
-impl Ask {
+impl ApprovalRequest {
     /// Creates a request about the session itself: no tool call waits for it, and no rule can
     /// answer it.
-    pub fn of_session(
-        id: AskId,
+    pub fn for_session(
+        id: ApprovalId,
         name: &str,
         title: String,
-        verdict: Verdict,
+        policy_decision: PolicyDecision,
         question: Question,
-        outcomes: Vec<AskOutcome>,
+        outcomes: Vec<ApprovalResponse>,
     ) -> Self {
         Self {
             id,
@@ -66,13 +66,13 @@ impl Ask {
             kind: ToolKind::Other,
             title,
             preview: None,
-            verdict,
+            policy_decision,
             outcomes,
             question,
             rules: Vec::new(),
-            no_rule: None,
+            no_rule_reason: None,
             permissions: Permissions::default(),
-            wider: Permissions::default(),
+            broader_permissions: Permissions::default(),
             not_undoable: Vec::new(),
         }
     }

@@ -9,7 +9,7 @@ use crate::Object;
 use crate::call_status::{CallDecision, ToolStatus};
 use crate::ids::{CallId, ItemId};
 use crate::notice_level::Level;
-use crate::policy::Verdict;
+use crate::policy::PolicyDecision;
 use crate::shell::ShellEnding;
 use crate::tool::{Display, ToolErrorKind, ToolKind};
 
@@ -62,7 +62,7 @@ pub struct CallState {
 pub enum CallPhase {
     /// The arguments and the policy are being checked.
     Validating,
-    /// The call waits for an approval response ([`Ask::call`]).
+    /// The call waits for an approval response ([`ApprovalRequest::call`]).
     AwaitingApproval,
     /// The call is running.
     Executing,
@@ -139,7 +139,7 @@ pub struct ToolDone {
     /// How the call was decided; `None` if no decision was made.
     pub decision: Option<CallDecision>,
     /// The policy decision and the rule behind it, if the policy was evaluated.
-    pub verdict: Option<Verdict>,
+    pub policy_decision: Option<PolicyDecision>,
     /// What the user sees.
     pub display: Option<Display>,
     /// The error kind and message.

@@ -9,7 +9,7 @@ use super::display::Display;
 use crate::approval_mode::ApprovalMode;
 use crate::content::Part;
 use crate::permissions::Permissions;
-use crate::write_scope::Reach;
+use crate::write_scope::WriteScope;
 
 /// The kind of a tool failure. Hooks, scripts, and telemetry consumers match on the wire names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -152,7 +152,7 @@ pub struct Outcome {
     /// What hooks read instead of the text for the model and the user.
     pub for_hooks: ForHooks,
     /// What the program that the call ran could have written.
-    pub reach: Reach,
+    pub write_scope: WriteScope,
 }
 
 /// Results in the formats that hooks of Gemini CLI expect. If a field is absent, hooks read the
@@ -197,7 +197,7 @@ impl Outcome {
             refused: Permissions::default(),
             change: None,
             for_hooks: ForHooks::default(),
-            reach: Reach::default(),
+            write_scope: WriteScope::default(),
         }
     }
     /// Creates a failure.
@@ -210,7 +210,7 @@ impl Outcome {
             refused: Permissions::default(),
             change: None,
             for_hooks: ForHooks::default(),
-            reach: Reach::default(),
+            write_scope: WriteScope::default(),
         }
     }
     /// Sets what the user sees.

@@ -2,7 +2,7 @@
 
 use parallax_engine::EventReader;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, TurnEnded};
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 
 use super::{AgentError, Approval, Approver};
 use crate::open::OpenSession;
@@ -110,15 +110,16 @@ impl AgentTurn<'_> {
         while !self.is_over {
             let event = self.session.events.next().await.ok_or(AgentError::Closed)?;
             match event.body {
-                EventBody::Ask(ask) => {
+                EventBody::ApprovalRequested(ask) => {
                     let decide = match self.session.approver.as_ref().map(|decide| decide(&ask)) {
                         Some(Approval::Allow) => {
-                            Decide::new(ask.id.clone(), AskOutcome::ProceedOnce)
+                            Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
                         }
-                        Some(Approval::Deny(feedback)) => {
-                            Decide { feedback, ..Decide::new(ask.id.clone(), AskOutcome::Cancel) }
-                        }
-                        None => Decide::new(ask.id.clone(), AskOutcome::Cancel),
+                        Some(Approval::Deny(feedback)) => Decide {
+                            feedback,
+                            ..Decide::new(ask.id.clone(), ApprovalResponse::Cancel)
+                        },
+                        None => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
                     };
                     let sent = self.session.open.ops().send(Op::Decide(Box::new(decide))).await;
                     sent.map_err(|_| AgentError::Closed)?;

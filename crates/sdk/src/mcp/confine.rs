@@ -15,7 +15,7 @@ use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
-use parallax_tools::run_shell_command::{mounts, reach, sandboxed};
+use parallax_tools::run_shell_command::{mounts, sandboxed, write_scope};
 
 use super::Roots;
 
@@ -42,8 +42,8 @@ pub(super) fn confine(
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
         if let Some(versions) = &versions {
-            let reach = reach(&plan, mounts(tier));
-            versions.serve(&granted.file_system.write, &reach);
+            let write_scope = write_scope(&plan, mounts(tier));
+            versions.serve(&granted.file_system.write, &write_scope);
         }
         Ok(StdioProgram { environment, sandbox: Some(plan), ..program })
     })

@@ -109,8 +109,11 @@ impl SessionBuilder {
             observers,
         )?;
         let prompt = self.prompt_material(&workspace_setup, &tool_setup, &sources, &memory)?;
-        let offered =
-            system::declared_tools(&self.launch, &tool_setup.declared(), tool_setup.judge.as_ref());
+        let offered = system::declared_tools(
+            &self.launch,
+            &tool_setup.declared(),
+            tool_setup.policy_engine.as_ref(),
+        );
         system::write_built_in(&prompt, self.launch.mode, &offered)?;
         self.warnings.extend(system::warning_without_tools(&self.launch, &offered));
         let expander = self.expander(&workspace_setup, &tool_setup, &sources);
@@ -301,8 +304,8 @@ impl SessionBuilder {
         if let Some(servers) = &servers {
             servers.start();
         }
-        let judge = Arc::new(policy);
-        Ok(ToolSetup { shell, skills, plans, toolbox, versions, agents, judge, servers })
+        let policy_engine = Arc::new(policy);
+        Ok(ToolSetup { shell, skills, plans, toolbox, versions, agents, policy_engine, servers })
     }
 
     /// Creates the sources of context, tools, and hooks that act while the session runs. Comes
@@ -412,7 +415,7 @@ impl SessionBuilder {
         let around = parallax_commands::CommandInputs {
             workspace: Arc::clone(&workspace_setup.workspace),
             seen: Arc::clone(&workspace_setup.seen),
-            judge: Arc::clone(&tool_setup.judge),
+            policy_engine: Arc::clone(&tool_setup.policy_engine),
             shell: tool_setup.shell.clone(),
             processes: tool_setup.toolbox.processes(),
             servers: tool_setup.servers.clone(),
@@ -472,7 +475,7 @@ impl SessionBuilder {
                 tools: tool_setup.toolbox.tools(),
                 more_tools: Some(Arc::new(more_tools)),
                 agents: tool_setup.agents.clone().map(|agents| agents as Arc<dyn Agents>),
-                judge: Arc::clone(&tool_setup.judge),
+                policy_engine: Arc::clone(&tool_setup.policy_engine),
                 store,
                 mode: self.launch.mode,
                 interactive: self.launch.options.interactive,
@@ -526,7 +529,7 @@ impl SessionBuilder {
                 loop_detection: self.launch.config.settings.loop_detection(),
                 retry_base: by_settings::retry_base(&self.launch),
                 approvals: by_settings::approvals(&self.launch),
-                rule_keeper: Some(Arc::new(self.launch.policy_sources().rule_store())),
+                rule_store: Some(Arc::new(self.launch.policy_sources().rule_store())),
                 checkpoints: tool_setup.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,

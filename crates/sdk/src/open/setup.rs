@@ -12,7 +12,7 @@ use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::model::Model;
-use parallax_protocol::policy::Judge;
+use parallax_protocol::policy::PolicyEngine;
 use parallax_protocol::tool::Tool;
 use parallax_tools::ShellOptions;
 
@@ -48,7 +48,7 @@ pub(super) struct ToolSetup {
     pub(super) toolbox: Toolbox,
     pub(super) versions: Option<Arc<Versions>>,
     pub(super) agents: Option<Arc<SessionAgents>>,
-    pub(super) judge: Arc<dyn Judge>,
+    pub(super) policy_engine: Arc<dyn PolicyEngine>,
     pub(super) servers: Option<Servers>,
 }
 

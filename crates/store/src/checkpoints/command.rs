@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 
 use super::beneath::{ConfinedPath, EntryHandle};
 use super::command_mark::{CommandMark, Old};
@@ -173,9 +173,9 @@ impl Checkpoints {
     pub fn end_command(
         &self,
         mark: CommandMark,
-        reach: &Reach,
+        write_scope: &WriteScope,
     ) -> Result<Changes, CheckpointError> {
-        let (changes, files) = self.changes_since(&mark, reach);
+        let (changes, files) = self.changes_since(&mark, write_scope);
         if !files.is_empty() {
             let (turn, began, ended) = (mark.turn, mark.began, self.moment());
             let by = ChangedBy::Command;
@@ -186,17 +186,21 @@ impl Checkpoints {
 
     /// Finds what changed since the mark, for a program that is not a command of the agent. The
     /// changes are not recorded and cannot be undone.
-    pub fn end_program(&self, mark: &CommandMark, reach: &Reach) -> Changes {
-        self.changes_since(mark, reach).0
+    pub fn end_program(&self, mark: &CommandMark, write_scope: &WriteScope) -> Changes {
+        self.changes_since(mark, write_scope).0
     }
 
-    fn changes_since(&self, mark: &CommandMark, reach: &Reach) -> (Changes, Vec<FileRecord>) {
+    fn changes_since(
+        &self,
+        mark: &CommandMark,
+        write_scope: &WriteScope,
+    ) -> (Changes, Vec<FileRecord>) {
         let rules = mark.walked.rules.as_deref();
         let after = self.walk_after(&mark.walked.unseen, rules);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| {
-            reach.holds(&place.path()) || mark.walked.hard_linked.contains(place)
+            write_scope.holds(&place.path()) || mark.walked.hard_linked.contains(place)
         });
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
         let newly = after.unsearched.iter().filter(|(place, _)| {
@@ -204,13 +208,13 @@ impl Checkpoints {
         });
         changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
         changes.set_id = set_id::changed(&mark.walked, &after);
-        changes.set_id.retain(|path| reach.holds(path));
+        changes.set_id.retain(|path| write_scope.holds(path));
         let mut files = Vec::new();
         let is_before = |place| mark.walked.repositories.iter().any(|(before, _)| before == place);
         let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
-        changes.moved_repositories.retain(|moved| reach.holds(&moved.path));
+        changes.moved_repositories.retain(|moved| write_scope.holds(&moved.path));
         // A new link may lead a protected link, or a missing target of one, elsewhere.
         let is_link = |state: &PathState| matches!(state, PathState::Link { .. });
         let makes_link = records.iter().any(|(.., after)| is_link(after));

@@ -108,7 +108,7 @@ impl CheckpointHistory {
                 }
                 self.turns.entry(turn).or_default().attempted = true;
             }
-            Record::PutBack { turn, began, ended, by, files } => {
+            Record::RevertedFiles { turn, began, ended, by, files } => {
                 self.undone.push(UndoneFiles { turn, files: files.clone(), automatic: true });
                 for FileRecord { path, before, after } in files {
                     let path = path.path();

@@ -30,7 +30,8 @@ pub(super) enum Record {
     Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
     /// Files that a program changed without permission were reverted (`before`: the state that the
     /// program or others left; `after`: the state after the reversal).
-    PutBack { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    #[serde(rename = "put_back")]
+    RevertedFiles { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
     /// The last undo was reverted for these files. `left`: files that only a forced redo would have
     /// included.
     Redone {

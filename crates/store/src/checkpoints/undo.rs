@@ -178,7 +178,7 @@ impl Checkpoints {
         if !outcome.files.is_empty() {
             let (turn, began, ended) = (changes.turn, changes.began, self.moment());
             let (by, files) = (ChangedBy::Command, outcome.files);
-            self.append(&Record::PutBack { turn, began, ended, by, files })?;
+            self.append(&Record::RevertedFiles { turn, began, ended, by, files })?;
         }
         Ok(undone)
     }

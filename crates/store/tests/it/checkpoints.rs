@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_files::ClosedNames;
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 use parallax_store::{
     BlobReader, ChangeKind, Changes, CheckpointError, CheckpointOptions, Checkpoints,
     latest_session,
@@ -113,7 +113,7 @@ impl Fixture {
 fn command(checkpoints: &Checkpoints, turn: u64, run: impl FnOnce()) -> Changes {
     let mark = checkpoints.begin_command(turn).expect("begin");
     run();
-    checkpoints.end_command(mark, &Reach::default()).expect("end")
+    checkpoints.end_command(mark, &WriteScope::default()).expect("end")
 }
 
 fn mode(path: &Path) -> u32 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 use parallax_store::Checkpoints;
 use proptest::prelude::*;
 
@@ -93,7 +93,7 @@ fn differing(one: &Tree, two: &Tree) -> BTreeSet<PathBuf> {
 fn by_command(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {
     let mark = checkpoints.begin_command(turn).expect("begin");
     steps.iter().for_each(|step| run(fixture, step));
-    checkpoints.end_command(mark, &Reach::default()).expect("end");
+    checkpoints.end_command(mark, &WriteScope::default()).expect("end");
 }
 
 fn by_edits(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {

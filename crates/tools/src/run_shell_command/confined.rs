@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_exec::{Ending, FinishedCommand};
 use parallax_policy::bash::{self, ShellLine};
-use parallax_protocol::checkpoint::Reach;
+use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, SupervisorError, Support, Tier};
@@ -47,7 +47,7 @@ pub(super) struct PreparedSandbox {
     /// Paths that were created so that they can be opened.
     pub(super) made: Vec<Made>,
     /// What the command can write, if mounts enforce it.
-    pub(super) reach: Reach,
+    pub(super) write_scope: WriteScope,
 }
 
 impl StartingCommand {
@@ -165,8 +165,8 @@ impl StartingCommand {
         }
         // Only mounts can protect paths inside a writable directory; layers need them too.
         let mounts = layers && options.is_some_and(|options| mounts(options.tier));
-        let reach = plan.as_ref().map(|plan| reach(plan, mounts)).unwrap_or_default();
-        Ok(PreparedSandbox { plan, environment, made, reach })
+        let write_scope = plan.as_ref().map(|plan| write_scope(plan, mounts)).unwrap_or_default();
+        Ok(PreparedSandbox { plan, environment, made, write_scope })
     }
 }
 
@@ -177,9 +177,9 @@ pub fn mounts(tier: Tier) -> bool {
 
 /// Returns what a command can write with this plan, if mounts enforce it: existing protected paths
 /// can be neither changed nor replaced, but missing ones can be created. Blocking.
-pub fn reach(plan: &Plan, mounts: bool) -> Reach {
+pub fn write_scope(plan: &Plan, mounts: bool) -> WriteScope {
     if !mounts || !plan.confine {
-        return Reach::default();
+        return WriteScope::default();
     }
     let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
     let trees = || plan.writable.iter().chain(&plan.overlays);
@@ -193,7 +193,7 @@ pub fn reach(plan: &Plan, mounts: bool) -> Reach {
     let hidden = plan.hidden.iter().filter(stays);
     let there = plan.read_only.iter().chain(hidden).filter(is_there).cloned();
     let open = plan.writable.iter().chain(&plan.overlays).cloned();
-    Reach { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
+    WriteScope { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
 }
 
 /// Whether a command of the line other than git may write a file.

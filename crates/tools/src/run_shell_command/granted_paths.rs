@@ -19,7 +19,7 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
 /// Returns the parent directories of the writable files of `wanted`, for a command that must
 /// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
 /// Blocking.
-pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
+pub(super) fn broader_permissions(wanted: &Permissions, home: &Path) -> Permissions {
     let mut wide = wanted.clone();
     for path in &mut wide.file_system.write {
         let folder = match path.is_dir() {
@@ -74,9 +74,9 @@ mod tests {
             file_system: FilePermissions { read: Vec::new(), write: vec![path.to_owned()] },
             ..Permissions::default()
         };
-        assert_eq!(wider(&write(&file), &home), write(&tmp));
+        assert_eq!(broader_permissions(&write(&file), &home), write(&tmp));
         // The parent of a directory is not granted, and a home directory is too broad.
-        assert!(wider(&write(&tmp), &home).is_empty());
-        assert!(wider(&write(&home.join("x")), &home).is_empty());
+        assert!(broader_permissions(&write(&tmp), &home).is_empty());
+        assert!(broader_permissions(&write(&home.join("x")), &home).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Handles the results of dialogs.
 
 use crate::edit_arguments::ProposedChange;
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
@@ -448,7 +448,7 @@ impl App {
         let args = self.transcript.arguments(&ask.call).unwrap_or_default();
         match change.arguments(&ask.name, &args, wanted) {
             Ok(arguments) => {
-                let mut decide = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
+                let mut decide = Decide::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
                 decide.arguments = Some(arguments);
                 self.dialogs.take_approval();
                 self.effect(Effect::Send(Op::Decide(Box::new(decide))));

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::ids::{AskId, SteerId};
+use parallax_protocol::ids::{ApprovalId, SteerId};
 use parallax_protocol::op::Op;
 use parallax_screen::Drawing;
 use parallax_sdk::LaunchOptions;
@@ -58,11 +58,11 @@ pub(crate) enum Effect {
     /// Connect to the editor, or disconnect.
     ConnectEditor(bool),
     /// Open a diff in the connected editor.
-    OpenDiff { ask: AskId, path: PathBuf, text: String },
+    OpenDiff { ask: ApprovalId, path: PathBuf, text: String },
     /// Close a diff in the connected editor if it is open.
-    CloseDiff(AskId),
+    CloseDiff(ApprovalId),
     /// Close a diff and continue with the editor's text.
-    TakeDiff(AskId, WithEditorText),
+    TakeDiff(ApprovalId, WithEditorText),
     /// Open DevTools for the session; `browser`: in a browser, if there is one.
     OpenDevTools { browser: bool },
     /// Open text in the user's editor, in a file with this name.

@@ -91,7 +91,7 @@ impl App {
                 let now = self.clock.now_ms();
                 self.shell.screen(item, screen.application_cursor, asks, now);
             }
-            EventBody::Ask(ask) => {
+            EventBody::ApprovalRequested(ask) => {
                 if editor::is_accepted(self, ask) {
                     return;
                 }
@@ -104,7 +104,7 @@ impl App {
                 self.waiting(true);
                 self.notify(&format!("{} asks: {}", self.notifier(), ask.title));
             }
-            EventBody::AskClosed { ask, .. } => {
+            EventBody::ApprovalClosed { ask, .. } => {
                 self.drop_hint();
                 self.dialogs.remove_approval(ask);
                 editor::close(self, ask);

@@ -2,7 +2,7 @@
 //! completion list, or the composer. The first that uses the key takes it.
 
 use parallax_protocol::event::Question;
-use parallax_protocol::op::{AskOutcome, Op};
+use parallax_protocol::op::{ApprovalResponse, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Key, KeyCode, burst_text};
 
@@ -174,11 +174,11 @@ impl App {
                 let Some(asked) = self.dialogs.take_approval() else { return };
                 let kind = asked.question;
                 if matches!(kind, Question::Fallback | Question::Budget | Question::Loop) {
-                    let is_cancelled = decide.outcome == AskOutcome::Cancel;
+                    let is_cancelled = decide.outcome == ApprovalResponse::Cancel;
                     self.prompt_queue.note_stopped(is_cancelled);
                 }
                 self.waiting(self.dialogs.has_approvals());
-                match self.editor.is_open(&asked.id) && decide.outcome != AskOutcome::Cancel {
+                match self.editor.is_open(&asked.id) && decide.outcome != ApprovalResponse::Cancel {
                     true => editor::take_text(self, asked, decide),
                     false => self.effect(Effect::Send(Op::Decide(decide))),
                 }

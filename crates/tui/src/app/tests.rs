@@ -418,13 +418,13 @@ fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
 
 /// Sends an approval request for a command.
 fn asks(bench: &mut Bench) {
-    use parallax_protocol::event::{Ask, Question};
-    use parallax_protocol::op::AskOutcome;
+    use parallax_protocol::event::{ApprovalRequest, Question};
+    use parallax_protocol::op::ApprovalResponse;
     use parallax_protocol::permissions::Permissions;
-    use parallax_protocol::policy::{Decision, Verdict};
+    use parallax_protocol::policy::{Decision, PolicyDecision};
     use parallax_protocol::tool::ToolKind;
 
-    bench.event(EventBody::Ask(Box::new(Ask {
+    bench.event(EventBody::ApprovalRequested(Box::new(ApprovalRequest {
         id: "ask".into(),
         call: "call".into(),
         agent: None,
@@ -432,13 +432,13 @@ fn asks(bench: &mut Bench) {
         kind: ToolKind::Execute,
         title: "cargo test".into(),
         preview: None,
-        verdict: Verdict::new(Decision::Ask, "default", "commands are asked for"),
-        outcomes: vec![AskOutcome::ProceedOnce],
+        policy_decision: PolicyDecision::new(Decision::Ask, "default", "commands are asked for"),
+        outcomes: vec![ApprovalResponse::ProceedOnce],
         question: Question::Exec,
         rules: Vec::new(),
-        no_rule: None,
+        no_rule_reason: None,
         permissions: Permissions::default(),
-        wider: Permissions::default(),
+        broader_permissions: Permissions::default(),
         not_undoable: Vec::new(),
     })));
 }

@@ -4,8 +4,8 @@ mod incoming;
 
 use std::collections::VecDeque;
 
-use parallax_protocol::event::Ask;
-use parallax_protocol::ids::AskId;
+use parallax_protocol::event::ApprovalRequest;
+use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Key;
 
 pub(crate) use super::overlay::{Overlay, OverlayBody, Purpose};
@@ -119,17 +119,17 @@ impl DialogStack {
     }
 
     /// The approval request with this id.
-    pub(crate) fn approval_of(&mut self, ask: &AskId) -> Option<&mut QuestionDialog> {
+    pub(crate) fn approval_of(&mut self, ask: &ApprovalId) -> Option<&mut QuestionDialog> {
         self.approvals.iter_mut().find(|approval| approval.ask.id == *ask)
     }
 
     /// Takes the first approval request away.
-    pub(crate) fn take_approval(&mut self) -> Option<Box<Ask>> {
+    pub(crate) fn take_approval(&mut self) -> Option<Box<ApprovalRequest>> {
         self.approvals.pop_front().map(|approval| approval.ask)
     }
 
     /// Removes an approval request that is answered or was withdrawn.
-    pub(crate) fn remove_approval(&mut self, ask: &AskId) {
+    pub(crate) fn remove_approval(&mut self, ask: &ApprovalId) {
         self.approvals.retain(|approval| approval.ask.id != *ask);
     }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use crate::edit_arguments::ProposedChange;
 use parallax_protocol::Object;
-use parallax_protocol::event::{Ask, Question};
-use parallax_protocol::ids::{AskId, CallId};
-use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::event::{ApprovalRequest, Question};
+use parallax_protocol::ids::{ApprovalId, CallId};
+use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::tool::{FileDiff, Preview};
 use parallax_sdk::ide::{CompanionSnapshot, CompanionStatus};
 
@@ -29,9 +29,9 @@ pub(crate) struct EditorLink {
     /// The state of the connection.
     companion: Option<CompanionSnapshot>,
     /// The approval requests of the open diffs.
-    open: HashSet<AskId>,
+    open: HashSet<ApprovalId>,
     /// Requests accepted in the terminal while waiting for the editor's text.
-    taken: HashSet<AskId>,
+    taken: HashSet<ApprovalId>,
     /// Calls whose change was edited and accepted, with the text and the response. The engine asks
     /// again for the edited change.
     accepted: HashMap<CallId, (String, Decide)>,
@@ -73,10 +73,11 @@ impl EditorLink {
     ///
     /// # Errors
     /// Returns why the change is not shown in a connected editor.
-    pub(crate) fn open(&mut self, ask: &Ask) -> Result<Option<EditorDiff>, String> {
+    pub(crate) fn open(&mut self, ask: &ApprovalRequest) -> Result<Option<EditorDiff>, String> {
         let companion = self.companion.as_ref().filter(|companion| companion.can_diff);
         // The request must accept an edited text.
-        let diff = diff_of(ask).filter(|_| ask.outcomes.contains(&AskOutcome::ModifyWithEditor));
+        let diff =
+            diff_of(ask).filter(|_| ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
         let (Some(companion), Some(diff)) = (companion, diff) else { return Ok(None) };
         let editor = one_row(companion.editor_name()).into_owned();
         match ProposedChange::from_texts_or_read(diff) {
@@ -89,32 +90,32 @@ impl EditorLink {
     }
 
     /// Whether the editor shows the diff of a request.
-    pub(crate) fn is_open(&self, ask: &AskId) -> bool {
+    pub(crate) fn is_open(&self, ask: &ApprovalId) -> bool {
         self.open.contains(ask)
     }
 
     /// Forgets the diff of a request. Returns whether the editor shows it, so that it must be
     /// closed.
-    pub(crate) fn close(&mut self, ask: &AskId) -> bool {
+    pub(crate) fn close(&mut self, ask: &ApprovalId) -> bool {
         self.taken.remove(ask);
         self.open.remove(ask)
     }
 
     /// Forgets all diffs because no request is open any more. Returns those to close.
-    pub(crate) fn close_all(&mut self) -> HashSet<AskId> {
+    pub(crate) fn close_all(&mut self) -> HashSet<ApprovalId> {
         self.taken.clear();
         self.accepted.clear();
         std::mem::take(&mut self.open)
     }
 
     /// Records that a change was accepted in the terminal and the editor's text is awaited.
-    pub(crate) fn await_text(&mut self, ask: &AskId) {
+    pub(crate) fn await_text(&mut self, ask: &ApprovalId) {
         self.open.remove(ask);
         self.taken.insert(ask.clone());
     }
 
     /// Whether the editor's text was awaited. The turn may have ended in the meantime.
-    pub(crate) fn take_awaited(&mut self, ask: &AskId) -> bool {
+    pub(crate) fn take_awaited(&mut self, ask: &ApprovalId) -> bool {
         self.taken.remove(ask)
     }
 
@@ -125,25 +126,25 @@ impl EditorLink {
     /// Returns why the text cannot be applied.
     pub(crate) fn with_text(
         &mut self,
-        ask: &Ask,
+        ask: &ApprovalRequest,
         arguments: &Object,
         decide: Decide,
         text: Option<&str>,
     ) -> Result<Decide, String> {
         let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
         let change = ProposedChange::from_texts_or_read(diff)?;
-        if is_same(text, &change.new) || decide.outcome == AskOutcome::ModifyWithEditor {
+        if is_same(text, &change.new) || decide.outcome == ApprovalResponse::ModifyWithEditor {
             return Ok(decide);
         }
         let arguments = change.arguments(&ask.name, arguments, text)?;
         self.accepted.insert(ask.call.clone(), (text.to_owned(), decide));
-        let mut edited = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
+        let mut edited = Decide::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
         edited.arguments = Some(arguments);
         Ok(edited)
     }
 
     /// Returns the response to a request for an edited change that was already accepted.
-    pub(crate) fn accepted(&mut self, ask: &Ask) -> Option<Decide> {
+    pub(crate) fn accepted(&mut self, ask: &ApprovalRequest) -> Option<Decide> {
         let (text, decide) = self.accepted.remove(&ask.call)?;
         let change = diff_of(ask).and_then(|diff| ProposedChange::from_texts_or_read(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {
@@ -151,13 +152,13 @@ impl EditorLink {
             return None;
         }
         let is_offered = ask.outcomes.contains(&decide.outcome);
-        let outcome = if is_offered { decide.outcome } else { AskOutcome::ProceedOnce };
+        let outcome = if is_offered { decide.outcome } else { ApprovalResponse::ProceedOnce };
         Some(Decide { ask: ask.id.clone(), outcome, ..decide })
     }
 }
 
 /// Returns the diff of an approval request for an edit.
-fn diff_of(ask: &Ask) -> Option<&FileDiff> {
+fn diff_of(ask: &ApprovalRequest) -> Option<&FileDiff> {
     match &ask.preview {
         Some(Preview::Diff(diff)) if ask.question == Question::Edit => Some(diff),
         _ => None,
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn awaited_text_is_taken_once_and_not_after_the_turn() {
-        let (mut link, ask) = (EditorLink::default(), AskId::from("a"));
+        let (mut link, ask) = (EditorLink::default(), ApprovalId::from("a"));
         link.await_text(&ask);
         assert!(link.take_awaited(&ask) && !link.take_awaited(&ask));
         link.await_text(&ask);

@@ -3,9 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use parallax_protocol::event::Ask;
-use parallax_protocol::op::{AskOutcome, Decide};
-use parallax_protocol::policy::{RuleDraft, RuleScope};
+use parallax_protocol::event::ApprovalRequest;
+use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::policy::{RuleScope, SuggestedRule};
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, Line};
 
@@ -73,13 +73,13 @@ struct Made {
 /// An open approval request and the state of its answer.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
-    pub(crate) ask: Box<Ask>,
+    pub(crate) ask: Box<ApprovalRequest>,
     choices: Vec<Choice>,
     cursor: usize,
     /// The index of the suggested rule shown.
     rule: usize,
     /// The rule as edited by the user.
-    edited: Option<RuleDraft>,
+    edited: Option<SuggestedRule>,
     /// The row of the body that the user scrolled to.
     scroll: Option<usize>,
     /// The part of the body shown last.
@@ -102,7 +102,7 @@ pub(crate) struct QuestionDialog {
 }
 
 impl QuestionDialog {
-    pub(crate) fn new(ask: Box<Ask>) -> Self {
+    pub(crate) fn new(ask: Box<ApprovalRequest>) -> Self {
         let rule = ask.rules.iter().position(|rule| rule.suggested).unwrap_or(0);
         let choices = choices(&ask);
         let form = match &ask.preview {
@@ -128,7 +128,7 @@ impl QuestionDialog {
         }
     }
 
-    fn draft(&self) -> Option<&RuleDraft> {
+    fn selected_rule(&self) -> Option<&SuggestedRule> {
         self.edited.as_ref().or_else(|| self.ask.rules.get(self.rule))
     }
 
@@ -150,10 +150,10 @@ impl QuestionDialog {
         if let Some(form) = &mut self.form {
             return match form.key(key, raw) {
                 FormResult::Stay => QuestionAnswer::Stay,
-                FormResult::Dismissed => self.decide(AskOutcome::Cancel),
+                FormResult::Dismissed => self.decide(ApprovalResponse::Cancel),
                 FormResult::Done(answers) => QuestionAnswer::Decided(Box::new(Decide {
                     answers: Some(answers),
-                    ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
+                    ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
                 })),
             };
         }
@@ -164,7 +164,7 @@ impl QuestionDialog {
             return self.hunk_key(hunks, key);
         }
         match key {
-            DialogKey::Cancel => return self.decide(AskOutcome::Cancel),
+            DialogKey::Cancel => return self.decide(ApprovalResponse::Cancel),
             DialogKey::Up => {
                 self.cursor = self.cursor.checked_sub(1).unwrap_or(self.choices.len() - 1);
             }
@@ -192,7 +192,7 @@ impl QuestionDialog {
                     return QuestionAnswer::Edit;
                 }
                 Some('e') if self.can_edit() => {
-                    let text = self.draft().map(rule_text::pattern).unwrap_or_default();
+                    let text = self.selected_rule().map(rule_text::pattern).unwrap_or_default();
                     self.typing = Some(Typing::Rule(Field::with(text), None));
                 }
                 _ => {}
@@ -253,20 +253,20 @@ impl QuestionDialog {
         self.choices.iter().any(|choice| {
             matches!(
                 choice,
-                Choice::Keep | Choice::Save | Choice::Outcome(AskOutcome::ProceedAlwaysTool)
+                Choice::Keep | Choice::Save | Choice::Outcome(ApprovalResponse::ProceedAlwaysTool)
             )
         })
     }
 
     /// Whether the displayed rule can be edited.
     fn can_edit(&self) -> bool {
-        self.keeps_rules() && self.draft().is_some()
+        self.keeps_rules() && self.selected_rule().is_some()
     }
 
-    fn change_rule(&mut self, wider: bool) {
+    fn change_rule(&mut self, broader: bool) {
         self.edited = None;
         let last = self.ask.rules.len().saturating_sub(1);
-        self.rule = if wider { (self.rule + 1).min(last) } else { self.rule.saturating_sub(1) };
+        self.rule = if broader { (self.rule + 1).min(last) } else { self.rule.saturating_sub(1) };
     }
 
     fn hunk_key(&mut self, mut hunks: Hunks, key: DialogKey) -> QuestionAnswer {
@@ -286,14 +286,14 @@ impl QuestionDialog {
         match (typing, key) {
             (_, DialogKey::Cancel) => QuestionAnswer::Stay,
             (Typing::Feedback(field), DialogKey::Confirm) => {
-                let mut decide = Decide::new(self.ask.id.clone(), AskOutcome::Cancel);
+                let mut decide = Decide::new(self.ask.id.clone(), ApprovalResponse::Cancel);
                 let words = field.text().trim();
                 decide.feedback = (!words.is_empty()).then(|| words.to_owned());
                 QuestionAnswer::Decided(Box::new(decide))
             }
             (Typing::Rule(field, _), DialogKey::Confirm) => {
-                if let Some(draft) = self.draft() {
-                    match rule_text::with_pattern(draft, field.text()) {
+                if let Some(rule) = self.selected_rule() {
+                    match rule_text::with_pattern(rule, field.text()) {
                         Ok(rule) => self.edited = Some(rule),
                         Err(why) => self.typing = Some(Typing::Rule(field, Some(why))),
                     }
@@ -311,15 +311,15 @@ impl QuestionDialog {
 
     fn choose(&mut self) -> QuestionAnswer {
         match self.choices.get(self.cursor).copied() {
-            None | Some(Choice::No) => self.decide(AskOutcome::Cancel),
-            Some(Choice::Once) => self.decide(AskOutcome::ProceedOnce),
+            None | Some(Choice::No) => self.decide(ApprovalResponse::Cancel),
+            Some(Choice::Once) => self.decide(ApprovalResponse::ProceedOnce),
             Some(Choice::Wider) => QuestionAnswer::Decided(Box::new(Decide {
-                wider: true,
-                ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
+                broader_permissions: true,
+                ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
             })),
-            Some(Choice::Outcome(outcome @ AskOutcome::ProceedAlwaysTool)) => {
+            Some(Choice::Outcome(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
                 QuestionAnswer::Decided(Box::new(Decide {
-                    rule: self.draft().cloned(),
+                    rule: self.selected_rule().cloned(),
                     ..Decide::new(self.ask.id.clone(), outcome)
                 }))
             }
@@ -348,18 +348,18 @@ impl QuestionDialog {
     /// Allows the call and saves the displayed rule.
     fn keep_rule(&self, scope: RuleScope) -> QuestionAnswer {
         let outcome = match scope {
-            RuleScope::Session => AskOutcome::ProceedAlways,
-            RuleScope::Project | RuleScope::Always => AskOutcome::ProceedAlwaysAndSave,
+            RuleScope::Session => ApprovalResponse::ProceedAlways,
+            RuleScope::Project | RuleScope::Always => ApprovalResponse::ProceedAlwaysAndSave,
         };
         QuestionAnswer::Decided(Box::new(Decide {
-            rule: self.draft().cloned(),
+            rule: self.selected_rule().cloned(),
             scope: Some(scope),
             ..Decide::new(self.ask.id.clone(), outcome)
         }))
     }
 
-    fn decide(&self, outcome: AskOutcome) -> QuestionAnswer {
-        let ends = outcome == AskOutcome::Cancel;
+    fn decide(&self, outcome: ApprovalResponse) -> QuestionAnswer {
+        let ends = outcome == ApprovalResponse::Cancel;
         let decide = Decide { ends, ..Decide::new(self.ask.id.clone(), outcome) };
         QuestionAnswer::Decided(Box::new(decide))
     }

@@ -3,13 +3,13 @@
 //! The pattern can be edited: for commands their first words (several separated by ` | `), for
 //! files a glob, otherwise a regular expression for the arguments.
 
-use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 
 use crate::footer::mode_name;
 use crate::transcript::display_name;
 
 /// Returns the editable pattern of a rule.
-pub(crate) fn pattern(rule: &RuleDraft) -> String {
+pub(crate) fn pattern(rule: &SuggestedRule) -> String {
     if !rule.command_prefix.is_empty() {
         return rule.command_prefix.join(" | ");
     }
@@ -20,7 +20,7 @@ pub(crate) fn pattern(rule: &RuleDraft) -> String {
 ///
 /// # Errors
 /// Returns the reason as a message if the pattern is invalid.
-pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft, String> {
+pub(crate) fn with_pattern(rule: &SuggestedRule, pattern: &str) -> Result<SuggestedRule, String> {
     let pattern = pattern.trim();
     let mut changed = rule.clone();
     if pattern.is_empty() && is_open(rule) {
@@ -52,12 +52,12 @@ pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft,
 }
 
 /// Whether the rule covers all calls of a tool, or those selected by arguments.
-fn is_open(rule: &RuleDraft) -> bool {
+fn is_open(rule: &SuggestedRule) -> bool {
     rule.command_prefix.is_empty() && rule.path_glob.is_none()
 }
 
 /// Describes the whole rule.
-pub(crate) fn words(rule: &RuleDraft) -> String {
+pub(crate) fn words(rule: &SuggestedRule) -> String {
     let modes = match rule.modes.as_slice() {
         [] => String::new(),
         some => format!(", {}", modes(some)),
@@ -67,7 +67,7 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
 
 /// Describes the rule for an answer to a request that shows the command: without exact commands and
 /// modes.
-pub(crate) fn short_words(rule: &RuleDraft) -> String {
+pub(crate) fn short_words(rule: &SuggestedRule) -> String {
     let prefixes = &rule.command_prefix;
     let is_exact = !prefixes.is_empty() && prefixes.iter().all(|prefix| prefix.ends_with(" $"));
     let commands = match prefixes.len() {
@@ -87,7 +87,7 @@ fn prefixes_in_short(prefixes: &[String]) -> String {
     short.collect::<Vec<_>>().join(", ")
 }
 
-fn described(rule: &RuleDraft, commands: String) -> String {
+fn described(rule: &SuggestedRule, commands: String) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
         (Some(server), _) => format!("{} of {server}", mcp_tool(rule, server)),
         (None, []) => tool(rule).to_owned(),
@@ -110,14 +110,14 @@ fn described(rule: &RuleDraft, commands: String) -> String {
 }
 
 /// Returns the tool's name as its server calls it.
-fn mcp_tool<'r>(rule: &'r RuleDraft, server: &str) -> &'r str {
+fn mcp_tool<'r>(rule: &'r SuggestedRule, server: &str) -> &'r str {
     let name = tool(rule);
     let own = name.strip_prefix("mcp_").and_then(|name| name.strip_prefix(server));
     own.and_then(|name| name.strip_prefix('_')).unwrap_or(name)
 }
 
 /// Returns the syntax of the pattern as a hint for editing.
-pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
+pub(crate) fn syntax(rule: &SuggestedRule) -> Option<&'static str> {
     let words =
         "the first words of a command; append ` $` for an exact match; separate several with ` | `";
     if is_open(rule) {
@@ -149,7 +149,7 @@ fn commands(prefixes: &[String]) -> String {
     }
 }
 
-fn tool(rule: &RuleDraft) -> &str {
+fn tool(rule: &SuggestedRule) -> &str {
     match rule.tool_name.as_str() {
         "" | "*" => "all tools",
         name => display_name(name),
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn rule_text_round_trips_through_editing() {
-        let rule = RuleDraft {
+        let rule = SuggestedRule {
             tool_name: "run_shell_command".to_owned(),
             command_prefix: vec!["git status".to_owned(), "ls".to_owned()],
-            ..RuleDraft::default()
+            ..SuggestedRule::default()
         };
         assert_eq!(pattern(&rule), "git status | ls");
         let changed = with_pattern(&rule, " git | ls -l ").expect("a rule");
@@ -189,7 +189,7 @@ mod tests {
             "2 commands: exactly `python3 -m pytest -q`; commands that begin with `git log`"
         );
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
-        let web = RuleDraft { tool_name: "web_fetch".to_owned(), ..RuleDraft::default() };
+        let web = SuggestedRule { tool_name: "web_fetch".to_owned(), ..SuggestedRule::default() };
         let narrow = with_pattern(&web, r"https://example\.com/").expect("a rule");
         assert_eq!(words(&narrow), r"WebFetch with arguments like `https://example\.com/`");
         assert_eq!(with_pattern(&narrow, "").expect("a rule"), web);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_sdk::ide::DiffDecision;
 
 use super::Face;
@@ -12,7 +12,7 @@ use crate::app::effect::WithEditorText;
 
 impl Face {
     /// Opens a diff in the editor; the decision is sent to the app.
-    pub(super) fn open_diff(&mut self, ask: AskId, path: &Path, text: String) {
+    pub(super) fn open_diff(&mut self, ask: ApprovalId, path: &Path, text: String) {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
             let why = "it is no longer connected".to_owned();
@@ -30,7 +30,7 @@ impl Face {
     }
 
     /// Closes a diff and continues with the editor's text; the wait is short in any case.
-    pub(super) fn take_diff(&mut self, ask: &AskId, then: WithEditorText) {
+    pub(super) fn take_diff(&mut self, ask: &ApprovalId, then: WithEditorText) {
         let Some(diff) = self.diffs.remove(ask) else { return then(&mut self.app, None) };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {

@@ -20,7 +20,7 @@ impl Transcript {
             EventBody::ItemStarted { item, start } => self.start(item, start),
             EventBody::ItemDelta { item, text } => self.delta(item, text),
             EventBody::ItemDone { item, done } => self.done(item, done),
-            EventBody::Ask(ask) => {
+            EventBody::ApprovalRequested(ask) => {
                 if let Some(at) = self.calls.get(&ask.call).copied() {
                     self.asks.insert(ask.id.clone(), at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
@@ -28,7 +28,7 @@ impl Transcript {
                     }
                 }
             }
-            EventBody::AskClosed { ask, outcome } => {
+            EventBody::ApprovalClosed { ask, outcome } => {
                 if let Some(Item::Tool(tool)) =
                     self.asks.remove(ask).and_then(|at| self.items.get_mut(at))
                 {

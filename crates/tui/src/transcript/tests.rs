@@ -11,14 +11,14 @@ use std::sync::Arc;
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{
-    Ask, CallPhase, CallState, EndReason, Event, EventBody, Failure, FailureKind, ItemDone,
-    ItemStart, Level, Question, ToolDone, ToolStart, ToolStatus, TurnEnded,
+    ApprovalRequest, CallPhase, CallState, EndReason, Event, EventBody, Failure, FailureKind,
+    ItemDone, ItemStart, Level, Question, ToolDone, ToolStart, ToolStatus, TurnEnded,
 };
-use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 use parallax_protocol::model::{Citation, Retry};
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus, ToolErrorKind, ToolKind};
 use parallax_screen::Line;
 use parallax_sessions::past::PastItem;
@@ -106,7 +106,7 @@ fn tool(id: &str, name: &str, kind: ToolKind, title: &str) -> ToolDone {
         title: title.into(),
         status: ToolStatus::Success,
         decision: None,
-        verdict: None,
+        policy_decision: None,
         display: None,
         error: None,
         for_model: String::new(),
@@ -116,21 +116,21 @@ fn tool(id: &str, name: &str, kind: ToolKind, title: &str) -> ToolDone {
 }
 
 fn ask(call: &str) -> EventBody {
-    EventBody::Ask(Box::new(Ask {
-        id: AskId::from("ask"),
+    EventBody::ApprovalRequested(Box::new(ApprovalRequest {
+        id: ApprovalId::from("ask"),
         call: CallId::from(call),
         agent: None,
         name: "run_shell_command".into(),
         kind: ToolKind::Execute,
         title: "cargo test".into(),
         preview: None,
-        verdict: Verdict::new(Decision::Ask, "default", "commands are asked for"),
-        outcomes: vec![AskOutcome::ProceedOnce],
+        policy_decision: PolicyDecision::new(Decision::Ask, "default", "commands are asked for"),
+        outcomes: vec![ApprovalResponse::ProceedOnce],
         question: Question::Exec,
         rules: Vec::new(),
-        no_rule: None,
+        no_rule_reason: None,
         permissions: Permissions::default(),
-        wider: Permissions::default(),
+        broader_permissions: Permissions::default(),
         not_undoable: Vec::new(),
     }))
 }
@@ -184,8 +184,8 @@ fn command_shows_its_phases() {
     show.call("c", "run_shell_command", json!({"command": "cargo test"}));
     show.event(ask("c"));
     assert_eq!(show.live(0), ["? Shell  cargo test"]);
-    let outcome = Some(AskOutcome::ProceedOnce);
-    show.event(EventBody::AskClosed { ask: "ask".into(), outcome });
+    let outcome = Some(ApprovalResponse::ProceedOnce);
+    show.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome });
     show.live(1000);
     show.delta("c", "one\n\u{1b}[32mtwo\u{1b}[0m\n");
     let rows = show.live(4000);
@@ -271,8 +271,8 @@ fn approval_time_is_excluded_from_duration() {
     assert!(show.live(2_000)[0].ends_with("Shell  make  2s"));
     show.event(ask("c"));
     assert!(show.live(3_000)[0].starts_with("? Shell"));
-    let outcome = Some(AskOutcome::ProceedOnce);
-    show.event(EventBody::AskClosed { ask: "ask".into(), outcome });
+    let outcome = Some(ApprovalResponse::ProceedOnce);
+    show.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome });
     show.live(60_000);
     let rows = show.live(61_000);
     assert!(rows[0].ends_with("  4s"), "{rows:?}");
@@ -327,8 +327,11 @@ fn denial_gives_the_reason_and_the_rule_on_request() {
     let mut done = tool("d", "run_shell_command", ToolKind::Execute, "rm -rf /");
     done.status = ToolStatus::Error;
     done.error = Some((ToolErrorKind::PolicyViolation, "denied".into()));
-    done.verdict =
-        Some(Verdict::new(Decision::Deny, "no-rm in policies/x.toml", "`rm -rf` is not allowed"));
+    done.policy_decision = Some(PolicyDecision::new(
+        Decision::Deny,
+        "no-rm in policies/x.toml",
+        "`rm -rf` is not allowed",
+    ));
     show.call("d", "run_shell_command", json!({"command": "rm -rf /"})).end(done);
     let rows = show.take().join("\n");
     assert!(rows.contains("✕ Shell  rm -rf /"), "{rows}");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use parallax_protocol::Object;
 use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{
-    Ask, CallDecision, CallPhase, CallState, ToolDone, ToolStart, ToolStatus,
+    ApprovalRequest, CallDecision, CallPhase, CallState, ToolDone, ToolStart, ToolStatus,
 };
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::shell::Screen;
 use parallax_protocol::store::CallTold;
@@ -241,7 +241,7 @@ impl Tool {
         }
     }
 
-    pub(super) fn ask(&mut self, ask: &Ask) {
+    pub(super) fn ask(&mut self, ask: &ApprovalRequest) {
         // A request of the subagent that it started has its own title.
         if ask.agent.is_none() {
             self.entitle(&ask.title);
@@ -251,12 +251,12 @@ impl Tool {
         }
     }
 
-    pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
+    pub(super) fn answered(&mut self, outcome: Option<ApprovalResponse>) {
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = match outcome {
                 // A subagent continues whatever the answer was.
                 _ if open.agent.is_some() => Stage::Running,
-                Some(AskOutcome::Cancel) | None => Stage::Pending,
+                Some(ApprovalResponse::Cancel) | None => Stage::Pending,
                 Some(_) => Stage::Running,
             };
         }
@@ -301,13 +301,17 @@ impl Tool {
             // The sign and the note already show it.
             error = None;
         }
-        let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
+        let denied = done
+            .policy_decision
+            .as_ref()
+            .filter(|policy_decision| policy_decision.kind == Decision::Deny);
         self.state = CallProgress::Done(FinishedCall {
             kind: done.kind,
             status,
             body,
             error: error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
-            denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
+            denied: denied
+                .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.why.clone())),
             refused: done.decision == Some(CallDecision::Reject),
             said: done.error.as_ref().and_then(|(_, text)| said_with(text)),
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),

@@ -1,7 +1,7 @@
 //! Reads arithmetic and `${…}`, whose evaluation may run commands.
 
 use super::ShellReader;
-use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::findings::{Reading, UnparsedReason};
 use crate::bash::variable_name::is_name_character;
 
 impl ShellReader<'_, '_> {

@@ -2,7 +2,7 @@
 
 use super::{ShellReader, ends_word};
 use crate::bash::builtins;
-use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::findings::{Reading, UnparsedReason};
 use crate::bash::line::CommandPosition;
 use crate::bash::variable_name::is_name;
 

@@ -2,7 +2,7 @@
 
 use super::compound::unexpected;
 use super::{ShellReader, ends_word};
-use crate::bash::found::{Reading, ShellToken, UnparsedReason};
+use crate::bash::findings::{Reading, ShellToken, UnparsedReason};
 use crate::bash::variable_name::is_name;
 
 impl ShellReader<'_, '_> {

@@ -3,7 +3,7 @@
 use super::word::WordBuilder;
 use super::{ShellReader, read};
 use crate::bash::ansi::{self, DecodeError};
-use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::findings::{Reading, UnparsedReason};
 use crate::bash::line::CommandPosition;
 use crate::bash::variable_name::is_name_character;
 

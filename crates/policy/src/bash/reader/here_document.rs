@@ -1,7 +1,7 @@
 //! Reads here-documents, whose bodies follow the line that opens them.
 
 use super::ShellReader;
-use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::findings::{Reading, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
 /// Maximum number of here-documents in one text.

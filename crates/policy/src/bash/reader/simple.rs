@@ -2,7 +2,7 @@
 
 use super::{ShellReader, ends_word};
 use crate::bash::builtins;
-use crate::bash::found::{Reading, ShellToken, SimpleCommand, UnparsedReason};
+use crate::bash::findings::{Reading, ShellToken, SimpleCommand, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 use crate::bash::variable_name::is_name;
 

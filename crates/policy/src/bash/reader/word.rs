@@ -1,7 +1,7 @@
 //! Reads words: quotes, escapes, and the parts attached to them.
 
 use super::{ShellReader, ends_word};
-use crate::bash::found::{Reading, ShellToken, UnparsedReason};
+use crate::bash::findings::{Reading, ShellToken, UnparsedReason};
 use crate::bash::line::{Assignment, Word};
 use crate::bash::variable_name::is_name;
 

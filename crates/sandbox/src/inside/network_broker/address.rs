@@ -93,7 +93,7 @@ pub(super) trait HostEnvironment {
 
 /// Checks whether the network setting allows the address. The error is the one that a host without
 /// such a peer returns.
-pub(super) fn judge(
+pub(super) fn check_access(
     network: Network,
     host: IpAddr,
     port: u16,
@@ -169,7 +169,7 @@ mod tests {
             ("127.0.0.53", 853, false, false),
         ] {
             let host: IpAddr = host.parse().unwrap();
-            let to = |network| judge(network, host, port, 0, &Around).is_ok();
+            let to = |network| check_access(network, host, port, 0, &Around).is_ok();
             assert_eq!(
                 (to(Network::Outward), to(Network::Loopback)),
                 (outward, loopback),

@@ -179,8 +179,8 @@ impl NetworkBroker {
             return Err(Errno::SRCH);
         }
         let is_own = |process| self.session.has_process(&self.proc, caller.number, process);
-        if let Some(judged) = processes::judge(notice, is_own) {
-            return judged.map(|()| NotifyReply::Proceed);
+        if let Some(checked) = processes::check_access(notice, is_own) {
+            return checked.map(|()| NotifyReply::Proceed);
         }
         let made = self.writable.serve(&self.proc, &caller, notice);
         made.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
@@ -220,7 +220,7 @@ impl NetworkBroker {
                 self.at_path(caller, &path, |name| notify::connect(socket, name))
             }
             address => {
-                self.judge(caller, &address)?;
+                self.check_access(caller, &address)?;
                 notify::connect(socket, bytes)
             }
         }
@@ -265,7 +265,7 @@ impl NetworkBroker {
         match Address::of_message(bytes) {
             Address::Path(path) => self.at_path(caller, &path, |name| to(Some(name))),
             address => {
-                self.judge(caller, &address)?;
+                self.check_access(caller, &address)?;
                 to(Some(bytes))
             }
         }
@@ -284,13 +284,13 @@ impl NetworkBroker {
         notify::listen(socket, backlog)
     }
 
-    fn judge(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
+    fn check_access(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
         match address {
             // The network contains only the session.
             _ if self.network == Network::Own => Ok(()),
             Address::Internet { host, port, scope } => {
                 let around = CallerEnvironment { gate: self, caller };
-                address::judge(self.network, *host, *port, *scope, &around)
+                address::check_access(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
             // Programs of the host listen there, and no file permissions restrict access.

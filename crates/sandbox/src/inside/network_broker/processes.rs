@@ -29,7 +29,10 @@ pub(super) fn calls() -> Vec<libc::c_long> {
 /// Checks whether the call is allowed. Returns `None` if it is not one of [`calls`]. `is_own`
 /// returns whether a process or thread belongs to the session. Only numbers are examined, so the
 /// kernel may execute the call itself afterwards.
-pub(super) fn judge(notice: &Notice, is_own: impl Fn(i32) -> bool) -> Option<Result<(), Errno>> {
+pub(super) fn check_access(
+    notice: &Notice,
+    is_own: impl Fn(i32) -> bool,
+) -> Option<Result<(), Errno>> {
     let [first, second, third, ..] = notice.arguments;
     // These arguments are `int`, so the upper bits are ignored.
     let int = |argument: u64| ((argument & 0xffff_ffff) as u32).cast_signed();
@@ -59,7 +62,7 @@ mod tests {
         let call = |call, arguments: [u64; 3]| {
             let [a, b, c] = arguments;
             let notice = Notice { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };
-            judge(&notice, |process| process == 7).map(|judged| judged.is_ok())
+            check_access(&notice, |process| process == 7).map(|checked| checked.is_ok())
         };
         for (number, arguments, allowed) in [
             (libc::SYS_prlimit64, [0, 9, 1], true),

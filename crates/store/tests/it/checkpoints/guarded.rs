@@ -119,8 +119,8 @@ fn restored_changes_can_be_redone_and_inaccessible_files_stay() {
     fixture.write(".vscode/tasks.json", "user");
     fixture.write("AGENTS.md", "user");
     fixture.write("a", "agent");
-    let reach = Reach { closed: vec![fixture.path(".vscode")], open: vec![] };
-    let changes = checkpoints.end_command(mark, &reach).expect("end");
+    let write_scope = WriteScope { closed: vec![fixture.path(".vscode")], open: vec![] };
+    let changes = checkpoints.end_command(mark, &write_scope).expect("end");
     assert_eq!(changes.protected, [fixture.path("AGENTS.md")]);
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
     assert_eq!(undone.restored, [fixture.path("AGENTS.md")]);
@@ -406,8 +406,8 @@ fn hard_link_of_a_protected_file_does_not_open_it() {
     fs::write(fixture.path("other"), "evil").expect("written");
     fs::remove_file(fixture.path("other")).expect("removed");
     // The sandbox denies to write the protected name itself.
-    let reach = Reach { open: vec![], closed: vec![fixture.path(".envrc")] };
-    let changes = checkpoints.end_command(mark, &reach).expect("end");
+    let write_scope = WriteScope { open: vec![], closed: vec![fixture.path(".envrc")] };
+    let changes = checkpoints.end_command(mark, &write_scope).expect("end");
     checkpoints.restore(&changes, &changes.protected).expect("restore");
     assert_eq!(fixture.read(".envrc").as_deref(), Some("mine"), "{changes:?}");
 }

@@ -18,7 +18,7 @@ fn oversized_file_is_reported_and_unchanged() {
     assert_eq!(said[3], "2 more files (4.0 kB) are not saved");
     fixture.write("a.bin", "gone");
     fixture.write("small", "gone");
-    checkpoints.end_command(mark, &Reach::default()).expect("end");
+    checkpoints.end_command(mark, &WriteScope::default()).expect("end");
     let undone = checkpoints.undo(None, false).expect("undo");
     assert_eq!(undone.restored, [fixture.path("small")]);
     assert_eq!(undone.kept[0].1, "its previous content was not saved (2.0 kB)");
@@ -48,7 +48,7 @@ fn oversized_directories_do_not_delay_checkpoints() {
         fixture.write("near", &format!("new {turn}"));
         fs::write(added.join("far"), "new").expect("written");
         fs::write(added.join(format!("more {turn}")), "new").expect("written");
-        let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
+        let changes = checkpoints.end_command(mark, &WriteScope::default()).expect("end");
         assert_eq!(changes.changed, [fixture.path("near")], "{changes:?}");
         assert!(changes.created.is_empty());
     }
@@ -169,7 +169,7 @@ fn oversized_workspace_is_truncated_with_a_note() {
     );
     fs::remove_file(fixture.path("f00")).expect("removed");
     fs::remove_file(fixture.path("f29")).expect("removed");
-    let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
+    let changes = checkpoints.end_command(mark, &WriteScope::default()).expect("end");
     assert_eq!(changes.deleted, [fixture.path("f00")]);
     assert!(changes.created.is_empty(), "{changes:?}");
 }
@@ -201,7 +201,7 @@ fn makes_room(total_bytes: u64, size: usize) {
         assert_eq!(mark.not_undoable(), [] as [&str; 0], "{id}");
         fixture.write("big", "new");
         fixture.write("small", "new");
-        checkpoints.end_command(mark, &Reach::default()).expect("end");
+        checkpoints.end_command(mark, &WriteScope::default()).expect("end");
         drop(checkpoints);
         age(&store.join(format!("work-12345678/{id}.jsonl")));
         for head in fs::read_dir(store.join("objects")).expect("objects").flatten() {

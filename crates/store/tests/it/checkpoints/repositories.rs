@@ -59,7 +59,7 @@ fn linked_worktrees_and_index_versions_are_supported() {
         assert!(kept <= hooks + 6, "version {version}: {kept} objects");
         fs::remove_dir_all(fixture.path("linked/dir")).expect("removed");
         fs::remove_file(fixture.path("dir/abc")).expect("removed");
-        checkpoints.end_command(mark, &Reach::default()).expect("end");
+        checkpoints.end_command(mark, &WriteScope::default()).expect("end");
         assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
         assert_eq!(fixture.read("linked/dir/abc").as_deref(), Some("abc"));
         assert_eq!(fixture.read("dir/abc").as_deref(), Some("abc"));

@@ -106,9 +106,9 @@ fn overlapping_commands_are_undone_as_one() {
     fixture.write("x", "first");
     let second = checkpoints.begin_command(1).expect("begin");
     fixture.write("x", "second");
-    checkpoints.end_command(second, &Reach::default()).expect("end");
+    checkpoints.end_command(second, &WriteScope::default()).expect("end");
     fixture.write("y", "y");
-    checkpoints.end_command(first, &Reach::default()).expect("end");
+    checkpoints.end_command(first, &WriteScope::default()).expect("end");
     assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
     assert_eq!(fixture.read("x").as_deref(), Some("0"));
     assert_eq!(fixture.read("y"), None);

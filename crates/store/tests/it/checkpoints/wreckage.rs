@@ -37,7 +37,7 @@ fn command_that_deletes_everything_is_undone() {
     fs::rename(fixture.path("sub"), fixture.path("other")).expect("renamed");
     fixture.write("dirty.txt/now/a/folder", "x");
     symlink("/etc/passwd", fixture.path("tool.sh")).expect("link");
-    let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
+    let changes = checkpoints.end_command(mark, &WriteScope::default()).expect("end");
     assert!(changes.changed.contains(&fixture.path("tool.sh")));
     assert!(changes.deleted.contains(&fixture.path("sub/moved.txt")));
     assert!(changes.created.contains(&fixture.path("other/moved.txt")));

@@ -1,9 +1,9 @@
 //! The editor connection in the user interface: changes are reviewed in the terminal or in the
 //! editor, and the first decision counts.
 
-use parallax_protocol::event::Ask;
-use parallax_protocol::ids::AskId;
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::event::ApprovalRequest;
+use parallax_protocol::ids::ApprovalId;
+use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_sdk::SessionConfig;
 use parallax_sdk::ide::{
     CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
@@ -168,7 +168,7 @@ pub(crate) fn chosen(app: &mut App, id: &str) {
 }
 
 /// Shows the change of a request in the editor too. Returns the editor's name if it does.
-pub(crate) fn open(app: &mut App, ask: &Ask) -> Option<String> {
+pub(crate) fn open(app: &mut App, ask: &ApprovalRequest) -> Option<String> {
     match app.editor.open(ask) {
         Ok(diff) => {
             let EditorDiff { path, text, editor } = diff?;
@@ -182,7 +182,7 @@ pub(crate) fn open(app: &mut App, ask: &Ask) -> Option<String> {
     }
 }
 
-pub(crate) fn close(app: &mut App, ask: &AskId) {
+pub(crate) fn close(app: &mut App, ask: &ApprovalId) {
     if app.editor.close(ask) {
         app.effect(Effect::CloseDiff(ask.clone()));
     }
@@ -196,7 +196,7 @@ pub(crate) fn close_all(app: &mut App) {
 }
 
 /// Handles a decision made in the editor, or a diff that the editor no longer shows.
-pub(crate) fn decided(app: &mut App, ask: &AskId, decision: DiffDecision) {
+pub(crate) fn decided(app: &mut App, ask: &ApprovalId, decision: DiffDecision) {
     close(app, ask);
     let Some(question) = app.dialogs.approval_of(ask) else { return };
     let decide = match decision {
@@ -207,10 +207,10 @@ pub(crate) fn decided(app: &mut App, ask: &AskId, decision: DiffDecision) {
             return app.toast(format!("decide here, not in {name}: {why}"));
         }
         DiffDecision::Rejected => {
-            Decide { ends: true, ..Decide::new(ask.clone(), AskOutcome::Cancel) }
+            Decide { ends: true, ..Decide::new(ask.clone(), ApprovalResponse::Cancel) }
         }
         DiffDecision::Accepted { text } => {
-            let accept = Decide::new(ask.clone(), AskOutcome::ProceedOnce);
+            let accept = Decide::new(ask.clone(), ApprovalResponse::ProceedOnce);
             let asked = question.ask.clone();
             match with_text(app, &asked, accept, Some(&text)) {
                 Ok(decide) => decide,
@@ -225,7 +225,7 @@ pub(crate) fn decided(app: &mut App, ask: &AskId, decision: DiffDecision) {
 }
 
 /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
-pub(crate) fn take_text(app: &mut App, ask: Box<Ask>, decide: Box<Decide>) {
+pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<Decide>) {
     app.editor.await_text(&ask.id);
     app.effect(Effect::TakeDiff(
         ask.id.clone(),
@@ -251,7 +251,7 @@ pub(crate) fn take_text(app: &mut App, ask: Box<Ask>, decide: Box<Decide>) {
 /// unchanged.
 fn with_text(
     app: &mut App,
-    ask: &Ask,
+    ask: &ApprovalRequest,
     decide: Decide,
     text: Option<&str>,
 ) -> Result<Decide, String> {
@@ -261,7 +261,7 @@ fn with_text(
 
 /// Whether this is the request for an edited change that was already accepted. If so, answers
 /// it.
-pub(crate) fn is_accepted(app: &mut App, ask: &Ask) -> bool {
+pub(crate) fn is_accepted(app: &mut App, ask: &ApprovalRequest) -> bool {
     let Some(decide) = app.editor.accepted(ask) else { return false };
     app.effect(Effect::Send(Op::Decide(Box::new(decide))));
     true

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parallax_protocol::event::ItemStart;
-use parallax_protocol::op::AskOutcome;
+use parallax_protocol::op::ApprovalResponse;
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn ended(bench: &mut Bench) {
     bench.event(EventBody::TurnEnded(ended));
 }
 
-fn outcome(bench: &mut Bench) -> Option<AskOutcome> {
+fn outcome(bench: &mut Bench) -> Option<ApprovalResponse> {
     bench.ops().into_iter().find_map(|op| match op {
         Op::Decide(decide) => Some(decide.outcome),
         _ => None,
@@ -87,7 +87,7 @@ fn answer_hint_disappears_with_the_request() {
     let mut bench = asked_over("my draft");
     bench.keys("1");
     bench.shows("press it again to answer");
-    bench.event(EventBody::AskClosed { ask: "ask".into(), outcome: None });
+    bench.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome: None });
     bench.hides("press it again to answer");
 }
 
@@ -95,14 +95,14 @@ fn answer_hint_disappears_with_the_request() {
 fn y_and_enter_answer_despite_a_draft() {
     let mut bench = asked_over("my draft");
     bench.keys("y\n");
-    assert_eq!(outcome(&mut bench), Some(AskOutcome::ProceedOnce));
+    assert_eq!(outcome(&mut bench), Some(ApprovalResponse::ProceedOnce));
     assert_eq!(bench.prompts(), [""; 0]);
     bench.shows("> my draft");
     // A number followed by Enter takes that choice.
     let mut bench = asked_over("my draft");
     bench.keys("3");
     bench.keys("\n");
-    assert_eq!(outcome(&mut bench), Some(AskOutcome::Cancel));
+    assert_eq!(outcome(&mut bench), Some(ApprovalResponse::Cancel));
     bench.shows("> my draft");
 }
 
@@ -138,7 +138,7 @@ fn enter_never_sends_a_draft_older_than_the_request() {
     let mut bench = asked_over("my draft");
     bench.keys("1");
     bench.keys("1");
-    bench.event(EventBody::AskClosed { ask: "ask".into(), outcome: None });
+    bench.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome: None });
     bench.rows();
     bench.keys("\n");
     assert_eq!(bench.prompts(), ["my draft"]);

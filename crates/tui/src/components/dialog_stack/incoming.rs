@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::ids::AskId;
+use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Key;
 
 use super::{DialogStack, Purpose};
@@ -37,7 +37,7 @@ const TYPED_AHEAD_MS: u64 = 80;
 enum IncomingDialog {
     /// A dialog, identified by its number.
     Dialog(u64),
-    Question(AskId),
+    Question(ApprovalId),
 }
 
 /// What the dialogs need to know of their surroundings.

@@ -1,7 +1,7 @@
 //! Raises an exhausted budget.
 
 use parallax_protocol::budget::{BudgetKind, BudgetSpent};
-use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::tool::Preview;
 
 use super::{QuestionAnswer, QuestionDialog, Typing};
@@ -21,7 +21,7 @@ impl QuestionDialog {
         let more = self.budget().and_then(|spent| spent.kind.amount(field.text()));
         if more.is_some() {
             let id = self.ask.id.clone();
-            let decide = Decide { more, ..Decide::new(id, AskOutcome::ProceedOnce) };
+            let decide = Decide { more, ..Decide::new(id, ApprovalResponse::ProceedOnce) };
             return QuestionAnswer::Decided(Box::new(decide));
         }
         let like = match self.budget().map(|spent| spent.kind) {

@@ -1,8 +1,8 @@
 //! The answers to an approval request: which are available, their order, and their text.
 
-use parallax_protocol::event::{Ask, Question};
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::event::{ApprovalRequest, Question};
+use parallax_protocol::op::ApprovalResponse;
+use parallax_protocol::policy::SuggestedRule;
 use parallax_protocol::tool::Preview;
 
 use super::QuestionDialog;
@@ -20,7 +20,7 @@ pub(super) enum Choice {
     /// Allow, and save the rule on disk, in the scope selected with a key.
     Save,
     /// Allow an MCP server's tool, or all its tools, for the session.
-    Outcome(AskOutcome),
+    Outcome(ApprovalResponse),
     Hunks,
     Editor,
     /// An amount other than the suggested one.
@@ -30,48 +30,48 @@ pub(super) enum Choice {
 }
 
 /// Returns the answers to a request, in order.
-pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
+pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
     let has = |outcome| ask.outcomes.contains(&outcome);
     let mut choices = vec![Choice::Once];
     if ask.question == Question::Fallback {
-        let outcomes = [AskOutcome::ProceedAlways, AskOutcome::Retry];
+        let outcomes = [ApprovalResponse::ProceedAlways, ApprovalResponse::Retry];
         choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Outcome));
         choices.push(Choice::No);
         return choices;
     }
     if ask.question == Question::Loop {
-        return vec![Choice::No, Choice::Outcome(AskOutcome::ProceedAlways)];
+        return vec![Choice::No, Choice::Outcome(ApprovalResponse::ProceedAlways)];
     }
     if ask.question == Question::Budget {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
-    if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
+    if ask.question == Question::ExitPlanMode && has(ApprovalResponse::ProceedAlways) {
         // Both answers start the work; most users want to review the edits.
-        choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
+        choices.insert(0, Choice::Outcome(ApprovalResponse::ProceedAlways));
     }
-    if !ask.wider.is_empty() {
+    if !ask.broader_permissions.is_empty() {
         choices.push(Choice::Wider);
     }
-    if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
+    if has(ApprovalResponse::ProceedAlways) && ask.question == Question::Edit {
         // Without a rule, the engine switches to auto-edit mode.
-        choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
+        choices.push(Choice::Outcome(ApprovalResponse::ProceedAlways));
     }
-    if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
+    if has(ApprovalResponse::ProceedAlways) && !ask.rules.is_empty() {
         choices.push(Choice::Keep);
     } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
-        && has(AskOutcome::ProceedAlways)
+        && has(ApprovalResponse::ProceedAlways)
     {
-        choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
+        choices.push(Choice::Outcome(ApprovalResponse::ProceedAlways));
     }
-    for outcome in [AskOutcome::ProceedAlwaysTool, AskOutcome::ProceedAlwaysServer] {
+    for outcome in [ApprovalResponse::ProceedAlwaysTool, ApprovalResponse::ProceedAlwaysServer] {
         if has(outcome) {
             choices.push(Choice::Outcome(outcome));
         }
     }
-    if has(AskOutcome::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
+    if has(ApprovalResponse::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
         choices.push(Choice::Save);
     }
-    if has(AskOutcome::ModifyWithEditor) {
+    if has(ApprovalResponse::ModifyWithEditor) {
         if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::of(&diff.diff).len() > 1) {
             choices.push(Choice::Hunks);
         }
@@ -87,9 +87,9 @@ impl QuestionDialog {
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
         let keeps = matches!(
             choice,
-            Choice::Keep | Choice::Save | Choice::Outcome(AskOutcome::ProceedAlwaysTool)
+            Choice::Keep | Choice::Save | Choice::Outcome(ApprovalResponse::ProceedAlwaysTool)
         );
-        let rule = self.draft().filter(|_| keeps)?;
+        let rule = self.selected_rule().filter(|_| keeps)?;
         let words = rule_text::words(rule);
         let words = match self.runs_more(rule) {
             true => format!("{words}; the other commands need no rule"),
@@ -102,22 +102,23 @@ impl QuestionDialog {
     /// Whether the shown rule covers exactly the file that the request shows.
     fn is_about_this_file(&self) -> bool {
         let Some(Preview::Diff(diff)) = &self.ask.preview else { return false };
-        self.draft().and_then(|rule| rule.path_glob.as_deref()).is_some_and(|glob| {
+        self.selected_rule().and_then(|rule| rule.path_glob.as_deref()).is_some_and(|glob| {
             !glob.contains(['*', '?', '[', '{']) && diff.file_path.ends_with(glob)
         })
     }
 
     /// Whether the line runs programs that the rule does not name because they need none.
-    fn runs_more(&self, rule: &RuleDraft) -> bool {
+    fn runs_more(&self, rule: &SuggestedRule) -> bool {
         let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
         let named: Vec<String> = rule.command_prefix.iter().map(|prefix| program(prefix)).collect();
-        let mut runs = self.ask.verdict.parts.iter().filter_map(|part| part.strip_prefix("runs "));
+        let mut runs =
+            self.ask.policy_decision.parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_more = !named.is_empty() && runs.any(|command| !named.contains(&program(command)));
         is_more && self.edited.is_none()
     }
 
     pub(super) fn label(&self, choice: Choice) -> String {
-        let rule = || self.draft().map(rule_text::short_words).unwrap_or_default();
+        let rule = || self.selected_rule().map(rule_text::short_words).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::Outcome(_) => "Yes, and auto-approve edits",
@@ -130,7 +131,7 @@ impl QuestionDialog {
         }
         if self.ask.question == Question::Fallback {
             let words = match choice {
-                Choice::Outcome(AskOutcome::Retry) => "Try the same model again",
+                Choice::Outcome(ApprovalResponse::Retry) => "Try the same model again",
                 Choice::Outcome(_) => "Yes, for the rest of this session",
                 Choice::No => "No, stop (esc)",
                 _ => "Yes, for this prompt",
@@ -152,12 +153,15 @@ impl QuestionDialog {
             };
         }
         match choice {
-            Choice::Once if !self.ask.wider.is_empty() => {
+            Choice::Once if !self.ask.broader_permissions.is_empty() => {
                 format!("Yes, allow once, with {}", self.ask.permissions.leave())
             }
             Choice::Once => "Yes, allow once".to_owned(),
             Choice::Wider => {
-                format!("Yes, allow once with more permissions: {}", self.ask.wider.leave())
+                format!(
+                    "Yes, allow once with more permissions: {}",
+                    self.ask.broader_permissions.leave()
+                )
             }
             Choice::Keep if self.is_about_this_file() => {
                 "Yes, and all edits of this file this session".to_owned()
@@ -167,10 +171,10 @@ impl QuestionDialog {
                 format!("Yes, and always, everywhere: {}", rule())
             }
             Choice::Save => format!("Yes, and always in this project: {}", rule()),
-            Choice::Outcome(AskOutcome::ProceedAlwaysTool) => {
+            Choice::Outcome(ApprovalResponse::ProceedAlwaysTool) => {
                 format!("Yes, and this session: {}", rule())
             }
-            Choice::Outcome(AskOutcome::ProceedAlwaysServer) => {
+            Choice::Outcome(ApprovalResponse::ProceedAlwaysServer) => {
                 let widest = self.ask.rules.last().map(rule_text::short_words);
                 format!("Yes, and this session: {}", widest.unwrap_or_default())
             }

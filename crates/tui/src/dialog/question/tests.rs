@@ -2,8 +2,8 @@
 
 use parallax_protocol::budget::{BudgetKind, BudgetSpent};
 use parallax_protocol::event::Question;
-use parallax_protocol::ids::{AskId, CallId};
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::ids::{ApprovalId, CallId};
+use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::ToolKind;
 use parallax_screen::KeyCode;
 
@@ -14,14 +14,14 @@ fn plain(char: char) -> Key {
     Key::plain(KeyCode::Char(char))
 }
 
-fn ask() -> Box<Ask> {
-    let rule = |prefix: &str| RuleDraft {
+fn ask() -> Box<ApprovalRequest> {
+    let rule = |prefix: &str| SuggestedRule {
         tool_name: "run_shell_command".to_owned(),
         command_prefix: vec![prefix.to_owned()],
-        ..RuleDraft::default()
+        ..SuggestedRule::default()
     };
-    Box::new(Ask {
-        id: AskId::new("ask-1"),
+    Box::new(ApprovalRequest {
+        id: ApprovalId::new("ask-1"),
         call: CallId::new("call-1"),
         agent: None,
         name: "run_shell_command".to_owned(),
@@ -31,18 +31,22 @@ fn ask() -> Box<Ask> {
             command: "cargo test --workspace\n\u{1b}[2Jecho".to_owned(),
             directory: "/p".into(),
         }),
-        verdict: Verdict::new(Decision::Ask, "built-in: shell", "commands require approval"),
+        policy_decision: PolicyDecision::new(
+            Decision::Ask,
+            "built-in: shell",
+            "commands require approval",
+        ),
         outcomes: vec![
-            AskOutcome::ProceedOnce,
-            AskOutcome::ProceedAlways,
-            AskOutcome::ProceedAlwaysAndSave,
-            AskOutcome::Cancel,
+            ApprovalResponse::ProceedOnce,
+            ApprovalResponse::ProceedAlways,
+            ApprovalResponse::ProceedAlwaysAndSave,
+            ApprovalResponse::Cancel,
         ],
         question: Question::Exec,
         rules: vec![rule("cargo test"), rule("cargo")],
-        no_rule: None,
+        no_rule_reason: None,
         permissions: parallax_protocol::permissions::Permissions::default(),
-        wider: parallax_protocol::permissions::Permissions::default(),
+        broader_permissions: parallax_protocol::permissions::Permissions::default(),
         not_undoable: Vec::new(),
     })
 }
@@ -66,7 +70,7 @@ fn saved_rule_equals_the_shown_rule() {
     let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('3')) else {
         panic!("not decided");
     };
-    assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysAndSave);
+    assert_eq!(decide.outcome, ApprovalResponse::ProceedAlwaysAndSave);
     assert_eq!(decide.scope, Some(RuleScope::Project));
     assert_eq!(decide.rule.expect("a rule").command_prefix, ["cargo build"]);
 }
@@ -75,15 +79,16 @@ fn saved_rule_equals_the_shown_rule() {
 fn command_is_shown_first_regardless_of_length() {
     let mut question = ask();
     let commands: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
-    question.verdict.parts = commands.iter().map(|command| format!("runs {command}")).collect();
-    question.verdict.parts.push("writes to /tmp/out.txt".to_owned());
+    question.policy_decision.parts =
+        commands.iter().map(|command| format!("runs {command}")).collect();
+    question.policy_decision.parts.push("writes to /tmp/out.txt".to_owned());
     question.preview = Some(Preview::Command {
         command: format!("cd calc && {} > /tmp/out.txt", commands.join(" && ")),
         directory: "/p".into(),
     });
     question.rules.clear();
-    question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
-    question.no_rule =
+    question.outcomes = vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel];
+    question.no_rule_reason =
         Some("it runs 31 commands, but a rule can name at most 8 at most".to_owned());
     let mut dialog = QuestionDialog::new(question);
     let rows = |dialog: &QuestionDialog| -> Vec<String> {
@@ -110,7 +115,7 @@ fn command_is_shown_after_a_multiline_description() {
         command: format!("ls{}rm -rf x", "\n".repeat(24)),
         directory: "/p".into(),
     });
-    question.verdict.parts = vec!["runs `ls`".to_owned(), "runs `rm -rf x`".to_owned()];
+    question.policy_decision.parts = vec!["runs `ls`".to_owned(), "runs `rm -rf x`".to_owned()];
     let dialog = QuestionDialog::new(question);
     let rows: Vec<String> = dialog
         .view(80, 24, 1, &Theme::default())
@@ -134,7 +139,7 @@ fn broader_permissions_are_a_separate_choice_after_the_requested_ones() {
     };
     let mut question = ask();
     question.permissions = write("/var/tmp/aa/c.txt");
-    question.wider = write("/var/tmp");
+    question.broader_permissions = write("/var/tmp");
     let mut dialog = QuestionDialog::new(question);
     let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
     let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
@@ -145,11 +150,14 @@ fn broader_permissions_are_a_separate_choice_after_the_requested_ones() {
     ] {
         assert!(rows.iter().any(|row| row == text), "{text}: {rows:#?}");
     }
-    for (key, wider) in [('1', false), ('2', true)] {
+    for (key, broader_permissions) in [('1', false), ('2', true)] {
         let QuestionAnswer::Decided(decide) = press(&mut dialog, plain(key)) else {
             panic!("not decided");
         };
-        assert_eq!((decide.outcome, decide.wider), (AskOutcome::ProceedOnce, wider));
+        assert_eq!(
+            (decide.outcome, decide.broader_permissions),
+            (ApprovalResponse::ProceedOnce, broader_permissions)
+        );
     }
 }
 
@@ -159,14 +167,14 @@ fn only_active_keys_are_shown() {
     server.question = Question::Mcp;
     server.preview = None;
     server.outcomes = vec![
-        AskOutcome::ProceedOnce,
-        AskOutcome::ProceedAlwaysTool,
-        AskOutcome::ProceedAlwaysServer,
-        AskOutcome::Cancel,
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlwaysTool,
+        ApprovalResponse::ProceedAlwaysServer,
+        ApprovalResponse::Cancel,
     ];
     server.rules = vec![
-        RuleDraft { tool_name: "mcp_s_t".to_owned(), ..RuleDraft::default() },
-        RuleDraft { tool_name: "*".to_owned(), ..RuleDraft::default() },
+        SuggestedRule { tool_name: "mcp_s_t".to_owned(), ..SuggestedRule::default() },
+        SuggestedRule { tool_name: "*".to_owned(), ..SuggestedRule::default() },
     ];
     let text = |dialog: &QuestionDialog| -> String {
         dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect()
@@ -183,11 +191,11 @@ fn only_active_keys_are_shown() {
     let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('2')) else {
         panic!("not decided");
     };
-    assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysTool);
+    assert_eq!(decide.outcome, ApprovalResponse::ProceedAlwaysTool);
     assert_eq!(decide.rule.and_then(|rule| rule.args_pattern).as_deref(), Some("a.b"));
     // Without a rule there is nothing to edit.
     server.rules.clear();
-    server.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    server.outcomes = vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel];
     assert!(!text(&QuestionDialog::new(server)).contains("edit the rule"));
     assert!(text(&QuestionDialog::new(ask())).contains("e edit the rule"));
 }
@@ -202,7 +210,7 @@ fn feedback_is_sent_with_a_denial() {
     let QuestionAnswer::Decided(decide) = press(&mut dialog, Key::plain(KeyCode::Enter)) else {
         panic!("not decided");
     };
-    assert_eq!(decide.outcome, AskOutcome::Cancel);
+    assert_eq!(decide.outcome, ApprovalResponse::Cancel);
     assert_eq!(decide.feedback.as_deref(), Some("use nextest"));
 }
 
@@ -226,10 +234,10 @@ fn plan_is_shown_scrolled_and_answered() {
     });
     plan.rules.clear();
     plan.outcomes = vec![
-        AskOutcome::ProceedOnce,
-        AskOutcome::ProceedAlways,
-        AskOutcome::ModifyWithEditor,
-        AskOutcome::Cancel,
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlways,
+        ApprovalResponse::ModifyWithEditor,
+        ApprovalResponse::Cancel,
     ];
     let mut dialog = QuestionDialog::new(plan.clone());
     let text = |dialog: &QuestionDialog| -> Vec<String> {
@@ -241,7 +249,9 @@ fn plan_is_shown_scrolled_and_answered() {
     press(&mut dialog, Key::plain(KeyCode::PageDown));
     assert!(!text(&dialog).iter().any(|row| row.ends_with("step 0")));
     assert!(matches!(press(&mut dialog, Key::ctrl('x')), QuestionAnswer::Edit));
-    for (key, outcome) in [('1', AskOutcome::ProceedAlways), ('2', AskOutcome::ProceedOnce)] {
+    for (key, outcome) in
+        [('1', ApprovalResponse::ProceedAlways), ('2', ApprovalResponse::ProceedOnce)]
+    {
         let mut dialog = QuestionDialog::new(plan.clone());
         let QuestionAnswer::Decided(decide) = press(&mut dialog, plain(key)) else {
             panic!("not decided");
@@ -257,10 +267,10 @@ fn fallback_is_accepted_once_permanently_or_declined() {
     question.preview = None;
     question.rules.clear();
     question.outcomes = vec![
-        AskOutcome::ProceedOnce,
-        AskOutcome::ProceedAlways,
-        AskOutcome::Retry,
-        AskOutcome::Cancel,
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlways,
+        ApprovalResponse::Retry,
+        ApprovalResponse::Cancel,
     ];
     for (key, outcome) in ['1', '2', '3', '4'].into_iter().zip(question.outcomes.clone()) {
         let mut dialog = QuestionDialog::new(question.clone());
@@ -282,14 +292,14 @@ fn budget_is_raised_by_the_same_or_another_amount() {
         used: 1200.0,
     }));
     question.rules.clear();
-    question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    question.outcomes = vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel];
     let mut dialog = QuestionDialog::new(question.clone());
     let rows = dialog.view(60, 24, 1, &Theme::default()).rows;
     assert!(rows.iter().any(|row| row.text().contains("1. Yes, with 1000 tokens more")));
     let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('1')) else {
         panic!("not decided");
     };
-    assert_eq!((decide.outcome, decide.more), (AskOutcome::ProceedOnce, None));
+    assert_eq!((decide.outcome, decide.more), (ApprovalResponse::ProceedOnce, None));
     let mut dialog = QuestionDialog::new(question);
     press(&mut dialog, plain('2'));
     press(&mut dialog, plain('x'));
@@ -436,11 +446,11 @@ fn exact_command_rule_is_shown_only_on_its_choice() {
 #[test]
 fn destructive_command_has_the_danger_color() {
     let mut question = ask();
-    question.verdict.destructive = vec!["rm -rf src".to_owned()];
-    question.verdict.each_time = true;
-    question.no_rule = Some("this always requires approval".to_owned());
+    question.policy_decision.destructive = vec!["rm -rf src".to_owned()];
+    question.policy_decision.always_ask = true;
+    question.no_rule_reason = Some("this always requires approval".to_owned());
     question.rules.clear();
-    question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    question.outcomes = vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel];
     question.preview = Some(Preview::Command {
         command: "cd a && rm -rf src && ls".to_owned(),
         directory: "/p".into(),
@@ -511,7 +521,7 @@ fn saved_rule_applies_to_the_project_until_tab_widens_it() {
         let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('3')) else {
             panic!("not decided");
         };
-        assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysAndSave);
+        assert_eq!(decide.outcome, ApprovalResponse::ProceedAlwaysAndSave);
         assert_eq!(decide.scope, Some(scope));
     }
 }

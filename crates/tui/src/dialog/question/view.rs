@@ -106,9 +106,9 @@ impl QuestionDialog {
 
     /// Returns the reason, the rule if shown, and why no permanent answer is available.
     pub(super) fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let verdict = &self.ask.verdict;
+        let policy_decision = &self.ask.policy_decision;
         let named = format!("`{}`", display_name(&self.ask.name));
-        let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
+        let why = policy_decision.why.replace(&format!("`{}`", self.ask.name), &named);
         let why = why.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
         // The question itself gives the reason.
         let mut rows = match self.ask.question {
@@ -116,15 +116,15 @@ impl QuestionDialog {
             _ => wrap(&with_names(&sentence(&why), theme), width, &[]),
         };
         if self.shows_rule {
-            let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
+            let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
         }
         let only_once =
             |choice: &Choice| !matches!(choice, Choice::Keep | Choice::Save | Choice::Outcome(_));
-        if let Some(why) = &self.ask.no_rule
+        if let Some(why) = &self.ask.no_rule_reason
             && self.choices.iter().all(only_once)
         {
-            let why = match verdict.each_time {
+            let why = match policy_decision.always_ask {
                 true => "It needs approval each time.".to_owned(),
                 false => sentence(&format!("It cannot be allowed permanently: {why}")),
             };
@@ -136,7 +136,7 @@ impl QuestionDialog {
     /// Adds how many commands run and how many files are written, because these may be out of view.
     fn and_parts(&self, line: Line, theme: &Theme) -> Line {
         let of = |verbs: &[&str]| {
-            let parts = self.ask.verdict.parts.iter();
+            let parts = self.ask.policy_decision.parts.iter();
             parts.filter(|part| verbs.iter().any(|verb| part.starts_with(verb))).count()
         };
         let runs = of(&["runs "]);
@@ -219,8 +219,8 @@ impl QuestionDialog {
             title = title.and(format!("  {name}"), theme.secondary);
         }
         let mut rows = vec![cut_marked(title, width)];
-        if !self.ask.verdict.sensitive.is_empty() {
-            let paths = self.ask.verdict.sensitive.join(", ");
+        if !self.ask.policy_decision.sensitive.is_empty() {
+            let paths = self.ask.policy_decision.sensitive.join(", ");
             let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
@@ -364,7 +364,7 @@ impl QuestionDialog {
             Some(Preview::Command { command, .. }) => command.trim(),
             _ => "",
         };
-        let parts = &self.ask.verdict.parts;
+        let parts = &self.ask.policy_decision.parts;
         let runs = parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_short = !command.contains('\n')
             && text_width(command) + MARKS <= width
@@ -383,7 +383,7 @@ impl QuestionDialog {
         let text = line.text();
         let places: Vec<_> = self
             .ask
-            .verdict
+            .policy_decision
             .destructive
             .iter()
             .map(|source| tabs(source))
@@ -433,7 +433,7 @@ impl QuestionDialog {
             let at = (label.len() + column, rows.len());
             rows.push(Line::styled(label, theme.accent).and(text, theme.text));
             let syntax = match typing {
-                Typing::Rule(..) => self.draft().and_then(rule_text::syntax),
+                Typing::Rule(..) => self.selected_rule().and_then(rule_text::syntax),
                 _ => None,
             };
             let hint = match syntax {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parallax_policy::{Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::Object;
-use parallax_protocol::policy::{ApprovalMode, Judge, Origin, Query, Taint};
+use parallax_protocol::policy::{ApprovalMode, Origin, PolicyEngine, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 
 fn main() {
@@ -22,7 +22,7 @@ fn shell(bencher: divan::Bencher<'_, '_>, command: &str) {
     let args = Object::new();
     let workspace = [PathBuf::from("/home/user/project")];
     bencher.bench_local(|| {
-        policy.judge(&Query {
+        policy.evaluate(&Query {
             tool: "run_shell_command",
             aliases: &[],
             kind: ToolKind::Execute,

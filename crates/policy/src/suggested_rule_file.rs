@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 use serde_json::Value;
 use toml::de::DeValue;
 
@@ -25,36 +25,36 @@ pub enum AddError {
 }
 
 /// Returns the rule as it is shown and saved: one `[[rule]]` table.
-pub fn draft_toml(draft: &RuleDraft) -> String {
+pub fn suggested_rule_toml(rule: &SuggestedRule) -> String {
     let mut out = String::from("[[rule]]\n");
     let mut line = |key: &str, value: String| {
         // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{key} = {value}");
     };
-    line("name", text(&name_of(draft)));
-    line("toolName", text(&draft.tool_name));
-    if let Some(server) = &draft.mcp_name {
+    line("name", text(&name_of(rule)));
+    line("toolName", text(&rule.tool_name));
+    if let Some(server) = &rule.mcp_name {
         line("mcpName", text(server));
     }
-    match draft.command_prefix.as_slice() {
+    match rule.command_prefix.as_slice() {
         [] => {}
         [one] => line("commandPrefix", text(one)),
         all => line("commandPrefix", list(all.iter().map(String::as_str))),
     }
-    if let Some(pattern) = &draft.args_pattern {
+    if let Some(pattern) = &rule.args_pattern {
         line("argsPattern", text(pattern));
     }
-    if let Some(glob) = &draft.path_glob {
+    if let Some(glob) = &rule.path_glob {
         line("pathGlob", text(glob));
     }
-    if draft.allow_redirection {
+    if rule.allow_redirection {
         line("allowRedirection", "true".to_owned());
     }
-    if !draft.permissions.is_empty() {
-        line("permissions", permissions(&draft.permissions));
+    if !rule.permissions.is_empty() {
+        line("permissions", permissions(&rule.permissions));
     }
-    if !draft.modes.is_empty() {
-        line("modes", list(draft.modes.iter().map(|mode| mode_name(*mode))));
+    if !rule.modes.is_empty() {
+        line("modes", list(rule.modes.iter().map(|mode| mode_name(*mode))));
     }
     line("decision", text("allow"));
     line("priority", "950".to_owned());
@@ -66,9 +66,9 @@ pub fn draft_toml(draft: &RuleDraft) -> String {
 ///
 /// # Errors
 /// Returns an error if the text is not a valid rule file or the rule must not be saved.
-pub fn add_to_file(existing: &str, draft: &RuleDraft) -> Result<String, AddError> {
-    check(draft).map_err(AddError::Refused)?;
-    let added = draft_toml(draft);
+pub fn add_to_file(existing: &str, rule: &SuggestedRule) -> Result<String, AddError> {
+    check(rule).map_err(AddError::Refused)?;
+    let added = suggested_rule_toml(rule);
     let new = rules_of(&added)?;
     if rules_of(existing)?.iter().any(|rule| new.contains(rule)) {
         return Ok(existing.to_owned());
@@ -179,35 +179,34 @@ fn text(text: &str) -> String {
 ///
 /// # Errors
 /// Returns what is wrong with the rule, for display.
-pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
-    let narrowed = !draft.command_prefix.is_empty()
-        || draft.args_pattern.is_some()
-        || draft.path_glob.is_some();
-    let tool = draft.tool_name.as_str();
+pub(crate) fn check(rule: &SuggestedRule) -> Result<(), String> {
+    let narrowed =
+        !rule.command_prefix.is_empty() || rule.args_pattern.is_some() || rule.path_glob.is_some();
+    let tool = rule.tool_name.as_str();
     let wide = ToolPattern::parse(tool);
     let reaches = NARROWED.iter().any(|name| wide.matches(&[name]));
-    if draft.mcp_name.is_none() && reaches && !narrowed {
+    if rule.mcp_name.is_none() && reaches && !narrowed {
         return Err(format!(
             "A rule for every call of `{tool}` cannot be saved: specify commands, paths, or \
              arguments"
         ));
     }
-    if draft.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {
+    if rule.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {
         return Err("An empty command prefix would cover every command".to_owned());
     }
     Ok(())
 }
 
 /// Returns the name of a suggested rule.
-fn name_of(draft: &RuleDraft) -> String {
-    let what = if !draft.command_prefix.is_empty() {
-        draft.command_prefix.join(", ")
-    } else if let Some(glob) = &draft.path_glob {
-        format!("{} {glob}", draft.tool_name)
-    } else if let Some(server) = &draft.mcp_name {
-        format!("{} of {server}", draft.tool_name)
+fn name_of(rule: &SuggestedRule) -> String {
+    let what = if !rule.command_prefix.is_empty() {
+        rule.command_prefix.join(", ")
+    } else if let Some(glob) = &rule.path_glob {
+        format!("{} {glob}", rule.tool_name)
+    } else if let Some(server) = &rule.mcp_name {
+        format!("{} of {server}", rule.tool_name)
     } else {
-        draft.tool_name.clone()
+        rule.tool_name.clone()
     };
     format!("always {}", line_checks::shortened(&what))
 }

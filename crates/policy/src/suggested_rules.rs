@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 use parallax_protocol::tool::ToolKind;
 
 use crate::bash::{self, Command};
 use crate::call::{QueriedCall, ShellCall, WriteTarget};
 use crate::command_prefix::{is_settled, quoted};
-use crate::draft_file::{check, draft_toml};
 use crate::hint;
 use crate::names::{NARROWED, SHELL};
 use crate::problem::Severity;
 use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
 use crate::rule_toml::{ParseOptions, read};
+use crate::suggested_rule_file::{check, suggested_rule_toml};
 use crate::transparent::is_transparent;
 
 /// The priority of a session rule.
@@ -120,29 +120,32 @@ const RUN_ANYTHING: &[&str] = &[
 
 /// Returns the suggested rules for a call that requires approval; `permissions` are the permissions
 /// that the approval request also covers.
-pub(crate) fn drafts(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+pub(crate) fn suggested_rules(
+    call: &QueriedCall<'_>,
+    permissions: &Permissions,
+) -> Vec<SuggestedRule> {
     let permissions = permissions.clone().and(&call.query.effects.permissions);
-    let drafts = match &call.shell {
+    let suggested_rules = match &call.shell {
         Some(shell) => for_line(call, shell, &permissions),
         None => for_tool(call, &permissions),
     };
-    let mut unique: Vec<RuleDraft> = Vec::new();
-    for draft in drafts {
-        if !unique.contains(&draft) {
-            unique.push(draft);
+    let mut unique: Vec<SuggestedRule> = Vec::new();
+    for rule in suggested_rules {
+        if !unique.contains(&rule) {
+            unique.push(rule);
         }
     }
     unique
 }
 
-fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> RuleDraft {
+fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> SuggestedRule {
     const MODES: [ApprovalMode; 4] =
         [ApprovalMode::Plan, ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
-    RuleDraft {
+    SuggestedRule {
         tool_name: call.query.tool.to_owned(),
         permissions: permissions.clone(),
         modes: MODES.into_iter().filter(|mode| *mode >= call.mode).collect(),
-        ..RuleDraft::default()
+        ..SuggestedRule::default()
     }
 }
 
@@ -202,7 +205,7 @@ fn for_line(
     call: &QueriedCall<'_>,
     shell: &ShellCall<'_>,
     permissions: &Permissions,
-) -> Vec<RuleDraft> {
+) -> Vec<SuggestedRule> {
     let redirects = shell.redirections().next().is_some();
     let commands = named(shell, redirects);
     if trouble(shell, &commands).is_some() {
@@ -221,7 +224,7 @@ fn for_line(
                 unique.push(prefix);
             }
         }
-        Some(RuleDraft {
+        Some(SuggestedRule {
             tool_name: SHELL.to_owned(),
             command_prefix: unique,
             allow_redirection: redirects,
@@ -232,22 +235,22 @@ fn for_line(
     let all = |prefix: fn(&Command) -> Option<String>| {
         with(commands.iter().map(|command| prefix(command)).collect())
     };
-    let mut drafts: Vec<Option<RuleDraft>> = vec![all(exact)];
+    let mut suggested_rules: Vec<Option<SuggestedRule>> = vec![all(exact)];
     if !permissions.outside {
-        drafts.push(all(without_operands));
-        drafts.push(all(narrowest));
-        drafts.push(all(program));
+        suggested_rules.push(all(without_operands));
+        suggested_rules.push(all(narrowest));
+        suggested_rules.push(all(program));
     }
-    let mut unique: Vec<RuleDraft> = Vec::new();
-    for draft in drafts.into_iter().flatten() {
-        if !unique.contains(&draft) {
-            unique.push(draft);
+    let mut unique: Vec<SuggestedRule> = Vec::new();
+    for rule in suggested_rules.into_iter().flatten() {
+        if !unique.contains(&rule) {
+            unique.push(rule);
         }
     }
     // A permission to write outside the sandbox is meant for this command only.
     let suggested = all(without_operands).filter(|_| permissions.file_system.is_empty());
-    if let Some(draft) = unique.iter_mut().find(|draft| Some(&**draft) == suggested.as_ref()) {
-        draft.suggested = true;
+    if let Some(rule) = unique.iter_mut().find(|rule| Some(&**rule) == suggested.as_ref()) {
+        rule.suggested = true;
     }
     unique
 }
@@ -350,7 +353,7 @@ fn program(command: &Command) -> Option<String> {
     is_simple.then(|| joined(&[text]))
 }
 
-fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
     let query = call.query;
     let talks = matches!(query.kind, ToolKind::Communicate | ToolKind::SwitchMode | ToolKind::Plan);
     if talks || matches!(query.tool, "ask_user" | "enter_plan_mode" | "exit_plan_mode") {
@@ -364,21 +367,21 @@ fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft>
         let [path] = paths.as_slice() else { return Vec::new() };
         return for_path(path, query.workspace)
             .into_iter()
-            .map(|glob| RuleDraft { path_glob: Some(glob), ..whole.clone() })
+            .map(|glob| SuggestedRule { path_glob: Some(glob), ..whole.clone() })
             .collect();
     }
     if let Some(agent) = call.agent() {
-        return vec![RuleDraft { tool_name: agent.to_owned(), ..whole }];
+        return vec![SuggestedRule { tool_name: agent.to_owned(), ..whole }];
     }
-    let mut drafts = vec![whole.clone()];
+    let mut suggested_rules = vec![whole.clone()];
     if let Some(server) = query.origin.server {
-        drafts.push(RuleDraft {
+        suggested_rules.push(SuggestedRule {
             tool_name: "*".to_owned(),
             mcp_name: Some(server.to_owned()),
             ..whole
         });
     }
-    drafts
+    suggested_rules
 }
 
 /// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
@@ -422,10 +425,13 @@ fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
 ///
 /// # Errors
 /// Returns why the rule cannot be used, for display.
-pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rule, String> {
-    check(draft)?;
-    let file =
-        RuleFile { tier: Tier::User, path: PathBuf::from("the rule"), text: Ok(draft_toml(draft)) };
+pub(crate) fn session_rule(rule: &SuggestedRule, home: Option<&Path>) -> Result<Rule, String> {
+    check(rule)?;
+    let file = RuleFile {
+        tier: Tier::User,
+        path: PathBuf::from("the rule"),
+        text: Ok(suggested_rule_toml(rule)),
+    };
     let loaded = read(&file, ParseOptions { home, workspace_may_allow: true });
     if let Some(problem) =
         loaded.problems.iter().find(|problem| problem.severity == Severity::Error)

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::policy::{
+    ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, SuggestedRule,
+};
 use parallax_protocol::protected_links::FindLinkTargets;
 
 use crate::build_guard::BuildFileGuard;
@@ -21,7 +23,7 @@ use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::subject::Subject;
 use crate::trace::{Considered, Explanation, Trace, considered};
-use crate::{Problem, drafts, hint, job_credentials};
+use crate::{Problem, hint, job_credentials, suggested_rules};
 
 pub(crate) use self::tentative::TentativeDecision;
 
@@ -96,10 +98,10 @@ impl Policy {
     pub fn explain(&self, query: &Query<'_>) -> Explanation {
         let mut trace = Trace::on();
         let call = self.read(query);
-        let verdict = self.verdict(&call, &mut trace);
+        let policy_decision = self.policy_decision(&call, &mut trace);
         let trouble = call.shell.as_ref().and_then(ShellCall::trouble).map(str::to_owned);
         Explanation {
-            verdict,
+            policy_decision,
             rules: trace.rules,
             commands: trace.commands,
             trouble,
@@ -230,35 +232,37 @@ impl Policy {
         paths.iter().any(|path| protected.hold(path))
     }
 
-    fn verdict(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> Verdict {
+    fn policy_decision(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> PolicyDecision {
         let finding = self.decide(call, trace);
-        let mut verdict = Verdict::new(finding.decision, finding.rule, finding.why);
+        let mut policy_decision = PolicyDecision::new(finding.decision, finding.rule, finding.why);
         if finding.decision == Decision::Ask && !call.query.interactive {
             let needs = finding.needs.unwrap_or_else(|| hint::needs(call));
-            verdict.decision = Decision::Deny;
-            verdict.why =
-                format!("{}, but no user is present in this run; it requires {needs}", verdict.why);
+            policy_decision.kind = Decision::Deny;
+            policy_decision.why = format!(
+                "{}, but no user is present in this run; it requires {needs}",
+                policy_decision.why
+            );
         }
-        if verdict.decision != Decision::Deny {
-            verdict.grants = finding.grants.unwrap_or_default();
+        if policy_decision.kind != Decision::Deny {
+            policy_decision.grants = finding.grants.unwrap_or_default();
         }
-        verdict.each_time = verdict.decision == Decision::Ask && finding.each_time;
-        if verdict.decision == Decision::Ask
+        policy_decision.always_ask = policy_decision.kind == Decision::Ask && finding.always_ask;
+        if policy_decision.kind == Decision::Ask
             && let Some(shell) = &call.shell
         {
-            verdict.parts = shell.line.parts();
-            verdict.destructive = line_checks::destroyed(call, shell);
+            policy_decision.parts = shell.line.parts();
+            policy_decision.destructive = line_checks::destroyed(call, shell);
         }
-        if verdict.decision == Decision::Ask {
-            verdict.sensitive = self.sensitive(call);
+        if policy_decision.kind == Decision::Ask {
+            policy_decision.sensitive = self.sensitive(call);
         }
-        verdict
+        policy_decision
     }
 }
 
-impl Judge for Policy {
-    fn judge(&self, query: &Query<'_>) -> Verdict {
-        self.verdict(&self.read(query), &mut Trace::default())
+impl PolicyEngine for Policy {
+    fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
+        self.policy_decision(&self.read(query), &mut Trace::default())
     }
 
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
@@ -286,13 +290,13 @@ impl Judge for Policy {
         false
     }
 
-    fn drafts(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+    fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
         if self.disable_always_allow {
             return Vec::new();
         }
         let call = self.read(query);
         let finding = self.decide(&call, &mut Trace::default());
-        if finding.each_time || finding.decision == Decision::Deny {
+        if finding.always_ask || finding.decision == Decision::Deny {
             return Vec::new();
         }
         // A permission to write to a protected path applies only once.
@@ -301,17 +305,17 @@ impl Judge for Policy {
             return Vec::new();
         }
         // Offers only rules that actually allow the call.
-        let mut drafts = drafts::drafts(&call, permissions);
-        drafts.retain(|draft| {
-            drafts::session_rule(draft, self.home.as_deref()).is_ok_and(|rule| {
+        let mut suggested_rules = suggested_rules::suggested_rules(&call, permissions);
+        suggested_rules.retain(|rule| {
+            suggested_rules::session_rule(rule, self.home.as_deref()).is_ok_and(|rule| {
                 let policy = Self { rules: self.rules.with(rule), ..self.clone() };
-                policy.judge(query).decision == Decision::Allow
+                policy.evaluate(query).kind == Decision::Allow
             })
         });
-        drafts
+        suggested_rules
     }
 
-    fn why_no_drafts(&self, query: &Query<'_>, permissions: &Permissions) -> String {
+    fn no_rule_reason(&self, query: &Query<'_>, permissions: &Permissions) -> String {
         if self.disable_always_allow {
             return "the setting `security.disableAlwaysAllow` disables saved rules".to_owned();
         }
@@ -319,16 +323,16 @@ impl Judge for Policy {
         if self.protected(query, write) {
             return "it writes a protected file".to_owned();
         }
-        drafts::why_none(&self.read(query))
+        suggested_rules::why_none(&self.read(query))
     }
 
-    fn with_rule(&self, draft: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+    fn with_rule(&self, rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
         if self.disable_always_allow {
             return Err(
                 "The setting `security.disableAlwaysAllow` disables session rules".to_owned()
             );
         }
-        let rule = drafts::session_rule(draft, self.home.as_deref())?;
+        let rule = suggested_rules::session_rule(rule, self.home.as_deref())?;
         Ok(Arc::new(Self { rules: self.rules.with(rule), ..self.clone() }))
     }
 }

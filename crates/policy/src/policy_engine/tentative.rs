@@ -12,7 +12,7 @@ pub(crate) struct TentativeDecision {
     pub(crate) needs: Option<String>,
     /// Permissions that rules grant beyond the sandbox; `None` if no rule was consulted for them.
     pub(crate) grants: Option<Permissions>,
-    pub(crate) each_time: bool,
+    pub(crate) always_ask: bool,
     /// Whether a rule of the user or a built-in rule allowed redirections.
     pub(super) may_redirect: bool,
     /// Whether the rule restricted the paths it applies to.
@@ -27,27 +27,27 @@ impl TentativeDecision {
             why: why.into(),
             needs: None,
             grants: None,
-            each_time: false,
+            always_ask: false,
             may_redirect: false,
             names_paths: false,
         }
     }
 
     /// Turns allow into ask. Extends the reason if the finding already asks.
-    pub(super) fn raise(&mut self, rule: &str, why: &str, each_time: bool, needs: &str) {
+    pub(super) fn raise(&mut self, rule: &str, why: &str, always_ask: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {
                 self.decision = Decision::Ask;
                 self.rule = format!("{rule} (built in)");
                 why.clone_into(&mut self.why);
             }
-            Decision::Ask if each_time && !self.each_time => {
+            Decision::Ask if always_ask && !self.always_ask => {
                 self.why = format!("{}. {why}", self.why);
             }
             Decision::Ask | Decision::Deny => {}
         }
         if self.decision == Decision::Ask {
-            self.each_time |= each_time;
+            self.always_ask |= always_ask;
             self.needs.get_or_insert_with(|| needs.to_owned());
         }
     }

@@ -132,8 +132,8 @@ impl Policy {
             let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;
             let protected = write.iter().any(|path| call.folders.protected.hold(path));
-            let each_time = protected && call.mode != ApprovalMode::Yolo;
-            finding.raise("beyond the sandbox", &why, each_time, &needs);
+            let always_ask = protected && call.mode != ApprovalMode::Yolo;
+            finding.raise("beyond the sandbox", &why, always_ask, &needs);
         }
         finding.grants = Some(granted);
     }

@@ -1,11 +1,11 @@
-//! Shell lines with the expected decisions; see `verdicts.txt`.
+//! Shell lines with the expected decisions; see `decisions.txt`.
 
 use parallax_policy::{PolicyOptions, Tier};
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge};
+use parallax_protocol::policy::{ApprovalMode, Decision, PolicyEngine};
 
-use crate::world::{Ask, Surroundings, World, file, with_query};
+use crate::world::{Surroundings, TestQuery, World, file, with_query};
 
-const TABLE: &str = include_str!("verdicts.txt");
+const TABLE: &str = include_str!("decisions.txt");
 
 const RULES: &[(&str, &str)] = &[
     ("none", ""),
@@ -50,22 +50,24 @@ fn line_decisions_match_the_table() {
         let (line, wanted) = row.rsplit_once(" => ").expect(row);
         let (header, world, mode, interactive) = group.as_ref().expect("a group");
         let line = line.replace('⏎', "\n");
-        let ask = Ask {
+        let ask = TestQuery {
             mode: *mode,
             interactive: *interactive,
             trusted: true,
             tool: "run_shell_command",
             target: &line,
         };
-        let verdict = with_query(ask, &surroundings, |query| world.policy.judge(query));
-        let decision = match verdict.decision {
+        let policy_decision = with_query(ask, &surroundings, |query| world.policy.evaluate(query));
+        let decision = match policy_decision.kind {
             Decision::Allow => "allow",
             Decision::Ask => "ask",
             Decision::Deny => "deny",
         };
         if decision != wanted {
-            wrong
-                .push(format!("{header} | {row}: {decision} by {}: {}", verdict.rule, verdict.why));
+            wrong.push(format!(
+                "{header} | {row}: {decision} by {}: {}",
+                policy_decision.rule, policy_decision.why
+            ));
         }
         rows += 1;
     }

@@ -45,7 +45,7 @@ impl Policy {
                 }
                 _ => YOLO,
             };
-            finding.raise(doubt.name, &doubt.why, doubt.each_time, needs);
+            finding.raise(doubt.name, &doubt.why, doubt.always_ask, needs);
         }
         finding
     }
@@ -75,7 +75,7 @@ impl Policy {
                 finding.raise("unanalyzable command line", &why, true, YOLO);
             }
         } else if finding.decision == Decision::Ask {
-            finding.each_time = true;
+            finding.always_ask = true;
             finding.needs.get_or_insert_with(|| YOLO.to_owned());
             finding.why =
                 format!("{}. The command line cannot be analyzed: {trouble}", finding.why);

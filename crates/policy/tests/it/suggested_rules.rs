@@ -1,25 +1,32 @@
 //! Tests of suggested rules: creating, saving, and loading them.
 
-use parallax_policy::{AddError, Policy, PolicyOptions, Tier, add_to_file, draft_toml};
+use parallax_policy::{AddError, Policy, PolicyOptions, Tier, add_to_file, suggested_rule_toml};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Yolo};
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, RuleDraft};
+use parallax_protocol::policy::{ApprovalMode, Decision, PolicyEngine, SuggestedRule};
 
 use crate::world::{World, file};
 
 const SHELL: &str = "run_shell_command";
 
-fn drafts(world: &World, mode: ApprovalMode, tool: &str, target: &str) -> Vec<RuleDraft> {
-    world.query(mode, tool, target, |query| world.policy.drafts(query, &Permissions::default()))
+fn suggested_rules(
+    world: &World,
+    mode: ApprovalMode,
+    tool: &str,
+    target: &str,
+) -> Vec<SuggestedRule> {
+    world.query(mode, tool, target, |query| {
+        world.policy.suggested_rules(query, &Permissions::default())
+    })
 }
 
-fn shown(drafts: &[RuleDraft]) -> Vec<String> {
-    drafts
+fn shown(suggested_rules: &[SuggestedRule]) -> Vec<String> {
+    suggested_rules
         .iter()
-        .map(|draft| {
-            let mut text = draft.command_prefix.join("; ");
-            text.push_str(draft.path_glob.as_deref().unwrap_or_default());
-            if draft.allow_redirection {
+        .map(|rule| {
+            let mut text = rule.command_prefix.join("; ");
+            text.push_str(rule.path_glob.as_deref().unwrap_or_default());
+            if rule.allow_redirection {
                 text.push_str(" >");
             }
             text
@@ -54,16 +61,20 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
         ("gh api repos/x", "gh api repos/x $"),
     ] {
         let world = World::new(&[]);
-        let drafts = drafts(&world, Default, SHELL, line);
-        let found = drafts.iter().find(|draft| draft.suggested).or(drafts.first());
+        let suggested_rules = suggested_rules(&world, Default, SHELL, line);
+        let found = suggested_rules.iter().find(|rule| rule.suggested).or(suggested_rules.first());
         let found: Vec<String> = found
             .cloned()
             .into_iter()
             .collect::<Vec<_>>()
             .iter()
-            .map(|draft| draft.command_prefix.join("; "))
+            .map(|rule| rule.command_prefix.join("; "))
             .collect();
-        assert_eq!(found.join(""), if drafts.is_empty() { "" } else { suggested }, "{line}");
+        assert_eq!(
+            found.join(""),
+            if suggested_rules.is_empty() { "" } else { suggested },
+            "{line}"
+        );
     }
 }
 
@@ -91,7 +102,7 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
         ("make 'rotate a/server.key'", None),
         ("make credentials", None),
     ] {
-        let found = world.judge(Default, SHELL, line).sensitive;
+        let found = world.evaluate(Default, SHELL, line).sensitive;
         let ends = |found: &String| named.is_some_and(|named| found.ends_with(&named[2..]));
         assert_eq!(found.len(), usize::from(named.is_some()), "{line} {found:?}");
         assert!(found.iter().all(ends), "{line} {found:?}");
@@ -209,7 +220,7 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
         ("tar xf a.tgz -C /home/u", ""),
         ("docker cp c:/x ~", ""),
     ] {
-        let found = world.judge(Default, SHELL, line).sensitive;
+        let found = world.evaluate(Default, SHELL, line).sensitive;
         if found.first().map_or("", String::as_str) != named {
             wrong.push(format!("{line}: {found:?}, not {named}"));
         }
@@ -248,32 +259,33 @@ fn suggested_rule_allows_the_call_and_only_what_it_shows() {
         ("make > Cargo.toml", vec![]),
     ] {
         let world = World::new(&[]);
-        let drafts = drafts(&world, Default, SHELL, line);
-        assert_eq!(shown(&drafts), wanted, "{line}");
-        for draft in drafts {
-            let judge = world.policy.with_rule(&draft).expect("a rule");
-            let decide =
-                |line: &str| world.query(Default, SHELL, line, |query| judge.judge(query)).decision;
-            assert_eq!(decide(line), Decision::Allow, "{line} {draft:?}");
+        let suggested_rules = suggested_rules(&world, Default, SHELL, line);
+        assert_eq!(shown(&suggested_rules), wanted, "{line}");
+        for rule in suggested_rules {
+            let policy_engine = world.policy.with_rule(&rule).expect("a rule");
+            let decide = |line: &str| {
+                world.query(Default, SHELL, line, |query| policy_engine.evaluate(query)).kind
+            };
+            assert_eq!(decide(line), Decision::Allow, "{line} {rule:?}");
             let first = line.split(" >").next().expect("text");
-            if draft.command_prefix.iter().any(|prefix| prefix.ends_with(" $")) {
+            if rule.command_prefix.iter().any(|prefix| prefix.ends_with(" $")) {
                 for more in [" x", " -e 2", " --x"] {
                     assert_eq!(decide(&format!("{first}{more}")), Decision::Ask, "{line}{more}");
                 }
             }
-            if draft.allow_redirection {
+            if rule.allow_redirection {
                 assert_eq!(decide(&format!("{first} > src/main.rs")), Decision::Ask, "{line}");
             }
             for other in ["touch x", "ls && touch x"] {
-                assert_eq!(decide(other), Decision::Ask, "{other} {draft:?}");
+                assert_eq!(decide(other), Decision::Ask, "{other} {rule:?}");
             }
             let redirected = format!("{first} > log");
             let allowed = decide(&redirected) == Decision::Allow;
-            assert_eq!(allowed, draft.allow_redirection, "{redirected} {draft:?}");
+            assert_eq!(allowed, rule.allow_redirection, "{redirected} {rule:?}");
             // The saved rule means the same.
-            let saved = World::new(&[file(Tier::User, &draft_toml(&draft))]);
+            let saved = World::new(&[file(Tier::User, &suggested_rule_toml(&rule))]);
             assert!(saved.policy.problems().is_empty(), "{:?}", saved.policy.problems());
-            assert_eq!(saved.judge(Default, SHELL, line).decision, Decision::Allow);
+            assert_eq!(saved.evaluate(Default, SHELL, line).kind, Decision::Allow);
         }
     }
 }
@@ -286,9 +298,9 @@ fn missing_suggestion_has_a_reason() {
         (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, but a rule"),
         ("ls $(x) | tee $Y".to_owned(), "known only at run time"),
     ] {
-        assert!(drafts(&world, Default, SHELL, &line).is_empty(), "{line}");
+        assert!(suggested_rules(&world, Default, SHELL, &line).is_empty(), "{line}");
         let said = world.query(Default, SHELL, &line, |query| {
-            world.policy.why_no_drafts(query, &Permissions::default())
+            world.policy.no_rule_reason(query, &Permissions::default())
         });
         assert!(said.contains(why), "{line}: {said}");
     }
@@ -297,18 +309,20 @@ fn missing_suggestion_has_a_reason() {
 #[test]
 fn file_tools_are_narrowed_to_paths() {
     let world = World::new(&[]);
-    let offered = drafts(&world, Default, "write_file", "src/a [1].rs");
+    let offered = suggested_rules(&world, Default, "write_file", "src/a [1].rs");
     assert_eq!(shown(&offered), ["src/a [[]1[]].rs", "src/**"]);
     let exact = world.policy.with_rule(offered.first().expect("a draft")).expect("a rule");
     for (path, decision) in [("src/a [1].rs", Decision::Allow), ("src/a 1.rs", Decision::Ask)] {
-        let verdict = world.query(Default, "write_file", path, |query| exact.judge(query));
-        assert_eq!(verdict.decision, decision, "{path}");
+        let policy_decision =
+            world.query(Default, "write_file", path, |query| exact.evaluate(query));
+        assert_eq!(policy_decision.kind, decision, "{path}");
     }
-    let verdict = world.query(Default, "write_file", "src/a [1].rs", |query| exact.judge(query));
-    assert_eq!(verdict.rule, "always write_file src/a [[]1[]].rs (this session, 3.950)");
-    assert!(drafts(&world, Default, "write_file", ".git/config").is_empty());
-    assert!(drafts(&world, Default, "write_file", "Cargo.toml").is_empty());
-    let blanket = RuleDraft { tool_name: "write_file".into(), ..RuleDraft::default() };
+    let policy_decision =
+        world.query(Default, "write_file", "src/a [1].rs", |query| exact.evaluate(query));
+    assert_eq!(policy_decision.rule, "always write_file src/a [[]1[]].rs (this session, 3.950)");
+    assert!(suggested_rules(&world, Default, "write_file", ".git/config").is_empty());
+    assert!(suggested_rules(&world, Default, "write_file", "Cargo.toml").is_empty());
+    let blanket = SuggestedRule { tool_name: "write_file".into(), ..SuggestedRule::default() };
     assert!(world.policy.with_rule(&blanket).is_err());
     assert!(matches!(add_to_file("", &blanket), Err(AddError::Refused(_))));
 }
@@ -316,10 +330,10 @@ fn file_tools_are_narrowed_to_paths() {
 #[test]
 fn known_server_is_suggested() {
     let mut world = World::new(&[]);
-    assert_eq!(drafts(&world, Default, "mcp_git_push", "").len(), 1);
+    assert_eq!(suggested_rules(&world, Default, "mcp_git_push", "").len(), 1);
     world.around.server = Some("git");
-    let offered = drafts(&world, Default, "mcp_git_push", "");
-    let servers: Vec<_> = offered.iter().map(|draft| draft.mcp_name.as_deref()).collect();
+    let offered = suggested_rules(&world, Default, "mcp_git_push", "");
+    let servers: Vec<_> = offered.iter().map(|rule| rule.mcp_name.as_deref()).collect();
     assert_eq!(servers, [None, Some("git")]);
     assert_eq!(offered.first().expect("one").modes, [Default, AutoEdit, Yolo]);
 }
@@ -335,10 +349,10 @@ fn disabled_always_allow_offers_no_rule() {
         ..PolicyOptions::default()
     };
     let world = World::with(&options);
-    assert!(drafts(&world, Default, "mcp_git_push", "").is_empty());
-    assert_eq!(world.judge(Default, "web_fetch", "").decision, Decision::Ask);
-    let draft = RuleDraft { tool_name: "web_fetch".into(), ..RuleDraft::default() };
-    assert!(Policy::new(&options).with_rule(&draft).is_err());
+    assert!(suggested_rules(&world, Default, "mcp_git_push", "").is_empty());
+    assert_eq!(world.evaluate(Default, "web_fetch", "").kind, Decision::Ask);
+    let rule = SuggestedRule { tool_name: "web_fetch".into(), ..SuggestedRule::default() };
+    assert!(Policy::new(&options).with_rule(&rule).is_err());
 }
 
 #[test]
@@ -349,7 +363,9 @@ fn protected_path_can_only_be_allowed_once() {
         let file_system = FilePermissions { read: vec![], write };
         let permissions = Permissions { file_system, ..Permissions::default() };
         let line = "git remote add x y";
-        world.query(mode, SHELL, line, |query| world.policy.drafts(query, &permissions)).len()
+        world
+            .query(mode, SHELL, line, |query| world.policy.suggested_rules(query, &permissions))
+            .len()
     };
     assert_eq!(offered(Default, "/w/.git/config"), 0);
     assert_eq!(offered(AutoEdit, "/w/.vscode/tasks.json"), 0);
@@ -359,7 +375,7 @@ fn protected_path_can_only_be_allowed_once() {
 
 #[test]
 fn existing_rule_file_content_is_preserved() {
-    let draft = RuleDraft {
+    let rule = SuggestedRule {
         tool_name: SHELL.into(),
         command_prefix: vec!["cargo test".into(), "echo 'a \"b\"\\'".into()],
         allow_redirection: true,
@@ -369,10 +385,10 @@ fn existing_rule_file_content_is_preserved() {
             ..Permissions::default()
         },
         modes: vec![Default, AutoEdit],
-        ..RuleDraft::default()
+        ..SuggestedRule::default()
     };
     assert_eq!(
-        draft_toml(&draft),
+        suggested_rule_toml(&rule),
         "[[rule]]\n\
          name = \"always cargo test, echo 'a \\\"b\\\"\\\\'\"\n\
          toolName = \"run_shell_command\"\n\
@@ -384,16 +400,16 @@ fn existing_rule_file_content_is_preserved() {
          priority = 950\n"
     );
     let existing = "# mine\n[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1";
-    let added = add_to_file(existing, &draft).expect("added");
-    assert!(added.starts_with(existing) && added.ends_with(&draft_toml(&draft)));
-    assert_eq!(add_to_file(&added, &draft).expect("the same"), added);
+    let added = add_to_file(existing, &rule).expect("added");
+    assert!(added.starts_with(existing) && added.ends_with(&suggested_rule_toml(&rule)));
+    assert_eq!(add_to_file(&added, &rule).expect("the same"), added);
     let renamed = added.replace("always cargo", "my cargo");
-    assert_eq!(add_to_file(&renamed, &draft).expect("the same"), renamed);
-    assert!(matches!(add_to_file("[[rule", &draft), Err(AddError::Corrupt(_))));
-    assert!(matches!(add_to_file("rule = 3", &draft), Err(AddError::Corrupt(_))));
+    assert_eq!(add_to_file(&renamed, &rule).expect("the same"), renamed);
+    assert!(matches!(add_to_file("[[rule", &rule), Err(AddError::Corrupt(_))));
+    assert!(matches!(add_to_file("rule = 3", &rule), Err(AddError::Corrupt(_))));
     let world = World::new(&[file(Tier::User, &added)]);
     assert!(world.policy.problems().is_empty());
-    let verdict = world.judge(Default, SHELL, "cargo test > log");
-    assert_eq!(verdict.decision, Decision::Allow);
-    assert_eq!(verdict.grants, draft.permissions);
+    let policy_decision = world.evaluate(Default, SHELL, "cargo test > log");
+    assert_eq!(policy_decision.kind, Decision::Allow);
+    assert_eq!(policy_decision.grants, rule.permissions);
 }
