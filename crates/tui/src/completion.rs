@@ -152,6 +152,11 @@ impl Completion {
         if self.is_open() { self.list.rows(columns, most, theme) } else { Vec::new() }
     }
 
+    /// Returns the candidates in words, for a screen reader; empty if the list is hidden.
+    pub fn spoken(&self, most: usize) -> Vec<String> {
+        if self.is_open() { self.list.spoken(most) } else { Vec::new() }
+    }
+
     /// Whether the list will show more after a pause in typing.
     pub fn holds_back(&self) -> bool {
         self.is_open() && self.list.holds_back()

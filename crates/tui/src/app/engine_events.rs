@@ -30,8 +30,16 @@ impl App {
     /// Handles an event: updates the transcript and the rest of the state.
     pub(crate) fn engine(&mut self, event: &Event) {
         self.tick();
+        let is_prompt =
+            matches!(&event.body, EventBody::ItemStarted { start: ItemStart::User { .. }, .. });
+        if !is_prompt && is_work(&event.body) {
+            self.announce_work();
+        }
         if !self.sent.is_echoed(&event.body) {
             self.transcript.apply(event);
+        }
+        if is_prompt {
+            self.announce_work();
         }
         self.session.count(event);
         self.debug.apply(event);
@@ -56,6 +64,10 @@ impl App {
             EventBody::TurnStarted { prompt } => {
                 self.prompt_queue.turn_started(prompt);
                 self.begin();
+                // No prompt follows when an interrupted turn is continued.
+                if prompt.is_empty() {
+                    self.announce_work();
+                }
                 skills_and_hooks::files_changed(self);
                 if self.session.stats().turns.len() == 1 {
                     mcp::say_starting(self);
@@ -69,6 +81,7 @@ impl App {
             }
             EventBody::ItemStarted { item, start: ItemStart::Shell(shell) } => {
                 self.shell.begin(item, &shell.command, self.clock.now_ms());
+                self.transcript.announce_running(item, &shell.command);
             }
             EventBody::ItemDelta { item, .. } => {
                 self.shell.output(item, self.clock.now_ms());
@@ -80,6 +93,7 @@ impl App {
                 if runs && state.kind == Some(ToolKind::Execute) {
                     let title = state.title.as_deref().unwrap_or_default();
                     self.shell.begin(&state.item, title, self.clock.now_ms());
+                    self.transcript.announce_running(&state.item, title);
                 }
                 // Set the size as early as possible, so that the command starts with it.
                 if state.phase == CallPhase::Validating && state.kind == Some(ToolKind::Execute) {
@@ -209,14 +223,31 @@ impl App {
         }
     }
 
+    /// Announces a turn that began to a screen reader, once and after its prompt.
+    fn announce_work(&mut self) {
+        if self.turn.take_begun() && self.settings.screen_reader {
+            self.transcript.push(LocalItem::Announcement("Working (esc to stop).".to_owned()));
+        }
+    }
+
     /// Adds a row with the duration and cost of the turn.
     fn mark_end(&mut self, ended: &TurnEnded) {
         let is_low = self.window.rows() < crate::tokens::LOW;
         let cost = self.session.stats().totals.cost.usd;
         let facts = self.turn.end(ended.duration_ms, cost, ended.taken_back);
-        let Some(mut facts) = facts.filter(|_| !is_low && !self.settings.screen_reader) else {
+        if self.settings.screen_reader {
+            let mut text = match ended.reason {
+                EndReason::Done => "Done.",
+                EndReason::Cancelled => "Cancelled.",
+                EndReason::Failed(_) => "Failed.",
+                _ => "Stopped.",
+            }
+            .to_owned();
+            text.extend(facts.map(|facts| format!(" ({})", facts.join(", "))));
+            self.transcript.push(LocalItem::Announcement(text));
             return;
-        };
+        }
+        let Some(mut facts) = facts.filter(|_| !is_low) else { return };
         facts.push(jiff::Zoned::now().strftime("%H:%M").to_string());
         self.transcript.push(LocalItem::TurnEnd(facts.join(crate::tokens::SEPARATOR)));
     }
@@ -310,6 +341,18 @@ impl App {
         self.hints.disarm();
         self.drop_hint();
     }
+}
+
+/// Whether the event is a part of the work on a prompt.
+fn is_work(event: &EventBody) -> bool {
+    matches!(
+        event,
+        EventBody::ItemStarted { .. }
+            | EventBody::HooksRun { .. }
+            | EventBody::CallState(_)
+            | EventBody::ModelCall(_)
+            | EventBody::Retry(_)
+    )
 }
 
 /// Whether this model setting routes each prompt to a model.

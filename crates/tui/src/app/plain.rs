@@ -14,20 +14,15 @@ const COMPLETIONS: usize = 8;
 /// only those that changed.
 pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Frame {
     announce(app, &mut finished);
-    let view = app.dialogs.view(width, MOST_ROWS, &app.theme, app.clock.now_ms());
+    let view = app.dialogs.spoken(width, MOST_ROWS, &app.theme, app.clock.now_ms());
     if let Some(view) = view {
-        finished.extend(app.screen_reader.dialog(&view));
+        finished.extend(app.screen_reader.dialog(&view, width));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
         return Frame { finished, live, cursor: view.cursor, over: None };
     }
     app.screen_reader.no_dialog();
-    // Load descriptions first, so that nothing is read twice.
-    app.completion.tell_all();
-    let completions = match app.completion.is_open() {
-        true => app.completion.rows(width, COMPLETIONS, &app.theme),
-        false => Vec::new(),
-    };
-    finished.extend(app.screen_reader.completions(&completions));
+    let completions = app.completion.spoken(COMPLETIONS);
+    finished.extend(app.screen_reader.completions(completions, width));
     // During work, an empty composer would be read out after each output.
     let is_empty = app.composer.is_empty() && !app.composer.is_searching();
     if is_empty && (app.is_busy() || app.shell.is_running()) {
@@ -37,7 +32,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
     Frame { finished, live: view.rows, cursor: Some(view.cursor), over: None }
 }
 
-/// Announces changes of the mode, hints, and work, one line each.
+/// Announces changes of the mode, hints, and compactions, one line each.
 fn announce(app: &mut App, finished: &mut Vec<Line>) {
     if app.session.is_ready() {
         finished.extend(app.screen_reader.opened(&app.facts));
@@ -47,8 +42,8 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     let mode = crate::footer::mode(app.facts.mode, &app.theme).0;
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));
-    let is_busy = app.is_busy();
-    finished.extend(app.screen_reader.work(is_busy, || app.turn.take_end_facts()));
+    finished.extend(app.screen_reader.compaction(app.turn.is_compaction()));
+    finished.extend(app.screen_reader.waiting(app.prompt_queue.spoken()));
     let around = app.around_shell();
     finished.extend(app.shell.announce(&around));
     finished.extend(app.transcript.take_heard(&app.theme));

@@ -47,6 +47,11 @@ impl Bench {
         self.event(EventBody::TurnStarted { prompt: "go".to_owned() });
     }
 
+    fn prompt(&mut self) {
+        let start = ItemStart::User { text: "go".to_owned() };
+        self.event(EventBody::ItemStarted { item: "go".into(), start });
+    }
+
     fn shell(&mut self, command: &str) {
         let start = ShellStart { command: command.to_owned(), background: false };
         self.event(EventBody::ItemStarted { item: "sh".into(), start: ItemStart::Shell(start) });
@@ -176,6 +181,7 @@ fn screen_reader_omits_an_empty_composer_during_an_answer() {
     let mut bench = Bench::new(Layout::Plain);
     bench.shows("Type your message");
     bench.turn();
+    bench.prompt();
     bench.shows("Working (esc to stop).");
     for piece in ["one\n\n", "two\n\n", "three\n\n"] {
         if piece.starts_with("one") {
@@ -401,7 +407,10 @@ fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, taken_back: false };
     let mut bench = Bench::new(Layout::Plain);
     bench.turn();
-    bench.shows("Working (esc to stop).");
+    bench.prompt();
+    let rows = bench.rows();
+    let at = |text: &str| rows.iter().position(|row| row == text);
+    assert!(at("You: go").is_some() && at("You: go") < at("Working (esc to stop)."), "{rows:?}");
     bench.event(EventBody::TurnEnded(ended()));
     bench.shows("Done. (12s)");
     let mut bench = Bench::new(Layout::Inline);

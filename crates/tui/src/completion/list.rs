@@ -241,6 +241,27 @@ impl List {
         rows
     }
 
+    /// Returns the first candidates and the selected one in words, for a screen reader.
+    pub fn spoken(&self, most: usize) -> Vec<String> {
+        let mut rows = Vec::new();
+        for (number, candidate) in self.candidates.iter().enumerate() {
+            let chosen = number == self.selected && (self.moved || !candidate.optional);
+            if number >= most && !chosen {
+                continue;
+            }
+            let mut row = candidate.label.clone();
+            if !candidate.description.is_empty() {
+                let control = |char: char| if char.is_control() { ' ' } else { char };
+                row.extend(": ".chars().chain(candidate.description.chars().map(control)));
+            }
+            rows.push(if chosen { format!("selected: {row}") } else { row });
+        }
+        if self.candidates.len() > most {
+            rows.push("More follow; type to narrow the list.".to_owned());
+        }
+        rows
+    }
+
     fn row(
         &self,
         number: usize,

@@ -235,9 +235,33 @@ impl DialogStack {
         theme: &Theme,
         now_ms: u64,
     ) -> Option<DialogView> {
-        if let Some(overlay) = &self.overlay {
-            return Some(overlay.view(width, height, theme));
+        match &self.overlay {
+            Some(overlay) => Some(overlay.view(width, height, theme)),
+            None => self.approval_view(width, height, theme, now_ms),
         }
+    }
+
+    /// Returns the rows of the dialog that takes keys for a screen reader.
+    pub(crate) fn spoken(
+        &self,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+        now_ms: u64,
+    ) -> Option<DialogView> {
+        match &self.overlay {
+            Some(overlay) => Some(overlay.spoken(width, height, theme)),
+            None => self.approval_view(width, height, theme, now_ms),
+        }
+    }
+
+    fn approval_view(
+        &self,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+        now_ms: u64,
+    ) -> Option<DialogView> {
         let waiting = self.approvals.len();
         let approval = self.approvals.front().filter(|_| !self.is_writing(now_ms))?;
         Some(approval.view(width, height, waiting, theme))

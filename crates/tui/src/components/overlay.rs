@@ -190,6 +190,14 @@ impl Overlay {
         }
     }
 
+    /// Returns the rows for a screen reader.
+    pub(crate) fn spoken(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+        match &self.body {
+            OverlayBody::List(list) => list.spoken(width, theme),
+            OverlayBody::Field(_) | OverlayBody::Panel(_) => self.view(width, height, theme),
+        }
+    }
+
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         match &self.body {
             OverlayBody::List(list) => list.view(width, height, theme),

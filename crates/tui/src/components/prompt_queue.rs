@@ -2,8 +2,9 @@
 //! turn, steering the running turn, and the prompt of the turn itself.
 
 use parallax_protocol::ids::SteerId;
-use parallax_screen::{Line, truncate};
+use parallax_screen::Line;
 
+use crate::layout::shortened;
 use crate::theme::Theme;
 
 /// Maximum number of queued messages shown; the rest is counted.
@@ -217,24 +218,28 @@ impl PromptQueue {
         texts.chain(&self.queued).map(String::as_str)
     }
 
+    /// Returns the pending messages with what they wait for, and whether they can be edited.
+    fn pending(&self) -> [(&'static str, bool, Vec<&String>); 4] {
+        [
+            ("Sent", false, self.beginning.iter().collect()),
+            ("Sent when the session is open", false, self.early.iter().collect()),
+            ("For this turn", true, self.steering.iter().map(|one| &one.text).collect()),
+            ("For after it", true, self.queued.iter().collect()),
+        ]
+    }
+
     /// Returns the rows of pending messages.
     pub(crate) fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
-        let lists = [
-            ("Sent:", self.beginning.iter().collect::<Vec<_>>()),
-            ("Sent when the session is open:", self.early.iter().collect()),
-            ("For this turn (↑ edits):", self.steering.iter().map(|one| &one.text).collect()),
-            ("For after it (↑ edits):", self.queued.iter().collect()),
-        ];
-        for (title, texts) in lists {
+        for (title, is_editable, texts) in self.pending() {
             if texts.is_empty() {
                 continue;
             }
-            rows.push(Line::styled(title, theme.secondary));
+            let key = if is_editable { " (↑ edits)" } else { "" };
+            rows.push(Line::styled(shortened(&format!("{title}{key}:"), width), theme.secondary));
             for text in texts.iter().take(SHOWN) {
-                let first = text.lines().next().unwrap_or_default().replace('\t', " ");
-                let line = format!("  › {first}");
-                rows.push(Line::styled(truncate(&line, width).to_owned(), theme.user));
+                let row = format!("  › {}", first_line(text));
+                rows.push(Line::styled(shortened(&row, width), theme.user));
             }
             if texts.len() > SHOWN {
                 let more = format!("  (+{} more)", texts.len() - SHOWN);
@@ -243,11 +248,36 @@ impl PromptQueue {
         }
         rows
     }
+
+    /// Returns the messages that wait during a turn in words, for a screen reader.
+    pub(crate) fn spoken(&self) -> Vec<String> {
+        let waiting = self.pending().into_iter().filter(|(_, is_editable, _)| *is_editable);
+        let said = |title: &str, text: &str| format!("{title}: {}", first_line(text));
+        waiting
+            .flat_map(|(title, _, texts)| texts.into_iter().map(move |text| said(title, text)))
+            .collect()
+    }
+}
+
+/// Returns the first line of a message, with a sign if there are more.
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default().replace('\t', " ");
+    if lines.next().is_some() { format!("{first} …") } else { first }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shortened_messages_end_in_a_sign() {
+        let queue = queue(&["one\ntwo", "a message that is too long for the window"]);
+        let rows = queue.rows(20, &Theme::default());
+        let rows: Vec<String> = rows.iter().map(Line::text).collect();
+        assert_eq!(rows, ["For after it (↑ edi…", "  › one …", "  › a message that …"]);
+        assert_eq!(queue.spoken()[0], "For after it: one …");
+    }
 
     fn queue(texts: &[&str]) -> PromptQueue {
         let mut queue = PromptQueue::default();

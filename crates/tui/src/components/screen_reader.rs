@@ -1,10 +1,11 @@
 //! Screen reader output: dialogs and lists as lines, each announced once.
 
-use parallax_screen::Line;
+use parallax_screen::layout::{NO_POINTER, POINTER};
+use parallax_screen::{Line, Span, wrap};
 
 use crate::dialog::DialogView;
 use crate::footer::{Facts, mode_name};
-use crate::tokens::SEARCH;
+use crate::tokens::{ASKS, SEARCH};
 
 /// What was already announced.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub(crate) struct ScreenReader {
     rows: Vec<String>,
     /// The completion list.
     completions: Vec<String>,
+    /// The messages that wait.
+    waiting: Vec<String>,
     has_shortcuts: bool,
     mode: Option<&'static str>,
     /// Whether the state of the session was announced.
@@ -20,25 +23,29 @@ pub(crate) struct ScreenReader {
     /// The retry that was announced.
     retry: Option<u64>,
     hint: Option<String>,
-    is_working: bool,
+    is_compacting: bool,
 }
 
 impl ScreenReader {
     /// Returns the rows of a dialog to announce: all when it opens, later only those that changed.
-    pub(crate) fn dialog(&mut self, view: &DialogView) -> Vec<Line> {
+    pub(crate) fn dialog(&mut self, view: &DialogView, width: usize) -> Vec<Line> {
         // The row being typed in is the prompt.
         let typed = view.cursor.map(|(_, row)| row);
         let texts: Vec<String> = view.rows.iter().map(Line::text).collect();
-        let is_new = |at: usize, text: &String| {
-            Some(at) != typed && !text.trim().is_empty() && !self.rows.contains(text)
-        };
         let opened = !self.rows.iter().any(|row| texts.contains(row));
         let mut rows = Vec::new();
-        for (at, (text, row)) in texts.iter().zip(&view.rows).enumerate() {
-            // A deselected choice is not announced.
-            if is_new(at, text) && (opened || !text.starts_with("  ")) {
-                rows.push(in_words(row));
+        for (at, text) in texts.iter().enumerate() {
+            let is_rule = text.chars().all(|char| char == '─' || char == ' ');
+            if Some(at) == typed || is_rule || self.rows.contains(text) {
+                continue;
             }
+            // A deselected choice is not announced.
+            let was_selected = |rest: &str| self.rows.contains(&format!("{POINTER}{rest}"));
+            if text.strip_prefix(NO_POINTER).is_some_and(was_selected) {
+                continue;
+            }
+            let text = in_words(text, opened && at == 0);
+            rows.extend(wrap(&Line::raw(text), width, &[Span::raw(NO_POINTER)]));
         }
         self.rows = texts;
         rows
@@ -95,21 +102,22 @@ impl ScreenReader {
         hint.map(|hint| Line::raw(hint.to_owned()))
     }
 
-    /// Announces that work begins or ends. `facts` are the words about its end.
-    pub(crate) fn work(
-        &mut self,
-        is_working: bool,
-        facts: impl FnOnce() -> String,
-    ) -> Option<Line> {
-        if std::mem::replace(&mut self.is_working, is_working) == is_working {
+    /// Announces messages that wait.
+    pub(crate) fn waiting(&mut self, messages: Vec<String>) -> Vec<Line> {
+        let before = std::mem::replace(&mut self.waiting, messages);
+        let new = self.waiting.iter().filter(|message| !before.contains(message));
+        new.map(|message| Line::raw(message.clone())).collect()
+    }
+
+    /// Announces that a compaction begins or ends. The transcript announces turns.
+    pub(crate) fn compaction(&mut self, is_running: bool) -> Option<Line> {
+        if std::mem::replace(&mut self.is_compacting, is_running) == is_running {
             return None;
         }
-        let facts = facts();
-        Some(match (is_working, facts.as_str()) {
-            (true, _) => Line::raw("Working (esc to stop)."),
-            (false, "") => Line::raw("Done."),
-            (false, facts) => Line::raw(format!("Done. ({facts})")),
-        })
+        Some(Line::raw(match is_running {
+            true => "Compacting the history (esc to stop).",
+            false => "Done.",
+        }))
     }
 
     /// Whether the list of keys was opened just now.
@@ -118,26 +126,27 @@ impl ScreenReader {
     }
 
     /// Returns the completions to announce: those that were not listed before.
-    pub(crate) fn completions(&mut self, rows: &[Line]) -> Vec<Line> {
-        let texts: Vec<String> = rows.iter().map(Line::text).collect();
-        if texts == self.completions {
-            return Vec::new();
-        }
-        let before = std::mem::replace(&mut self.completions, texts);
-        let new = rows.iter().zip(&self.completions).filter(|(_, text)| !before.contains(text));
-        new.map(|(row, _)| row.clone()).collect()
+    pub(crate) fn completions(&mut self, rows: Vec<String>, width: usize) -> Vec<Line> {
+        let before = std::mem::replace(&mut self.completions, rows);
+        // A deselected candidate is not announced.
+        let is_known =
+            |row: &&String| before.contains(row) || before.contains(&format!("selected: {row}"));
+        let new = self.completions.iter().filter(|row| !is_known(row));
+        new.flat_map(|row| wrap(&Line::raw(row.clone()), width, &[Span::raw("  ")])).collect()
     }
 }
 
-/// Returns a row with words in place of a marker at its start.
-fn in_words(row: &Line) -> Line {
-    let text = row.text();
-    for (marker, word) in [("? ", "asks: "), ("❯ ", "selected: "), (SEARCH, "search: ")] {
-        if let Some(rest) = text.strip_prefix(marker) {
-            return Line::raw(format!("{word}{rest}"));
+/// Returns a row with a word in place of a marker at its start. Only the title of a request has the
+/// marker of requests.
+fn in_words(text: &str, is_title: bool) -> String {
+    let asks = is_title.then_some((ASKS, "asks:"));
+    let words = [(POINTER.trim_end(), "selected:"), (SEARCH.trim_end(), "search:")];
+    for (marker, word) in words.into_iter().chain(asks) {
+        if let Some(rest) = text.strip_prefix(marker).and_then(|rest| rest.strip_prefix(' ')) {
+            return format!("{word} {rest}");
         }
     }
-    row.clone()
+    text.to_owned()
 }
 
 #[cfg(test)]
@@ -151,19 +160,19 @@ mod tests {
             rows: rows.iter().map(|row| Line::raw(*row)).collect(),
             cursor: None,
         };
-        assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b"])).len(), 3);
-        let rows = reader.dialog(&view(&["Title", "  a", "❯ b"]));
-        assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["selected: b"]);
+        assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b", "───"]), 80).len(), 3);
+        let rows = reader.dialog(&view(&["Title", "  a", "❯ b", "  c"]), 80);
+        assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["selected: b", "  c"]);
         reader.no_dialog();
-        assert_eq!(reader.dialog(&view(&["Title"])).len(), 1);
+        let rows = reader.dialog(&view(&["? Title", "? why"]), 80);
+        assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["asks: Title", "? why"]);
     }
 
     #[test]
-    fn end_of_work_is_announced_with_its_facts() {
+    fn compaction_is_announced_when_it_begins_and_ends() {
         let mut reader = ScreenReader::default();
-        assert!(reader.work(false, String::new).is_none());
-        assert!(reader.work(true, String::new).is_some());
-        let done = reader.work(false, || "12s".to_owned()).map(|row| row.text());
-        assert_eq!(done.as_deref(), Some("Done. (12s)"));
+        assert!(reader.compaction(false).is_none());
+        assert!(reader.compaction(true).is_some() && reader.compaction(true).is_none());
+        assert_eq!(reader.compaction(false).map(|row| row.text()).as_deref(), Some("Done."));
     }
 }

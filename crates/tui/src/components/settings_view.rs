@@ -252,7 +252,8 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
     };
     let item = ListItem::new(row.key, row.label, format!("{}{scope}", shown(&row.value)));
     let tab = tabs(rows).iter().position(|tab| *tab == row.category);
-    ListItem { tab: tab.unwrap_or(0), ..item.previewed(preview) }
+    let keywords = format!("{} {}", row.key, row.doc);
+    ListItem { tab: tab.unwrap_or(0), keywords, ..item.previewed(preview) }
 }
 
 /// What Enter on a setting does: toggles a flag, selects the next choice, or opens a field.

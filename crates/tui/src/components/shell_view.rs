@@ -53,7 +53,6 @@ struct ForegroundCommand {
 /// What was announced to a screen reader.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Announced {
-    item: Option<ItemId>,
     has_focus: bool,
     is_silent: bool,
 }
@@ -241,16 +240,9 @@ impl ShellView {
 
     /// Announces changes of the command to a screen reader, each once.
     pub(crate) fn announce(&mut self, around: &ShellViewContext) -> Vec<Line> {
-        let now = Announced {
-            item: self.item().cloned(),
-            has_focus: self.has_focus(),
-            is_silent: self.is_silent(around),
-        };
+        let now = Announced { has_focus: self.has_focus(), is_silent: self.is_silent(around) };
         let told = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
-        if let Some(running) = self.running.as_ref().filter(|_| told.item != now.item) {
-            rows.push(Line::raw(format!("Running: {}", running.title)));
-        }
         if now.has_focus && !told.has_focus {
             rows.push(Line::raw(focus_words(&around.keymap)));
         } else if told.has_focus && !now.has_focus {

@@ -17,8 +17,8 @@ pub(crate) struct TurnView {
     hooks: Vec<String>,
     /// The cost of the session when the turn began, in US dollars.
     cost_before: f64,
-    /// The duration and cost of the last turn, until they are announced.
-    end_facts: String,
+    /// Whether a turn began that was not announced.
+    has_begun: bool,
     last_answer: String,
     /// Whether a compaction was requested and has not finished.
     compacting: bool,
@@ -104,22 +104,22 @@ impl TurnView {
 
     /// Begins a turn. `cost` is that of the session so far.
     pub(crate) fn begin(&mut self, cost: f64, now_ms: u64) {
-        self.cost_before = cost;
+        (self.cost_before, self.has_begun) = (cost, true);
         self.is_compaction = false;
         // Startup hooks may still be running.
         let hooks = self.hooks.clone();
         self.working = Some(Working { since_ms: now_ms, hooks, ..Working::default() });
     }
 
-    /// Ends the turn. Returns the words about its duration and cost, which a screen reader
-    /// announces, unless its prompt was taken back.
+    /// Ends the turn. Returns the words about its duration and cost, unless its prompt was taken
+    /// back.
     pub(crate) fn end(
         &mut self,
         duration_ms: u64,
         cost: f64,
         taken_back: bool,
     ) -> Option<Vec<String>> {
-        self.working = None;
+        (self.working, self.has_begun) = (None, false);
         if taken_back {
             return None;
         }
@@ -129,7 +129,6 @@ impl TurnView {
         if cost > 0.0 {
             facts.push(crate::footer::dollars(cost));
         }
-        self.end_facts = facts.join(", ");
         Some(facts)
     }
 
@@ -206,9 +205,9 @@ impl TurnView {
         }
     }
 
-    /// Takes the words about the end of the last turn.
-    pub(crate) fn take_end_facts(&mut self) -> String {
-        std::mem::take(&mut self.end_facts)
+    /// Returns whether a turn began, once.
+    pub(crate) fn take_begun(&mut self) -> bool {
+        std::mem::take(&mut self.has_begun)
     }
 
     /// The last answer of the model.
@@ -269,7 +268,6 @@ mod tests {
         let mut turn = TurnView::default();
         turn.begin(0.0, 0);
         assert_eq!(turn.end(1, 1.0, true), None);
-        assert_eq!(turn.take_end_facts(), "");
     }
 
     #[test]

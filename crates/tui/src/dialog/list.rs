@@ -1,5 +1,7 @@
 //! A selection list: numbered or searchable, optionally with a preview.
 
+mod spoken;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -25,6 +27,8 @@ pub(crate) struct ListItem {
     pub(crate) label: String,
     /// Secondary text after the label.
     pub(crate) detail: String,
+    /// More text that a search finds.
+    pub(crate) keywords: String,
     /// Why the item cannot be chosen, if so.
     pub(crate) disabled: Option<String>,
     /// Rows shown below the list while the cursor is on the item.
@@ -356,7 +360,7 @@ impl ListDialog {
         }
     }
 
-    /// Finds the items whose label or detail contains every search word; matches in the label come
+    /// Finds the items whose label, detail, or keywords contain every search word; matches in the label come
     /// first.
     fn filter(&mut self) {
         if self.shows_tab() {
@@ -380,7 +384,7 @@ impl ListDialog {
         for (index, item) in self.items.iter().enumerate() {
             if holds(&item.label) {
                 by_label.push(index);
-            } else if holds(&format!("{} {}", item.label, item.detail)) {
+            } else if holds(&format!("{} {} {}", item.label, item.detail, item.keywords)) {
                 by_detail.push(index);
             } else if self.found_row(&item.id).is_some() {
                 elsewhere.push(index);

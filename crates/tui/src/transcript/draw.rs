@@ -35,12 +35,17 @@ pub(super) enum Shape {
     Notice,
     /// Anything else.
     Block,
+    /// Rows without an empty row before them.
+    Attached,
 }
 
 impl Shape {
     /// Whether an empty row separates two items.
     pub(super) fn separates(before: Option<Self>, after: Self) -> bool {
-        before.is_some_and(|before| before != after || after == Self::Block)
+        match (before, after) {
+            (None, _) | (_, Self::Attached) => false,
+            (Some(before), _) => before != after || after == Self::Block,
+        }
     }
 }
 
@@ -116,6 +121,15 @@ impl<'a> ItemRenderer<'a> {
         }
         boxed.push(Line::styled(format!("╰{rule}╯"), style));
         boxed
+    }
+
+    /// Returns lines of a command that were not announced to the screen reader before its end.
+    pub(super) fn heard(&self, late: Option<&[String]>) -> Vec<Line> {
+        let line = |line: &String| Line::styled(line.clone(), self.theme.secondary);
+        late.unwrap_or_default()
+            .iter()
+            .flat_map(|text| wrap(&line(text), self.width, &[]))
+            .collect()
     }
 
     /// Returns the columns inside a box.

@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::item::{Item, LocalItem, ShellItem};
 use super::output::CommandOutput;
 use super::picture::Shown;
-use super::tool::Tool;
+use super::tool::{CallBody, Tool};
 use super::{Transcript, words};
 
 impl Transcript {
@@ -198,13 +198,16 @@ impl Transcript {
             (ItemDone::Tool(done), Some(Item::Tool(tool))) => {
                 self.calls.remove(&done.call);
                 tool.end(done);
-                if let Some(output) = tool.done_output() {
-                    self.heard.ended(id, output);
+                if let Some(done) = tool.finished_mut() {
+                    done.late = match &mut done.body {
+                        CallBody::Output(output) => self.heard.ended(id, output),
+                        _ => self.heard.ended(id, &mut CommandOutput::default()),
+                    };
                 }
             }
             (ItemDone::Shell(done), Some(Item::Shell(shell))) => {
                 shell.end(done);
-                self.heard.ended(id, &mut shell.output);
+                shell.late = self.heard.ended(id, &mut shell.output);
             }
             (ItemDone::Shell(done), None) => {
                 let mut item = ShellItem::running(&done.command);

@@ -30,6 +30,7 @@ pub(super) struct Heard {
 /// What was announced of one command.
 #[derive(Debug, Default)]
 struct CommandAnnouncements {
+    is_started: bool,
     /// The incomplete line.
     rest: String,
     count: usize,
@@ -68,19 +69,31 @@ impl Heard {
         }
     }
 
+    /// Announces a command that starts.
+    pub(super) fn runs(&mut self, id: &ItemId, title: &str) {
+        let told = self.open.entry(id.clone()).or_default();
+        if !std::mem::replace(&mut told.is_started, true) {
+            self.news.push((id.clone(), format!("Running: {title}")));
+        }
+    }
+
     /// Stops announcing a command that draws on the whole screen.
     pub(super) fn draws(&mut self, id: &ItemId) {
         self.open.entry(id.clone()).or_default().over = true;
     }
 
-    /// Handles the end of a command with its output: determines what is still to be announced.
-    /// Pending lines are included, before what follows the command.
-    pub(super) fn ended(&mut self, id: &ItemId, output: &mut CommandOutput) {
-        let (late, others) =
+    /// Handles the end of a command with its output: removes what was announced. Returns the pending
+    /// lines if the start of the command was announced.
+    pub(super) fn ended(&mut self, id: &ItemId, output: &mut CommandOutput) -> Option<Vec<String>> {
+        let (late, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);
         self.news = others;
-        let late: Vec<(ItemId, String)> = late;
-        let Some(told) = self.open.remove(id).filter(|told| told.count > 0) else { return };
+        let late: Vec<String> =
+            late.into_iter().map(|(_, line)| line).filter(|line| line != MORE).collect();
+        let told = self.open.remove(id)?;
+        if told.count == 0 {
+            return told.is_started.then_some(late);
+        }
         let lines: Vec<&str> = output.text().split('\n').collect();
         let plain: Vec<(usize, String)> = lines
             .iter()
@@ -92,10 +105,12 @@ impl Heard {
             |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(told.last.iter());
         let heard = plain.windows(told.last.len()).rfind(is_there).and_then(|part| part.last());
         if let Some((at, _)) = heard {
-            let late = late.iter().map(|(_, line)| line.as_str()).filter(|line| *line != MORE);
+            let before = if told.is_started { &[][..] } else { &late };
             let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
-            *output = CommandOutput::of(&late.chain(rest).collect::<Vec<_>>().join("\n"));
+            let rest: Vec<&str> = before.iter().map(String::as_str).chain(rest).collect();
+            *output = CommandOutput::of(&rest.join("\n"));
         }
+        told.is_started.then_some(late)
     }
 }
 
@@ -120,6 +135,13 @@ fn shown(line: &str) -> String {
 }
 
 impl Transcript {
+    /// Announces a command that starts.
+    pub fn announce_running(&mut self, id: &ItemId, title: &str) {
+        if self.options.screen_reader {
+            self.heard.runs(id, &clean::one_row(title));
+        }
+    }
+
     /// Returns the lines of running commands to announce, each once.
     pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
         let news = std::mem::take(&mut self.heard.news);
@@ -158,9 +180,21 @@ mod tests {
         heard.wrote(&ids[0], "two\nthr");
         heard.wrote(&ids[1], "another\n");
         let mut output = CommandOutput::of("one\ntwo\nthree");
-        heard.ended(&ids[0], &mut output);
+        assert_eq!(heard.ended(&ids[0], &mut output), None);
         assert_eq!(output.text(), "two\nthree");
         assert_eq!(heard.news, [(ids[1].clone(), "another".to_owned())]);
+    }
+
+    #[test]
+    fn lines_of_a_short_command_follow_its_start() {
+        let (mut heard, id) = (Heard::default(), ItemId::from("a"));
+        heard.runs(&id, "ls");
+        heard.runs(&id, "ls");
+        heard.wrote(&id, "one\ntw");
+        let mut output = CommandOutput::of("one\ntwo");
+        let late = heard.ended(&id, &mut output);
+        assert_eq!(late.as_deref(), Some(&["Running: ls".to_owned(), "one".to_owned()][..]));
+        assert_eq!((output.text(), heard.news.len()), ("two", 0));
     }
 
     #[test]

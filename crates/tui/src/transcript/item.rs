@@ -61,6 +61,8 @@ pub enum LocalItem {
     Hint(String),
     /// The end of a turn: duration, cost, and time.
     TurnEnd(String),
+    /// A row for screen readers only.
+    Announcement(String),
 }
 
 /// A handle for changing a local item later.
@@ -96,6 +98,7 @@ pub(super) enum Item {
     Sources(Arc<[Citation]>),
     Picture(Box<Shown>),
     TurnEnd(Arc<str>),
+    Announcement(Arc<str>),
 }
 
 /// A shell command of the user.
@@ -109,6 +112,8 @@ pub(super) struct ShellItem {
     pub(super) since_ms: Option<u64>,
     /// A note about its end.
     pub(super) note: Option<String>,
+    /// If a screen reader announced the start: what it had not announced before the end.
+    pub(super) late: Option<Vec<String>>,
 }
 
 impl ShellItem {
@@ -120,6 +125,7 @@ impl ShellItem {
             running: true,
             since_ms: None,
             note: None,
+            late: None,
         }
     }
 
@@ -224,6 +230,7 @@ impl From<LocalItem> for Item {
             }
             LocalItem::Sources(sources) => Self::Sources(sources.into()),
             LocalItem::TurnEnd(text) => Self::TurnEnd(text.into()),
+            LocalItem::Announcement(text) => Self::Announcement(text.into()),
             LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
         }
     }

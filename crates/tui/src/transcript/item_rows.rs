@@ -21,6 +21,7 @@ impl ItemRenderer<'_> {
             Item::Answer(answer) => (answer.rows(self), Shape::Block),
             Item::Thought { text, .. } => (self.thought(text), Shape::Block),
             Item::Tool(tool) => tool_rows::rows(tool, self),
+            Item::Shell(shell) if shell.late.is_some() => (self.shell(shell), Shape::Attached),
             Item::Shell(shell) => (self.shell(shell), Shape::Block),
             Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
             Item::Remark { sign, word, text } => {
@@ -32,6 +33,9 @@ impl ItemRenderer<'_> {
                 let text = shortened(text, self.width.saturating_sub(2));
                 let row = Line::styled(format!("{TURN_END} {text}"), self.theme.secondary);
                 (vec![row], Shape::Block)
+            }
+            Item::Announcement(text) => {
+                (wrap(&Line::raw(text.to_string()), self.width, &[]), Shape::Attached)
             }
             Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
             Item::Rows(rows) => {
@@ -57,8 +61,9 @@ impl ItemRenderer<'_> {
             Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
             Item::Thought { text, .. } if text.trim().is_empty() => None,
             Item::Rows(rows) if rows.is_empty() => None,
-            Item::Tool(tool) => Some(tool_rows::shape(tool, self.options.whole_results)),
+            Item::Tool(tool) => Some(tool_rows::shape(tool, self.options)),
             Item::Notice { .. } | Item::Remark { .. } | Item::Picture(_) => Some(Shape::Notice),
+            Item::Announcement(_) => Some(Shape::Attached),
             _ => Some(Shape::Block),
         }
     }
@@ -78,6 +83,14 @@ impl ItemRenderer<'_> {
             }
         }
         rows
+    }
+
+    /// Whether the rows of an open item are final. A screen reader says the subject of a thought as
+    /// soon as it is known, as the working line shows it.
+    pub(super) fn is_said(&self, item: &Item) -> bool {
+        let Item::Thought { text, .. } = item else { return false };
+        let has_subject = || text.split_once("**").is_some_and(|(_, rest)| rest.contains("**"));
+        self.options.screen_reader && self.options.thoughts == Thoughts::Subject && has_subject()
     }
 
     fn thought(&self, text: &str) -> Vec<Line> {
@@ -138,7 +151,11 @@ impl ItemRenderer<'_> {
         let style = self.theme.text.bold();
         let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };
-        rows.extend(shell.output.rows(self.inner(), most, self.theme));
+        let output = shell.output.rows(self.inner(), most, self.theme);
+        // A screen reader announced most of it while the command was running.
+        let at = if shell.late.is_some() { 0 } else { rows.len() };
+        rows.splice(at..at, output);
+        rows.splice(0..0, self.heard(shell.late.as_deref()));
         match shell.code {
             _ if shell.running => {}
             Some(0) => {}

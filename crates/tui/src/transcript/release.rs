@@ -34,7 +34,7 @@ impl Transcript {
                 }
             }
             let Some(item) = self.items.get_mut(self.released) else { break };
-            if item.is_open() && !matches!(item, Item::Answer(_)) {
+            if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_said(item) {
                 break;
             }
             let mut first = true;
@@ -53,7 +53,8 @@ impl Transcript {
                 self.last_shape = Some(shape);
                 rows.extend(more);
             }
-            if self.items.get(self.released).is_some_and(Item::is_open) {
+            let is_open = |item: &Item| item.is_open() && !draw.is_said(item);
+            if self.items.get(self.released).is_some_and(is_open) {
                 break;
             }
             self.released += 1;
@@ -85,7 +86,7 @@ impl Transcript {
         }
         // Finished boxes that wait for one above them take rows too.
         let boxes = self.items.iter().skip(self.released).filter(|item| match item {
-            Item::Tool(tool) => tool_rows::shape(tool, self.options.whole_results) == Shape::Block,
+            Item::Tool(tool) => tool_rows::shape(tool, self.options) == Shape::Block,
             item => item.is_moving(),
         });
         let boxes = boxes.count().max(1);

@@ -94,6 +94,8 @@ pub(super) struct FinishedCall {
     pub(super) said: Option<String>,
     pub(super) exit_code: Option<i64>,
     pub(super) duration_ms: u64,
+    /// If a screen reader announced the start: what it had not announced before the end.
+    pub(super) late: Option<Vec<String>>,
 }
 
 /// The content of a call.
@@ -157,6 +159,7 @@ impl Tool {
             None => CallBody::Text(head_of(text)),
         };
         self.state = CallProgress::Done(FinishedCall {
+            late: None,
             kind,
             status: if failed { ToolStatus::Error } else { ToolStatus::Success },
             body,
@@ -191,11 +194,11 @@ impl Tool {
         self.args.as_ref()
     }
 
-    /// Returns the output of a finished call.
-    pub(super) fn done_output(&mut self) -> Option<&mut CommandOutput> {
+    /// Returns the result of the call, if it has one.
+    pub(super) fn finished_mut(&mut self) -> Option<&mut FinishedCall> {
         match &mut self.state {
-            CallProgress::Done(FinishedCall { body: CallBody::Output(output), .. }) => Some(output),
-            _ => None,
+            CallProgress::Done(done) => Some(done),
+            CallProgress::Open(_) | CallProgress::Abandoned => None,
         }
     }
 
@@ -306,6 +309,7 @@ impl Tool {
             .as_ref()
             .filter(|policy_decision| policy_decision.kind == Decision::Deny);
         self.state = CallProgress::Done(FinishedCall {
+            late: None,
             kind: done.kind,
             status,
             body,
@@ -346,6 +350,7 @@ impl Tool {
         let Some(told) = told else { return };
         let cancelled = status == "cancelled";
         *done = FinishedCall {
+            late: None,
             kind: done.kind,
             status: match status {
                 "success" => ToolStatus::Success,

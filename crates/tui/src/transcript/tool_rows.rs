@@ -8,7 +8,7 @@ use super::describe;
 use super::draw::{ItemRenderer, Shape, cut};
 use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
 use super::words::seconds;
-use super::{agent_rows, command_rows, progress_row, topic_rows};
+use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
 use crate::clean;
 use crate::diff_view::{self, DiffOptions};
 use crate::layout::{count, shortened};
@@ -27,27 +27,28 @@ const SHORT_NOTE: usize = 10;
 pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
     let (rows, border) = match &tool.state {
         CallProgress::Open(open) => {
-            return (open_rows(tool, open, draw), shape(tool, draw.options.whole_results));
+            return (open_rows(tool, open, draw), shape(tool, draw.options));
         }
         CallProgress::Abandoned => {
             let sign = Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary);
             return (head(tool, sign, "", true, draw.width, draw), Shape::Compact);
         }
         CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
-            return (topic_rows::rows(topic, draw), shape(tool, draw.options.whole_results));
+            return (topic_rows::rows(topic, draw), shape(tool, draw.options));
         }
-        CallProgress::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
+        CallProgress::Done(done) if shape(tool, draw.options) == Shape::Compact => {
             let mut rows = compact(tool, done, draw);
             rows.extend(said_rows(done, draw.width, draw));
             return (rows, Shape::Compact);
         }
         CallProgress::Done(done) => done_rows(tool, done, draw),
     };
-    (draw.boxed(rows, border), Shape::Block)
+    (draw.boxed(rows, border), shape(tool, draw.options))
 }
 
-/// Returns the shape without rendering rows. `whole` is whether one-line results have a box too.
-pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
+/// Returns the shape without rendering rows.
+pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
+    let whole = options.whole_results;
     let CallProgress::Done(done) = &tool.state else {
         return match &tool.state {
             CallProgress::Open(open) if open.shows_more() => Shape::Block,
@@ -70,6 +71,9 @@ pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     let keeps = matches!(done.body, CallBody::Output(_) | CallBody::Agent(_));
     if done.status == ToolStatus::Cancelled && !keeps {
         return Shape::Compact;
+    }
+    if done.late.is_some() {
+        return Shape::Attached;
     }
     if body || failed || command { Shape::Block } else { Shape::Compact }
 }
@@ -212,7 +216,10 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
             }
         }
         CallBody::Output(output) => {
-            rows.extend(output.rows(columns, most(draw.output_rows), theme))
+            let output = output.rows(columns, most(draw.output_rows), theme);
+            // A screen reader announced most of it while the command was running.
+            let at = if done.late.is_some() { 0 } else { rows.len() };
+            rows.splice(at..at, output);
         }
         CallBody::Diff(diff) => {
             let look = DiffOptions {
@@ -250,6 +257,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
+    rows.splice(0..0, draw.heard(done.late.as_deref()));
     let failed = done.status == ToolStatus::Error || done.exit_code.is_some_and(|code| code != 0);
     (rows, if failed { theme.error } else { theme.border })
 }

@@ -109,7 +109,11 @@ pub(crate) fn theme_dialog(app: &mut App) {
     }
     app.settings_view.reset_scope();
     let items = theme::names(&app.settings.custom_themes).into_iter().map(|(name, light)| {
+        // Colors say nothing to a screen reader.
+        let is_seen = !app.settings.screen_reader;
         let sample = theme::named(&name, &app.settings.custom_themes)
+            .ok()
+            .filter(|_| is_seen)
             .map(|theme| crate::theme_sample::rows(&theme, app.window.width().min(72)))
             .unwrap_or_default();
         let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });

@@ -42,6 +42,34 @@ fn list_search_filters_and_escape_ends_it_first() {
 }
 
 #[test]
+fn list_search_finds_keywords_last() {
+    let named = |id: &str, label: &str, keywords: &str| ListItem {
+        keywords: keywords.to_owned(),
+        ..ListItem::new(id, label, "")
+    };
+    let items = vec![named("a", "Status line", "ui.footer.items"), named("b", "Footer", "")];
+    let mut list = ListDialog::new("Settings", items).searched();
+    for char in "footer".chars() {
+        press(&mut list, KeyCode::Char(char));
+    }
+    assert_eq!(list.matching, [1, 0]);
+}
+
+#[test]
+fn spoken_list_has_all_items_in_words() {
+    let mut list = list(30).searched().tabbed(vec!["All", "None"]).hint("esc back");
+    list.items[1].detail = "–".to_owned();
+    let spoken = |list: &ListDialog| -> Vec<String> {
+        list.spoken(60, &Theme::default()).rows.iter().map(Line::text).collect()
+    };
+    let rows = spoken(&list);
+    assert_eq!(rows[..4], ["Items", "Tab 1 of 2: All", "❯ item 1", "  item 2: not set"]);
+    assert_eq!(rows[31..], ["  item 30", "esc back", "search: Type to search"]);
+    press(&mut list, KeyCode::Char('9'));
+    assert_eq!(spoken(&list)[1], "3 matches");
+}
+
+#[test]
 fn truncated_selected_item_is_shown_below() {
     let items = vec![
         ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),

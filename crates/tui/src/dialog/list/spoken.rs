@@ -1,0 +1,59 @@
+//! The list in words, for screen readers: all rows, without columns and rules.
+
+use parallax_screen::{Line, text_width};
+
+use super::ListDialog;
+use crate::dialog::DialogView;
+use crate::theme::Theme;
+use crate::tokens::{SEARCH, pointer};
+
+/// A value that is not set, in lists for the eye.
+const UNSET: &str = "–";
+
+impl ListDialog {
+    /// Returns the rows, which may be longer than the window is wide. That of the search is last.
+    pub(crate) fn spoken(&self, width: usize, theme: &Theme) -> DialogView {
+        let mut rows = vec![Line::raw(self.title.clone())];
+        rows.extend(self.intro.iter().cloned());
+        if self.shows_tab() {
+            let title = self.tabs.get(self.tab).copied().unwrap_or_default();
+            rows.push(Line::raw(format!("Tab {} of {}: {title}", self.tab + 1, self.tabs.len())));
+        }
+        if !self.search_text().is_empty() {
+            rows.push(Line::raw(match self.matching.len() {
+                1 => "1 match".to_owned(),
+                found => format!("{found} matches"),
+            }));
+        } else if self.items.is_empty() {
+            rows.push(Line::raw(self.empty.clone()));
+        }
+        for (offset, index) in self.matching.iter().enumerate() {
+            let Some(item) = self.items.get(*index) else { continue };
+            let number = self.lead(offset, item, theme).0.text();
+            let mut text = format!("{}{}", number.trim_start(), item.label);
+            if !item.detail.is_empty() {
+                let detail = if item.detail == UNSET { "not set" } else { &item.detail };
+                text.push_str(&format!(": {detail}"));
+            }
+            let row = Line::raw(format!("{}{text}", pointer(offset == self.cursor)));
+            rows.push(row);
+        }
+        if let Some(item) = self.current() {
+            rows.extend(self.found_row(&item.id).into_iter().chain(&item.preview).cloned());
+        }
+        let notes = self.under_way.iter().chain(&self.notice);
+        rows.extend(notes.map(|note| Line::raw(note.clone())));
+        rows.push(Line::raw(self.hint.clone()));
+        let mut cursor = None;
+        if let Some(search) = &self.search {
+            let (row, column) = super::search_row(search, width, theme);
+            let text = row.text();
+            let text = text.strip_prefix(SEARCH).unwrap_or(&text);
+            let word = "search: ";
+            let column = column.saturating_sub(text_width(SEARCH)) + text_width(word);
+            cursor = Some((column, rows.len()));
+            rows.push(Line::raw(format!("{word}{text}")));
+        }
+        DialogView { rows, cursor }
+    }
+}
