@@ -1,6 +1,6 @@
 //! Test support: a scripted model server that validates requests, a server with prepared responses,
-//! temporary home directories, fake keychains, scenarios, a terminal emulator, and measurements of
-//! child processes.
+//! temporary home directories, fake keychains, scenarios, a terminal emulator, a gallery of scenes in
+//! it, and measurements of child processes.
 //!
 //! Nothing here ships; other crates use it as a dev-dependency.
 
@@ -8,6 +8,8 @@ pub mod canned;
 pub mod check;
 #[cfg(unix)]
 pub mod companion;
+#[cfg(unix)]
+pub mod gallery;
 mod home;
 mod http;
 #[cfg(unix)]

@@ -8,11 +8,12 @@ mod devtools;
 mod extending;
 mod first_run;
 mod footer;
+mod gallery;
 mod key_counts;
 mod leaving;
 mod pictures;
 mod questions;
-mod scenes;
+
 pub(crate) mod seat;
 mod sessions;
 mod showing;

@@ -16,7 +16,7 @@ use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 
 /// Windows with fewer columns show only labels.
 const NARROW: usize = 32;
-/// Maximum number of visible items.
+/// Maximum number of visible items, except in high windows: there they get half of it.
 const SHOWN: usize = 10;
 
 /// An item of a list.
@@ -416,7 +416,8 @@ impl ListDialog {
             rows.push(row);
         }
         let head = rows.len();
-        let shown = SHOWN.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
+        let most = SHOWN.max(height / 2);
+        let shown = most.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);
         let mut cut_short = None;

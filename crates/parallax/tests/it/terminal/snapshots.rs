@@ -1,5 +1,7 @@
 //! Snapshots of screens in three sizes.
 
+use std::path::Path;
+
 use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
@@ -19,11 +21,16 @@ const RECORDED: &str = include_str!("recorded/session.jsonl");
 
 /// Returns scrollback and window without varying parts. The split between the two also varies,
 /// because the status row comes and goes.
-pub(super) fn picture(seat: &Seat) -> String {
+fn picture(seat: &Seat) -> String {
     seat.settles();
-    let mut window = seat.lines().join("\n").trim_end().to_owned();
-    let root = seat.world.home.root().display().to_string();
-    let name = seat.world.home.root().file_name().map(|name| name.to_string_lossy().into_owned());
+    constant_rows(&seat.lines(), seat.world.home.root())
+}
+
+/// Returns rows without the parts that differ from run to run. `root` is the directory of the test.
+pub(super) fn constant_rows(rows: &[String], root: &Path) -> String {
+    let mut window = rows.join("\n").trim_end().to_owned();
+    let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
+    let root = root.display().to_string();
     // A replacement of the same length, so that rows are truncated at the same position.
     let fixed = |text: &str| "x".repeat(text.len());
     window = window.replace(&root, &format!("/{}", fixed(&root[1..])));
@@ -32,7 +39,28 @@ pub(super) fn picture(seat: &Seat) -> String {
     }
     let window =
         window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION");
-    window.lines().map(without_spinner).map(|row| without_time(&row)).collect::<Vec<_>>().join("\n")
+    let rows = window.lines().map(without_spinner).map(|row| without_time(&row));
+    rows.map(|row| without_statistics(&row)).collect::<Vec<_>>().join("\n")
+}
+
+/// Removes the session id and the durations from statistics.
+fn without_statistics(row: &str) -> String {
+    if let Some(at) = row.find("  id  ") {
+        let id = row.get(at + 6..).unwrap_or_default().trim_start();
+        return format!("{}ID", row.strip_suffix(id).unwrap_or(row));
+    }
+    let is_digit = |char: Option<&char>| char.is_some_and(char::is_ascii_digit);
+    let mut chars: Vec<char> = row.chars().collect();
+    for at in 2..chars.len() {
+        // Tenths of a second.
+        if chars[at] == 's' && is_digit(chars.get(at - 1)) && chars[at - 2] == '.' {
+            chars[at - 1] = '0';
+            for digit in chars[..at - 2].iter_mut().rev().take_while(|char| char.is_ascii_digit()) {
+                *digit = '0';
+            }
+        }
+    }
+    chars.into_iter().collect()
 }
 
 /// Removes the spinner and the seconds from the row of the current activity.
@@ -53,6 +81,9 @@ fn without_spinner(row: &str) -> String {
 
 /// Removes the duration and the time from the row that ends a turn.
 fn without_time(row: &str) -> String {
+    if let Some((_, facts)) = row.strip_prefix("Done. (").and_then(|facts| facts.split_once("s")) {
+        return format!("Done. (TIME{facts}");
+    }
     let Some(facts) = row.strip_prefix("─ ") else { return row.to_owned() };
     let mut facts: Vec<&str> = facts.split(" · ").collect();
     facts[0] = "TIME";
