@@ -34,7 +34,7 @@ pub struct WalkOptions {
     pub ignored: Option<Arc<AtomicU64>>,
 }
 
-/// Entries that a walk skipped although tools may access them.
+/// Entries that a walk skipped.
 #[derive(Debug, Default)]
 pub struct SkippedEntries {
     /// Directories with these names.
@@ -43,6 +43,8 @@ pub struct SkippedEntries {
     pub ignored: u64,
     /// Entries that `.geminiignore` or a custom ignore file hides.
     pub hidden: u64,
+    /// Files and directories that no tool may read, such as `.env`.
+    pub closed: u64,
 }
 
 /// Returns a walker over `roots` that skips ignored files and moved hidden files, includes dot
@@ -86,12 +88,17 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             match why.source {
                 RuleSource::Git => passed.ignored += 1,
                 RuleSource::Gemini | RuleSource::Custom => passed.hidden += 1,
+                // Each repository has a `.git`; no search is about it.
                 RuleSource::BuiltIn => {}
             }
         }
-        let ignored = why.is_some()
-            || (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some())
-            || target_is_ignored(&rules, &moved, entry);
+        let was_closed = why.is_none()
+            && (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some()
+                || target_is_ignored(&rules, &moved, entry));
+        if let (Some(passed), true) = (&passed, was_closed) {
+            passed.lock().unwrap_or_else(PoisonError::into_inner).closed += 1;
+        }
+        let ignored = why.is_some() || was_closed;
         if ignored && let Some(counter) = &counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }

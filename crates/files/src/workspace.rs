@@ -2,6 +2,7 @@
 
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::editor_terminal::EditorTerminal;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -314,6 +315,12 @@ impl Workspace {
             _ if rest.is_empty() => literal,
             _ => PathBuf::from(rest),
         }
+    }
+
+    /// Whether an entry with this name is protected from tools, wherever it is in the workspace.
+    pub fn protects(&self, name: &OsStr, is_folder: bool) -> bool {
+        is_protected_name(&name.to_string_lossy(), self.allow_node_modules)
+            || !is_folder && is_secret_file(name)
     }
 
     /// Returns the first protected name below the innermost workspace directory.

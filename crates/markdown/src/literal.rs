@@ -21,6 +21,13 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
             let is_double = source.get(range.clone()).is_some_and(|text| text.starts_with("~~"));
             if is_double { 2 } else { 1 }
         }
+        Event::Start(Tag::Link { link_type: LinkType::Inline, .. }) if is_call(source, range) => {
+            return Event::Text("[".into());
+        }
+        Event::End(TagEnd::Link) if is_call(source, range) => {
+            let call = source.get(range.clone()).and_then(|text| text.get(text.rfind("](")?..));
+            return Event::Text(call.unwrap_or_default().to_owned().into());
+        }
         Event::Text(text) if drops_backslash(source, range.start) => {
             return Event::Text(format!("\\{text}").into());
         }
@@ -50,6 +57,17 @@ pub fn is_line_break(html: &str) -> bool {
     html.trim_matches(['<', '>', '/', ' ']).eq_ignore_ascii_case("br")
 }
 
+/// Returns whether a range is the end of an expression, as in `handlers[0](event)`, and only looks
+/// like a link.
+fn is_call(source: &str, range: &Range<usize>) -> bool {
+    let Some(text) = source.get(range.clone()).filter(|text| text.ends_with(')')) else {
+        return false;
+    };
+    let Some((_, target)) = text.rsplit_once("](") else { return false };
+    let is_value = |char: char| is_word(char) || matches!(char, '_' | ']' | ')');
+    source.get(..range.start).is_some_and(|before| before.ends_with(is_value)) && !is_target(target)
+}
+
 /// Returns the emphasis characters of a range if they are literal.
 fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
     let text = source.get(range.clone())?;
@@ -60,6 +78,7 @@ fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Op
     let after = source.get(range.end..)?.trim_start_matches(sign);
     let is_markup = match (sign, length) {
         _ if is_in_address(before) => false,
+        _ if is_quoted(before, inner) || is_quoted(inner, after) => false,
         ('~', 1) => false,
         (_, 2) => is_strong_markup(sign, before, inner, after),
         _ => is_emphasis_markup(before, inner, after),
@@ -78,6 +97,12 @@ fn is_strong_markup(sign: char, before: &str, inner: &str, after: &str) -> bool 
         && !inner.ends_with(['/', '\\'])
         && (sign != '_'
             || !(inner.chars().all(is_name) || before.ends_with(is_path) || continues(after)))
+}
+
+/// Returns whether characters between these texts stand alone in quotes, as in `"*", "*"`.
+fn is_quoted(before: &str, after: &str) -> bool {
+    let is_quote = |char: char| matches!(char, '"' | '\'' | '“' | '”' | '‘' | '’' | '«' | '»');
+    before.ends_with(is_quote) && after.starts_with(is_quote)
 }
 
 fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
@@ -281,6 +306,7 @@ mod tests {
                 }
                 Event::Text(text) | Event::InlineHtml(text) => text.to_string(),
                 Event::Code(code) => format!("`{code}`"),
+                Event::Start(Tag::Link { dest_url, .. }) => format!("<{dest_url}>"),
                 _ => String::new(),
             });
         text.collect()
@@ -308,6 +334,11 @@ mod tests {
             "p->_x_->y and foo._bar_.baz",
             r"\d+\.\d+ matches C:\.git and a\/b",
             r"C:\Users\_x\*.txt and (D:\#y\[z])",
+            r#"{"Action":"*","Resource":"*"} and Action: '*', Resource: '*'"#,
+            r#"--include="*" --exclude="*", ("*", "*") and a="*";b="*""#,
+            r#""**" and "**", "__" and "__", "_" and '_', "~~" and "~~""#,
+            "“*” and “*”",
+            "handlers[0](event), arr[i](j) and f()[k](*x)",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -330,6 +361,8 @@ mod tests {
             ("*a **b** c* and **a *b* c**", "{a {b} c} and {a {b} c}"),
             (r"\*kept\* 1\. \_x\_", "*kept* 1\\. _x_"),
             (r"1\. no list", "1. no list"),
+            ("\"*all* of it\" and *\"this\"*", "\"{all} of it\" and {\"this\"}"),
+            ("see[1](docs/a.md) and [x](y)", "see<docs/a.md>1 and <y>x"),
         ] {
             assert_eq!(shown(text), expected, "{text}");
         }

@@ -101,10 +101,13 @@ struct GrepQuery {
 }
 
 fn matcher(pattern: &str, case_sensitive: bool, fixed: bool) -> Result<RegexMatcher, ToolError> {
+    // `$` matches before CRLF, unless the pattern itself deals with carriage returns.
+    let names_return = ["\r", r"\r", r"\x0", r"\x{", r"\u"].iter().any(|it| pattern.contains(it));
     RegexMatcherBuilder::new()
         .case_insensitive(!case_sensitive)
         .fixed_strings(fixed)
         .multi_line(true)
+        .crlf(!names_return)
         .line_terminator(Some(b'\n'))
         .ban_byte(Some(0))
         // Limits the memory of a pattern on each thread.

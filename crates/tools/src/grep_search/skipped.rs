@@ -20,7 +20,11 @@ pub(super) struct Skipped {
     pub(super) unreadable: u64,
     /// Images, archives, and other files whose names show that they are binary.
     pub(super) media: u64,
+    /// Files and directories with names that tools may not read.
+    pub(super) closed: u64,
     binary: SkippedFiles,
+    /// Symbolic links to what is not searched under another name.
+    links: SkippedFiles,
     /// Files that were searched only up to an overlong line.
     in_part: SkippedFiles,
 }
@@ -54,6 +58,10 @@ impl Skipped {
         self.binary.add(path);
     }
 
+    pub(super) fn link(&mut self, path: &Path) {
+        self.links.add(path);
+    }
+
     pub(super) fn in_part(&mut self, path: &Path) {
         self.in_part.add(path);
     }
@@ -80,6 +88,13 @@ impl Skipped {
             let noun = if self.passed.hidden == 1 { "entry" } else { "entries" };
             parts.push(format!("{} {noun} that the user's ignore files hide", self.passed.hidden));
         }
+        let closed = self.closed + self.passed.closed;
+        if closed > 0 {
+            let noun = if closed == 1 { "entry that is" } else { "entries that are" };
+            parts.push(format!("{closed} {noun} protected from tools"));
+        }
+        let links = self.links.words("symbolic link(s)", place);
+        parts.extend(links.map(|links| format!("{links}; name one to search it")));
         parts.extend(self.binary.words("binary file(s)", place));
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));

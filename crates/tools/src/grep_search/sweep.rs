@@ -126,7 +126,14 @@ impl SearchWorker<'_> {
             // All paths in a directory sort after the directory itself.
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
+        if entry.depth() > 0 && self.workspace.protects(entry.file_name(), kind.is_dir()) {
+            self.skip(|skipped| skipped.closed += 1);
+            return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
+        }
         // Links are not followed; pipes and devices are never opened.
+        if kind.is_symlink() && self.admits(entry) && self.leads_elsewhere(path) {
+            self.skip(|skipped| skipped.link(path));
+        }
         if !kind.is_file() || !self.admits(entry) {
             return WalkState::Continue;
         }
@@ -138,6 +145,13 @@ impl SearchWorker<'_> {
             self.found.add(path, Hits { file, hits, decoded });
         }
         WalkState::Continue
+    }
+
+    /// Whether the link leads to something in the workspace that is not found below the searched
+    /// directories.
+    fn leads_elsewhere(&self, link: &Path) -> bool {
+        let target = self.workspace.confine(link, Access::Read);
+        target.is_ok_and(|target| !self.roots.iter().any(|root| target.path().starts_with(root)))
     }
 
     fn admits(&self, entry: &DirEntry) -> bool {

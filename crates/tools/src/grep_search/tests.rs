@@ -125,15 +125,19 @@ async fn lines_and_files_can_be_excluded() {
         output.ends_with(
             ":\n---\nFile: .hidden\nL1: word .hidden\n---\nFile: app.log\nL1: word in a log\n---\n\
              File: build/out.txt\nL1: word built\n---\nFile: src/a.rs\nL1: a word\n---\n\
-             [Not searched: 1 ignored entry; `no_ignore` searches them]"
+             [Not searched: 1 ignored entry; `no_ignore` searches them. \
+             1 entry that is protected from tools]"
         ),
         "{output}"
     );
     let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
     let output = grep(&folder, args).await;
     assert!(
-        output.ends_with("\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs"),
-        "kept files stay closed: {output}"
+        output.ends_with(
+            "\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs\n\
+             [Not searched: 1 entry that is protected from tools]"
+        ),
+        "protected files stay protected: {output}"
     );
     // Files that the user hides from agents stay protected.
     fs::write(folder.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
@@ -141,7 +145,11 @@ async fn lines_and_files_can_be_excluded() {
     let output = grep(&folder, args).await;
     let (found, note) = output.split_once("\n[").expect("a note");
     assert!(found.ends_with("\n.hidden\napp.log\nbuild/out.txt"), "{output}");
-    assert_eq!(note, "Not searched: 2 entries that the user's ignore files hide]");
+    assert_eq!(
+        note,
+        "Not searched: 2 entries that the user's ignore files hide. \
+         1 entry that is protected from tools]"
+    );
     for path in ["src", "src/a.rs", "secret.txt"] {
         let args = json!({"pattern": "word", "no_ignore": true, "dir_path": path});
         let call = tool(&[folder.path()]).prepare(object(args), &scope("grep_search"));
@@ -156,8 +164,32 @@ async fn lines_and_files_can_be_excluded() {
     assert_eq!(
         grep(&folder, json!({"pattern": "nowhere", "include_pattern": "*.rs"})).await,
         "No matches found for pattern \"nowhere\" in the workspace directory (filter: \"*.rs\").\n\
-         [Not searched: 1 ignored entry; `no_ignore` searches them]"
+         [Not searched: 1 ignored entry; `no_ignore` searches them. \
+         1 entry that is protected from tools]"
     );
+}
+
+#[tokio::test]
+async fn line_ends_of_windows_match_and_links_are_reported() {
+    let folder = tree(&[
+        ("crlf.c", "return 0;\r\n}\r\n\r\n"),
+        ("lf.c", "return 0;\n}\n"),
+        ("real/a.txt", "word\n"),
+        ("links/keep", ""),
+    ]);
+    let links = folder.path().join("links");
+    std::os::unix::fs::symlink("../real/a.txt", links.join("a")).expect("a link");
+    std::os::unix::fs::symlink("missing", links.join("b")).expect("a link");
+    for (pattern, count) in [("return 0;$", 2), ("^}$", 2), ("^$", 1), ("\\r$", 1), ("0;\\s*$", 2)]
+    {
+        let output = grep(&folder, json!({"pattern": pattern, "names_only": true})).await;
+        assert!(output.starts_with(&format!("Found {count} file")), "{pattern}: {output}");
+    }
+    let output = grep(&folder, json!({"pattern": "word", "dir_path": "links"})).await;
+    let note = "[Not searched: 1 symbolic link(s) (`a`); name one to search it]";
+    assert!(output.ends_with(note), "{output}");
+    let output = grep(&folder, json!({"pattern": "word"})).await;
+    assert!(!output.contains("symbolic"), "{output}");
 }
 
 #[tokio::test]
