@@ -76,6 +76,7 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper(&["tini"], "gsv", "", &[], &[], 0),
     wrapper(&["builtin"], "", "", &[], &[], 0),
     wrapper(&["exec"], "cl", "a", &[], &[], 0),
+    wrapper(&["shx"], "", "", &[], &[], 0),
     wrapper(&["busybox", "toybox"], "", "", &[], &[], 0),
     wrapper(&["caffeinate"], "disum", "tw", &[], &[], 0),
     wrapper(&["pkexec"], "", "", &["disable-internal-agent", "keep-cwd"], &["user"], 0),
@@ -151,6 +152,11 @@ const CLOSED: &[&str] = &[
     "faketime",
     "cpulimit",
 ];
+
+/// Whether the program starts others in ways that are not analyzed.
+pub(super) fn starts_others(name: &str) -> bool {
+    CLOSED.contains(&name)
+}
 
 /// Returns what the command starts. Empty if it starts nothing else.
 pub(super) fn inside(words: &[Word]) -> Vec<Inside> {

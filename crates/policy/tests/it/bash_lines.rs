@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
     Command, SafePlace, ShellLine, analyse, analyse_expanded, dangerous, destructive,
-    git_subcommand, known_safe, known_safe_text, narrowest_prefixes, needs_network, needs_outside,
-    written,
+    git_subcommand, known_safe, known_safe_text, may_destroy, narrowest_prefixes, needs_network,
+    needs_outside, written,
 };
 
 const TABLE: &str = include_str!("bash_lines.txt");
@@ -258,6 +258,12 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
     }
     assert_eq!(dangerous(&one("rm -f a")), None);
     for line in [
+        "git clean -d",
+        "git -c clean.requireForce=false clean -dxq",
+        "git clean -xdi",
+        "rimraf src",
+        "npx rimraf src",
+        "shx rm -rf src",
         "rm -r src",
         "rm -rf src",
         "rm -R -- src",
@@ -314,4 +320,19 @@ fn build_tool_told_to_run_a_program_is_dangerous() {
     ] {
         assert_eq!(dangerous(&one(line)), None, "{line}");
     }
+}
+
+#[test]
+fn deletion_behind_a_program_that_starts_others_is_destructive() {
+    for line in
+        ["unshare -r rm -rf src", "chroot . rm -rf src", "setpriv --reuid 1 git reset --hard"]
+    {
+        let command = analyse(line).commands.first().cloned().unwrap();
+        assert!(may_destroy(&command).is_some(), "{line}");
+    }
+    for line in ["unshare -r ls", "perf stat cargo build"] {
+        let command = analyse(line).commands.first().cloned().unwrap();
+        assert_eq!(may_destroy(&command), None, "{line}");
+    }
+    assert_eq!(destructive(&one("git clean -ndx")), None);
 }

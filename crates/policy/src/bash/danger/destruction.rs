@@ -5,6 +5,10 @@
 use super::super::arguments::{has_letter, has_long, operands, texts};
 use super::super::git::git_subcommand;
 use super::super::line::{Command, Word};
+use super::super::wrappers::starts_others;
+
+/// Maximum number of words at which another command may begin.
+const MAX_STARTS: usize = 64;
 
 /// The rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,9 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             let operands = operands(command, "", &[]);
             let operands = operands.iter().map(folder_of_pattern).collect();
             row(LossKind::Files, "it deletes more than one file", operands)
+        }
+        "rimraf" | "del-cli" => {
+            row(LossKind::Files, "it deletes directories", operands(command, "", &[]))
         }
         "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
             row(LossKind::Files, "`find` deletes files", Vec::new())
@@ -145,12 +152,20 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
                 return None;
             }
             let rest = rest.get(1..).unwrap_or_default();
-            let found = ["reset", "clean", "push", "branch", "stash", "reflog"];
+            let found = ["reset", "push", "branch", "stash", "reflog"];
             found
                 .iter()
                 .any(|name| git(&with(&["git", name], rest)).is_some())
                 .then(|| row(LossKind::GitWork))
                 .flatten()
+        }
+        // Their options are not analyzed, so every word may begin the command that they start.
+        Some(name) if starts_others(name.rsplit('/').next().unwrap_or(name)) => {
+            let starts = 1..command.words.len().min(MAX_STARTS);
+            starts.into_iter().find_map(|start| {
+                let words = command.words.get(start..)?.to_vec();
+                destructive(&Command { words, ..Command::default() })
+            })
         }
         Some(_) => None,
     }
@@ -176,7 +191,12 @@ fn deletes_by_force(command: &Command) -> bool {
 
 /// Whether the first word is a git subcommand that other programs do not have.
 fn is_git_only(command: &Command) -> bool {
-    matches!(texts(command).next(), Some("reset" | "clean" | "checkout" | "stash" | "reflog"))
+    match texts(command).next() {
+        Some("reset" | "checkout" | "stash" | "reflog") => true,
+        // `$MAKE clean`
+        Some("clean") => has_letter(command, &['f', 'd', 'x']),
+        _ => false,
+    }
 }
 
 /// Returns the directory of a pattern such as `directory/*`.
@@ -270,7 +290,8 @@ fn git(command: &Command) -> Option<Destruction> {
         "reset" if long("--hard", "--h") || long("--merge", "--mer") || long("--keep", "--k") => {
             "`git reset` discards changes"
         }
-        "clean" if (letter(&['f']) || long("--force", "--f")) && !letter(&['n']) => {
+        // Whether git requires `--force` is a setting.
+        "clean" if !letter(&['n']) && !long("--dry-run", "--d") => {
             "`git clean` deletes untracked files"
         }
         "checkout"
