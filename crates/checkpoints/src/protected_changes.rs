@@ -7,6 +7,7 @@ use parallax_policy::bash;
 use parallax_protocol::checkpoint::RevertedFiles;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_names::{REBASE, REBASE_STEPS};
 use parallax_protocol::tool::Effects;
 use parallax_store::{Changes, is_of_lost_repository};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,8 @@ pub(crate) struct Allowance {
     makes_repositories: bool,
     /// Whether all changes are what git does when it adds or removes working trees.
     moves_worktrees: bool,
+    /// Whether the program is a command line with `git rebase`, which writes the steps of a rebase.
+    rebases: bool,
 }
 
 impl Allowance {
@@ -52,6 +55,9 @@ impl Allowance {
             }),
             moves_worktrees: effects.is_some_and(|effects| {
                 effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
+            }),
+            rebases: effects.is_some_and(|effects| {
+                effects.runs.iter().any(|command| rebases(&bash::analyse(command)))
             }),
         }
     }
@@ -100,7 +106,8 @@ pub(crate) fn revert(
 
 /// Returns the changed protected paths that the program was not allowed to change.
 pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
-    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves } = allowance;
+    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves, rebases } =
+        allowance;
     let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
     // Creating instruction files for agents is restricted; changing existing ones is not.
     let is_free = |path: &Path| {
@@ -113,8 +120,11 @@ pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
             && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
                 || path.parent().is_some_and(|folder| !folder.exists()))
     };
+    // Only steps that are commands run something.
+    let of_rebase = |path: &Path| is_rebase_steps(path) && (*rebases || !runs_commands(path));
     let is_open = |path: &Path| {
         of_worktrees(path)
+            || of_rebase(path)
             || granted.file_system.write.iter().any(|open| path.starts_with(open))
             || new_repositories.iter().any(|repository| path.starts_with(repository))
     };
@@ -123,6 +133,33 @@ pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
     // created are removed.
     let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
     closed.filter(|path| !is_lost(path)).cloned().collect()
+}
+
+fn rebases(line: &bash::ShellLine) -> bool {
+    line.commands.iter().any(|command| {
+        bash::git_subcommand(command).is_some_and(|call| matches!(call.name, "rebase" | "pull"))
+    })
+}
+
+/// Whether the file holds the steps of a rebase in progress.
+fn is_rebase_steps(path: &Path) -> bool {
+    path.ends_with(Path::new(REBASE).join(REBASE_STEPS))
+        && path.ancestors().any(|above| above.ends_with(".git"))
+}
+
+/// Whether a step of the rebase is a command, or cannot be read.
+fn runs_commands(steps: &Path) -> bool {
+    const LONGEST: u64 = 1024 * 1024;
+    let data = match steps.symlink_metadata() {
+        Ok(data) => data,
+        Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
+    };
+    let text = (data.is_file() && data.len() <= LONGEST).then(|| std::fs::read(steps).ok());
+    text.flatten().is_none_or(|text| {
+        String::from_utf8_lossy(&text)
+            .lines()
+            .any(|line| matches!(line.split_whitespace().next(), Some("exec" | "x")))
+    })
 }
 
 /// Returns whether the command creates repositories and no other program in it writes files. What
@@ -174,6 +211,27 @@ pub(crate) fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_steps_with_commands_are_closed() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let steps = folder.path().join(".git/rebase-merge/git-rebase-todo");
+        std::fs::create_dir_all(steps.parent().expect("a parent")).expect("a directory");
+        assert!(is_rebase_steps(&steps) && !runs_commands(&steps));
+        for (text, runs) in [
+            ("pick abc # exec\nfixup def\n", false),
+            ("pick abc\n  exec touch x\n", true),
+            ("x\ttouch x\n", true),
+        ] {
+            std::fs::write(&steps, text).expect("written");
+            assert_eq!(runs_commands(&steps), runs, "{text}");
+        }
+        for (line, expected) in
+            [("git rebase --continue && make", true), ("git status; make", false)]
+        {
+            assert_eq!(rebases(&bash::analyse(line)), expected, "{line}");
+        }
+    }
 
     #[test]
     fn only_git_may_create_repositories() {

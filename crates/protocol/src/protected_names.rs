@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
-pub use self::git::{OF_GIT, is_git_private, may_hold_git_private};
+pub use self::git::{OF_GIT, REBASE, REBASE_STEPS, is_git_private, may_hold_git_private};
 pub use self::home::{SECRETS_OF_HOME, trusted_of_home, trusted_trees_of_home};
 
 /// How strongly a name is protected.

@@ -333,7 +333,7 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
             wrong.push("`contextFileName` has an empty name".to_owned());
             continue;
         }
-        if !is_plain {
+        if !is_plain || name.starts_with("${workspacePath}") {
             wrong.push(format!("its context file `{shown}` is outside its directory"));
             continue;
         }

@@ -177,3 +177,56 @@ fn git_directory_that_a_nested_git_file_names_stays_at_its_place() {
         }
     }
 }
+
+#[test]
+fn commands_are_planted_neither_in_a_rebase_nor_behind_a_lease() {
+    let script = "exec 2>/dev/null\n\
+        mkdir -p .git/rebase-merge .git/remotes\n\
+        echo 'exec touch ran' > .git/rebase-merge/git-rebase-todo; echo 'URL: x' > .git/remotes/origin\n\
+        echo evil > .vimrc\n\
+        python3 -c 'import fcntl, os, time\n\
+        f = os.open(\".vimrc\", os.O_RDWR); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+        time.sleep(30)' &\n\
+        sleep 0.3; echo ran > inside\n";
+    for tier in tiers() {
+        let world = World::new(&commands(&["sh build"]));
+        world.home.write("build", script).expect("written");
+        for (name, text) in [
+            (".git/HEAD", "ref: refs/heads/main\n"),
+            (".git/objects/keep", ""),
+            (".git/refs/keep", ""),
+            (".git/config", "[core]\n\tbare = false\n"),
+        ] {
+            world.home.write(name, text).expect("written");
+        }
+        let error = run(&world, tier);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {error}");
+        let root = world.home.project();
+        for name in [".vimrc", ".git/rebase-merge/git-rebase-todo", ".git/remotes/origin"] {
+            assert!(!root.join(name).exists(), "{tier}: {name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn program_that_a_command_changed_loses_its_capabilities() {
+    let world = World::new(&commands(&["sh build"]));
+    let change = "import mmap, os\nf = os.open(\"tool\", os.O_RDWR)\n\
+        m = mmap.mmap(f, 0)\nm[0:4] = b\"evil\"\nm.close()\n";
+    world.home.write("change.py", change).expect("written");
+    world.home.write("build", "python3 change.py && echo ran > inside\n").expect("written");
+    world.home.write("tool", "good tool").expect("written");
+    let python = |script: &str| finish(world.shell(&format!("python3 -c '{script}'"), &[]));
+    let set = "import os\nos.chmod(\"tool\", 0o755)\n\
+        caps = bytes.fromhex(\"0100000280000000000000000000000000000000\")\n\
+        os.setxattr(\"tool\", \"security.capability\", caps)\n";
+    if !python(set).err().is_empty() {
+        println!("capabilities cannot be set here: not tested");
+        return;
+    }
+    let error = run(&world, "namespaces");
+    assert_eq!(world.read("inside"), "ran\n", "{error}");
+    let left = python("import os; print(os.listxattr(\"tool\"))");
+    assert_eq!(left.out().trim(), "[]", "{error}");
+    assert!(error.contains("tool"), "{error}");
+}

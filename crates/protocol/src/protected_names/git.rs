@@ -4,7 +4,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 /// The files and directories at the top of a git directory that run programs or redirect git.
-pub const OF_GIT: &[&str] = &["hooks", "config", "config.worktree", "info", "commondir", "gitdir"];
+pub const OF_GIT: &[&str] =
+    &["hooks", "config", "config.worktree", "info", "commondir", "gitdir", "branches", "remotes"];
+
+/// The steps of a rebase in progress, in the directory [`REBASE`]. Steps that begin with `exec` are
+/// commands.
+pub const REBASE_STEPS: &str = "git-rebase-todo";
+/// The directory of a rebase in progress.
+pub const REBASE: &str = "rebase-merge";
 
 /// Whether a file of a git directory runs or redirects something: its configuration, hooks,
 /// attributes, and pointers, including those of submodules and linked working trees.
@@ -21,9 +28,10 @@ pub fn is_git_private(relative: &Path) -> bool {
     names.iter().enumerate().skip(from).any(|(at, name)| {
         let name = name.as_encoded_bytes();
         let file = [&b"config"[..], b"config.worktree", b"commondir", b"gitdir"].contains(&name);
-        let folder = [&b"hooks"[..], b"info"].contains(&name);
+        let folder = [&b"hooks"[..], b"info", b"branches", b"remotes"].contains(&name);
         let alternates = at == last && name == b"alternates";
-        (file && at == last || folder || alternates) && (inner || at == 0)
+        let steps = name == REBASE.as_bytes() && at + 1 == last && is(last, REBASE_STEPS);
+        (file && at == last || folder || alternates || steps) && (inner || at == 0)
     })
 }
 
@@ -36,7 +44,7 @@ pub fn may_hold_git_private(relative: &Path) -> bool {
         return names.next().is_none_or(|name| name == "info") && names.next().is_none();
     }
     let inner = first == "modules" || first == "worktrees";
-    let known = ["hooks", "info", "modules", "worktrees"];
+    let known = ["hooks", "info", "branches", "remotes", "modules", "worktrees", REBASE];
     known.iter().any(|name| first == *name)
         && !(inner && names.any(|name| skipped.iter().any(|skipped| name == *skipped)))
 }
@@ -48,6 +56,10 @@ mod tests {
     #[test]
     fn directories_with_private_git_files_are_known() {
         assert!(may_hold_git_private(Path::new("objects/info")));
+        assert!(may_hold_git_private(Path::new("rebase-merge")));
+        assert!(is_git_private(Path::new("rebase-merge/git-rebase-todo")));
+        assert!(is_git_private(Path::new("worktrees/w/rebase-merge/git-rebase-todo")));
+        assert!(!is_git_private(Path::new("rebase-merge/done")));
         assert!(!may_hold_git_private(Path::new("objects/ab")));
         assert!(!may_hold_git_private(Path::new("modules/a/objects")));
         assert!(!may_hold_git_private(Path::new("refs")));

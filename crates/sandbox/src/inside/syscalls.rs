@@ -99,7 +99,7 @@ pub(crate) enum Sockets {
     InternetAndUnix,
     /// Unix sockets only.
     Unix,
-    /// None; pairs of connected sockets are always allowed.
+    /// None; pairs of connected stream sockets are always allowed.
     None,
 }
 
@@ -184,6 +184,9 @@ fn refused_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     let mut requests = vec![types(0x5412)?, types(0x541C)?];
     requests.extend(file_system_requests()?);
     rules.insert(libc::SYS_ioctl, requests);
+    // A lease keeps others, the guard of protected files included, from opening a file.
+    let lease = (1, SeccompCmpOp::Eq, u64::from(libc::F_SETLEASE.cast_unsigned()));
+    rules.insert(libc::SYS_fcntl, vec![rule(vec![lease])?]);
     if neighbors != ProcessVisibility::Hidden {
         rules.extend(SHARED_IPC.iter().map(|call| (*call, Vec::new())));
     }
@@ -207,7 +210,24 @@ fn refused_calls(filters: Filters) -> SandboxResult<BpfProgram> {
         rules.insert(libc::SYS_setsockopt, other_routes()?);
     }
     rules.insert(libc::SYS_socket, refused);
+    if sockets != Sockets::Namespace {
+        rules.insert(libc::SYS_socketpair, addressable_pairs()?);
+    }
     compile(rules, libc::EPERM)
+}
+
+/// Returns rules for pairs of unix sockets that can be connected again, to any socket with a path:
+/// datagram sockets, as which raw ones count.
+fn addressable_pairs() -> SandboxResult<Vec<SeccompRule>> {
+    const KIND: u64 = 0xf;
+    [libc::SOCK_DGRAM, libc::SOCK_RAW]
+        .into_iter()
+        .map(|kind| {
+            let kind = u64::from(kind.cast_unsigned());
+            let family = u64::from(libc::AF_UNIX.cast_unsigned());
+            rule(vec![(0, SeccompCmpOp::Eq, family), (1, SeccompCmpOp::MaskedEq(KIND), kind)])
+        })
+        .collect()
 }
 
 /// System V and POSIX IPC objects, which have no path that Landlock could restrict.

@@ -195,3 +195,21 @@ fn no_process_may_be_referenced_without_a_broker() {
     let (code, said) = place.shell(&plan, "ulimit -n 100 && echo $(($(nice -n 5 nice) - $(nice)))");
     assert_eq!((code, said.as_str()), (0, "5\n"));
 }
+
+#[test]
+fn leases_and_pairs_that_can_be_connected_again_are_refused() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        // F_SETLEASE of an own file, for writing.
+        let script = "open(my $f, q(+>), q(leased)); print fcntl($f, 1024, 1) ? q(yes) : q(no)";
+        assert_eq!(place.shell(&plan, &format!("perl -e '{script}'")).1, "no", "{tier:?}");
+        for (kind, allowed) in
+            [(libc::SOCK_DGRAM, tier != Tier::Landlock), (libc::SOCK_STREAM, true)]
+        {
+            let script = format!("use Socket; print socketpair(A, B, AF_UNIX, {kind}, 0) ? 1 : 0");
+            let made = place.shell(&plan, &format!("perl -e '{script}'")).1;
+            assert_eq!(made == "1", allowed, "{tier:?} {kind}");
+        }
+    }
+}

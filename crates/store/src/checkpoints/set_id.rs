@@ -1,9 +1,10 @@
-//! Programs with a set-user-ID or set-group-ID bit that a command changed. The kernel removes the
-//! bits when a file is written, but not when a program changes it through a memory mapping.
+//! Programs with a set-user-ID or set-group-ID bit, or with file capabilities, that a command
+//! changed. The kernel removes these when a file is written, but not when a program changes it
+//! through a memory mapping.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Checkpoints;
 use super::beneath::{EntryHandle, mode_of, open_file};
@@ -11,21 +12,31 @@ use super::listing::{EntryKind, WalkResult};
 use super::state::Stamp;
 
 const SET_ID: u32 = 0o6000;
+const EXECUTABLE: u32 = 0o111;
+/// The extended attribute with the capabilities of a program.
+const CAPABILITIES: &str = "security.capability";
 
 /// Returns the programs that are new or changed.
 pub(super) fn changed(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
     let programs = after.entries.iter().filter(|entry| {
-        matches!(entry.found, EntryKind::File { .. }) && entry.stamp.mode & SET_ID != 0
+        matches!(entry.found, EntryKind::File { .. })
+            && entry.stamp.mode & (SET_ID | EXECUTABLE) != 0
     });
     let is_same = |place, stamp: Stamp| {
         before.get(place).is_some_and(|entry| entry.stamp == stamp && !stamp.is_racy(before.began))
     };
     let changed = programs.filter(|entry| !is_same(&entry.place, entry.stamp));
-    changed.map(|entry| entry.place.path()).collect()
+    let privileged = changed
+        .filter(|entry| entry.stamp.mode & SET_ID != 0 || has_capabilities(&entry.place.path()));
+    privileged.map(|entry| entry.place.path()).collect()
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    rustix::fs::lgetxattr(path, CAPABILITIES, &mut [0_u8; 64][..]).is_ok()
 }
 
 impl Checkpoints {
-    /// Removes the set-user-ID and set-group-ID bits of these programs. Returns those that lost
+    /// Removes the set-user-ID and set-group-ID bits and the capabilities of these programs. Returns those that lost
     /// them, and those that could not be changed, with the reasons.
     pub fn remove_set_id(&self, programs: &[PathBuf]) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
         let (mut done, mut lost) = (Vec::new(), Vec::new());
@@ -48,5 +59,14 @@ fn remove(leaf: &EntryHandle) -> std::io::Result<()> {
         return Ok(());
     }
     let (file, stamp) = open_file(&leaf.folder, &leaf.name)?;
-    Ok(rustix::fs::fchmod(&file, mode_of(stamp.mode & !SET_ID))?)
+    if stamp.mode & SET_ID != 0 {
+        rustix::fs::fchmod(&file, mode_of(stamp.mode & !SET_ID))?;
+    }
+    if rustix::fs::fgetxattr(&file, CAPABILITIES, &mut [0_u8; 64][..]).is_ok() {
+        // The kernel removes them when the size is set, even if this user may not remove them.
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let writable = openat(&leaf.folder, &leaf.name, flags, Mode::empty())?;
+        rustix::fs::ftruncate(&writable, fstat(&writable)?.st_size.unsigned_abs())?;
+    }
+    Ok(())
 }
