@@ -25,7 +25,7 @@ use crate::host::{Host, OpenRequest};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
 use crate::server_questions;
-use crate::session::{EditorSession, Order, PendingReply};
+use crate::session::{ClientOperation, EditorSession, PendingReply};
 use crate::updates::ClientFeatures;
 
 /// Maximum number of queued operations per session.
@@ -44,7 +44,7 @@ const FAREWELL: Duration = Duration::from_millis(1700);
 /// A running session.
 struct Handle {
     clients: SessionClients,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<ClientOperation>,
     task: JoinHandle<()>,
 }
 
@@ -139,14 +139,17 @@ impl AcpDispatcher {
             "session/cancel" => {
                 let handle = text(params, "sessionId").ok().and_then(|id| sessions.get(id));
                 if let Some(handle) = handle.filter(|it| it.clients.has(&self.connection)) {
-                    order(handle, Order::Cancel { request: None });
+                    order(handle, ClientOperation::Cancel { request: None });
                 }
             }
             "$/cancel_request" => {
                 if let Some(id) = params.get("requestId") {
                     let own = sessions.values().filter(|it| it.clients.has(&self.connection));
                     for handle in own {
-                        order(handle, Order::Cancel { request: Some(self.from(id.clone())) });
+                        order(
+                            handle,
+                            ClientOperation::Cancel { request: Some(self.from(id.clone())) },
+                        );
                     }
                 }
             }
@@ -184,20 +187,23 @@ impl AcpDispatcher {
             }
             "session/prompt" => {
                 let blocks = rpc::list(&params, "prompt")?.to_vec();
-                self.order(&params, Order::Prompt { from: self.from(id), blocks })
+                self.order(&params, ClientOperation::Prompt { from: self.from(id), blocks })
             }
             "session/set_mode" => {
                 let mode = text(&params, "modeId")?.to_owned();
-                self.order(&params, Order::SetMode { from: self.from(id), mode })
+                self.order(&params, ClientOperation::SetMode { from: self.from(id), mode })
             }
             "session/set_model" => {
                 let model = text(&params, "modelId")?.to_owned();
-                self.order(&params, Order::SetModel { from: self.from(id), model })
+                self.order(&params, ClientOperation::SetModel { from: self.from(id), model })
             }
             "session/set_config_option" => {
                 let option = text(&params, "configId")?.to_owned();
                 let value = text(&params, "value")?.to_owned();
-                self.order(&params, Order::SetOption { from: self.from(id), option, value })
+                self.order(
+                    &params,
+                    ClientOperation::SetOption { from: self.from(id), option, value },
+                )
             }
             "session/close" => self.close_session(id, &params),
             "session/list" => self.list(id, &params),
@@ -244,7 +250,7 @@ impl AcpDispatcher {
         }))
     }
 
-    fn order(&self, params: &Object, it: Order) -> Result<(), RpcError> {
+    fn order(&self, params: &Object, it: ClientOperation) -> Result<(), RpcError> {
         let id = text(params, "sessionId")?;
         let sessions = self.sessions();
         let handle = sessions.get(id).filter(|handle| handle.clients.has(&self.connection));
@@ -365,7 +371,7 @@ impl AcpDispatcher {
             if let Some(handle) = left {
                 let (done, is_done) = oneshot::channel();
                 // Fails only if the session has ended already.
-                let _ = handle.orders.send(Order::Close { done }).await;
+                let _ = handle.orders.send(ClientOperation::Close { done }).await;
                 let _ = is_done.await;
             }
             drop(busy);
@@ -538,7 +544,7 @@ fn join(
         let text = format!("the session `{id}` is already open");
         return Some(Err(RpcError::invalid_params(text)));
     }
-    Some(match order(handle, Order::Join { from, with_history }) {
+    Some(match order(handle, ClientOperation::Join { from, with_history }) {
         true => Ok(()),
         false => Err(RpcError::internal("the session has ended or accepts no more requests")),
     })
@@ -552,7 +558,7 @@ fn is_in_use_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
-fn order(handle: &Handle, order: Order) -> bool {
+fn order(handle: &Handle, order: ClientOperation) -> bool {
     handle.orders.try_send(order).is_ok()
 }
 

@@ -4,31 +4,31 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use parallax_protocol::tool::{Display, ToolKind};
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 use serde_json::{Value, json};
 
 use crate::tool_updates;
 use crate::updates::chunk;
 
 /// What is needed to describe the calls of a session's history.
-pub(crate) struct PastCalls<'a> {
+pub(crate) struct RecordedCalls<'a> {
     /// The kinds of the session's tools by name.
     pub(crate) kinds: HashMap<String, ToolKind>,
     /// The working directory.
     pub(crate) directory: &'a Path,
 }
 
-impl PastCalls<'_> {
+impl RecordedCalls<'_> {
     /// Returns the update for an item; `None` if the protocol has no equivalent. `number` is the
     /// item's index, used as the id of tool calls.
-    pub(crate) fn update(&self, item: &PastItem, number: usize) -> Option<Value> {
+    pub(crate) fn update(&self, item: &RecordedItem, number: usize) -> Option<Value> {
         Some(match item {
-            PastItem::User { text, .. } | PastItem::Steer { text } => {
+            RecordedItem::User { text, .. } | RecordedItem::Steer { text } => {
                 chunk("user_message_chunk", text)
             }
-            PastItem::Text { text, .. } => chunk("agent_message_chunk", text),
-            PastItem::Thought { text } => chunk("agent_thought_chunk", text),
-            PastItem::Tool { name, args, status, output, told, display } => {
+            RecordedItem::Text { text, .. } => chunk("agent_message_chunk", text),
+            RecordedItem::Thought { text } => chunk("agent_thought_chunk", text),
+            RecordedItem::Tool { name, args, status, output, told, display } => {
                 let title = told.as_ref().map_or("", |told| &told.title);
                 let status = match status.as_deref() {
                     Some("success") => "completed",
@@ -57,12 +57,12 @@ impl PastCalls<'_> {
                     "locations": tool_updates::locations(args, self.directory),
                     "rawInput": args, "content": [content]})
             }
-            PastItem::Shell { command, output, .. } => {
+            RecordedItem::Shell { command, output, .. } => {
                 json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),
                     "title": command, "kind": "execute", "status": "completed",
                     "content": [tool_updates::text_content(output)]})
             }
-            PastItem::Image(_) | PastItem::Ended { .. } => return None,
+            RecordedItem::Image(_) | RecordedItem::Ended { .. } => return None,
         })
     }
 }

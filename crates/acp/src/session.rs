@@ -15,7 +15,7 @@ use parallax_protocol::model::Usage;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_protocol::similar_texts::folded;
 use parallax_protocol::store::Record;
-use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, WantedSignIn};
+use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, PendingSignIn};
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -25,7 +25,7 @@ use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
-use crate::history::PastCalls;
+use crate::history::RecordedCalls;
 use crate::host::Host;
 use crate::options::SessionChoices;
 use crate::permission;
@@ -41,7 +41,7 @@ const DECISIONS: usize = 32;
 const MAX_TITLE: usize = 80;
 
 /// An operation of the client.
-pub(crate) enum Order {
+pub(crate) enum ClientOperation {
     Prompt {
         from: PendingReply,
         blocks: Vec<Value>,
@@ -100,7 +100,7 @@ struct RunningPrompt {
 }
 
 /// A prompt whose files and commands are being expanded.
-type Preparing = JoinHandle<Result<Prompt, Failure>>;
+type ExpandingPrompt = JoinHandle<Result<Prompt, Failure>>;
 
 pub(crate) struct EditorSession {
     id: String,
@@ -112,7 +112,7 @@ pub(crate) struct EditorSession {
     choices: SessionChoices,
     updates: UpdateBuilder,
     running: Option<RunningPrompt>,
-    preparing: Option<Preparing>,
+    preparing: Option<ExpandingPrompt>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,
     decided: mpsc::Sender<Decide>,
@@ -183,10 +183,10 @@ impl EditorSession {
     }
 
     fn past_updates(&self, records: &[Record]) -> Vec<Value> {
-        let items = parallax_sessions::past::items(records);
+        let items = parallax_sessions::recorded_items::items(records);
         let kinds = self.open.tools().into_iter().map(|tool| (tool.name, tool.kind));
         let directory = &self.open.launch().options().directory;
-        let history = PastCalls { kinds: kinds.collect(), directory };
+        let history = RecordedCalls { kinds: kinds.collect(), directory };
         items.iter().enumerate().filter_map(|(number, item)| history.update(item, number)).collect()
     }
 
@@ -198,7 +198,7 @@ impl EditorSession {
     }
 
     /// Runs until the client closes the session or is gone.
-    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<ClientOperation>) {
         self.announce_commands().await;
         let mut servers = None;
         if let Some(view) = self.open.mcp_view() {
@@ -213,7 +213,7 @@ impl EditorSession {
             tokio::select! {
                 order = orders.recv() => match order {
                     None => break,
-                    Some(Order::Close { done }) => {
+                    Some(ClientOperation::Close { done }) => {
                         closed = Some(done);
                         break;
                     }
@@ -288,24 +288,24 @@ impl EditorSession {
     }
 
     /// Announces new prompts of MCP servers, and asks the user to sign in where they require it.
-    async fn servers_changed(&mut self, sign_ins: Vec<WantedSignIn>) {
+    async fn servers_changed(&mut self, sign_ins: Vec<PendingSignIn>) {
         self.announce_commands().await;
         let Some(view) = self.open.mcp_view().filter(|_| self.offers.opens_urls) else { return };
-        for WantedSignIn { server, .. } in sign_ins {
+        for PendingSignIn { server, .. } in sign_ins {
             let (view, clients) = (view.clone(), self.clients.clone());
             self.sign_ins.spawn(sign_in(view, clients, self.id.clone(), server));
         }
     }
 
-    async fn order(&mut self, order: Order) {
+    async fn order(&mut self, order: ClientOperation) {
         match order {
-            Order::Prompt { from, blocks } => self.prompt(from, blocks).await,
-            Order::Cancel { request } => self.cancel(request).await,
-            Order::SetMode { from, mode } => {
+            ClientOperation::Prompt { from, blocks } => self.prompt(from, blocks).await,
+            ClientOperation::Cancel { request } => self.cancel(request).await,
+            ClientOperation::SetMode { from, mode } => {
                 let result = self.set_mode(&mode).await.map(|_| json!({}));
                 from.respond(result).await;
             }
-            Order::SetModel { from, model } => {
+            ClientOperation::SetModel { from, model } => {
                 let result = self.set_model(model).await.map(|()| json!({}));
                 let is_set = result.is_ok();
                 from.respond(result).await;
@@ -313,7 +313,7 @@ impl EditorSession {
                     self.announce_options().await;
                 }
             }
-            Order::SetOption { from, option, value } => {
+            ClientOperation::SetOption { from, option, value } => {
                 let mut mode = self.updates.mode;
                 let result = match option.as_str() {
                     // The change is announced when the engine has made it.
@@ -330,9 +330,9 @@ impl EditorSession {
                 let result = result.map(|()| json!({"configOptions": self.config_json(mode)}));
                 from.respond(result).await;
             }
-            Order::Join { from, with_history } => self.join(from, with_history).await,
+            ClientOperation::Join { from, with_history } => self.join(from, with_history).await,
             // Ends the loop in `run`.
-            Order::Close { .. } => {}
+            ClientOperation::Close { .. } => {}
         }
     }
 
@@ -483,7 +483,7 @@ async fn next_update(servers: &mut Option<McpUpdates>) -> McpUpdate {
     std::future::pending().await
 }
 
-async fn prepared(preparing: &mut Option<Preparing>) -> Result<Prompt, Failure> {
+async fn prepared(preparing: &mut Option<ExpandingPrompt>) -> Result<Prompt, Failure> {
     match preparing {
         Some(preparing) => preparing.await.unwrap_or_else(|error| {
             Err(Failure { kind: FailureKind::Internal, message: error.to_string(), status: None })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use parallax_protocol::agent::{AgentJournal, KeptWork};
+use parallax_protocol::agent::{AgentJournal, InterruptedRun};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::SessionHead;
 use parallax_store::{Journal, Keys};
@@ -49,12 +49,12 @@ impl Journals {
     }
 
     /// Returns the interrupted runs.
-    pub(super) fn kept(&self) -> Vec<KeptWork> {
+    pub(super) fn kept(&self) -> Vec<InterruptedRun> {
         let kept = |id: String| {
             let loaded = parallax_store::load(&self.path(&id), &self.keys).ok()?;
             let agent = id.rsplit_once('-')?.0.to_owned();
             let task = loaded.prompts.first()?.text.clone();
-            Some(KeptWork { id, agent, task })
+            Some(InterruptedRun { id, agent, task })
         };
         self.ids().into_iter().filter(|id| self.is_free(id)).filter_map(kept).collect()
     }

@@ -29,4 +29,4 @@ pub use session_agents::{
 pub use skills::{SessionSkills, SkillLibrary};
 
 /// Reads the settings again and returns a library that follows them.
-pub type Reread<T> = Arc<dyn Fn() -> Result<T, Failure> + Send + Sync>;
+pub type ReloadFn<T> = Arc<dyn Fn() -> Result<T, Failure> + Send + Sync>;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parallax_config::Config;
 use parallax_config::SettingScope;
 use parallax_config::agents::{
-    Acknowledged, Agent, AgentFolder, AgentSet, AgentTier, acknowledge, agent_files, agent_folders,
-    find_agents,
+    AcceptedAgents, Agent, AgentFolder, AgentSet, AgentTier, acknowledge, agent_files,
+    agent_folders, find_agents,
 };
 use parallax_config::extensions::{ExtensionVariables, Extensions};
 use parallax_policy::RuleFile;
@@ -15,7 +15,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
 use crate::changes::{FolderStamp, stamp};
-use crate::{AgentSetting, Reread, built_in};
+use crate::{AgentSetting, ReloadFn, built_in};
 
 /// The setting with overrides for single agents.
 const OVERRIDES: &str = "agents.overrides";
@@ -30,7 +30,7 @@ pub struct AgentLibrary {
     /// The model of the session, with aliases resolved.
     pub main_model: String,
     /// Reads the settings again.
-    pub reread: Reread<AgentLibrary>,
+    pub reload: ReloadFn<AgentLibrary>,
 }
 
 impl AgentLibrary {
@@ -42,7 +42,7 @@ impl AgentLibrary {
         }
         let folders = self.folders();
         let mut warnings = Vec::new();
-        let known = Acknowledged::of(&config.homes, &config.project, &mut warnings);
+        let known = AcceptedAgents::of(&config.dirs, &config.project, &mut warnings);
         let built_in = built_in::agents(&self.main_model);
         let mut set = find_agents(built_in, &folders, &config.settings, &known);
         warnings.into_iter().for_each(|warning| set.warnings.push(warning));
@@ -63,7 +63,7 @@ impl AgentLibrary {
         let mut folders: Vec<AgentFolder> = of_extensions
             .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
             .collect();
-        folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
+        folders.extend(agent_folders(&config.dirs, &config.cwd, config.trust.trusted));
         folders
     }
 
@@ -79,7 +79,7 @@ impl AgentLibrary {
     /// # Errors
     /// Returns an error if the file of approvals cannot be read or written.
     pub fn acknowledge(&self, agent: &Agent) -> Result<(), Failure> {
-        acknowledge(&self.config.homes, &self.config.project, agent)
+        acknowledge(&self.config.dirs, &self.config.project, agent)
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))
     }
 

@@ -20,7 +20,7 @@ const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", 
 
 /// What a subagent's system prompt contains besides its own prompt and task.
 #[derive(Default)]
-pub(super) struct Around<'a> {
+pub(super) struct PromptExtras<'a> {
     /// The safety rules.
     pub(super) safety: &'a str,
     /// Text before the agent's own prompt, including the safety rules. For an agent that works like
@@ -37,7 +37,7 @@ pub(super) struct Around<'a> {
 }
 
 /// Builds the system prompt of a subagent.
-pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
+pub(super) fn system(agent: &Agent, task: &str, around: &PromptExtras<'_>) -> String {
     let mut own = agent.prompt.clone();
     for place in PLACES {
         own = own.replace(place, task);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn task_is_inserted_at_the_placeholder() {
         let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
-        let around = Around { safety: SAFETY, memory: "memory", ..Around::default() };
+        let around = PromptExtras { safety: SAFETY, memory: "memory", ..PromptExtras::default() };
         let text = system(&agent, "the bug", &around);
         assert!(text.starts_with("Look into the bug.") && text.ends_with("memory"), "{text}");
     }
@@ -135,7 +135,11 @@ mod tests {
         let agent = Agent::new("a", "d", AgentTier::User, "Work.");
         let core = format!("Core.\n\n{SAFETY}\nMore.\n");
         for core in ["", core.as_str()] {
-            let text = system(&agent, "t", &Around { safety: SAFETY, core, ..Around::default() });
+            let text = system(
+                &agent,
+                "t",
+                &PromptExtras { safety: SAFETY, core, ..PromptExtras::default() },
+            );
             assert_eq!(text.matches("Do not work around a denied call").count(), 1, "{text}");
         }
     }

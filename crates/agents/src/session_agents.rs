@@ -13,7 +13,7 @@ use parallax_mcp::Servers;
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
     AgentDefinition, AgentJournal, AgentKit, AgentResult, AgentTask, AgentWorkspace, Agents,
-    CloseAgent, KeptWork, RemoteAgent, SessionTools,
+    CloseAgent, InterruptedRun, RemoteAgent, SessionTools,
 };
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::tool::{Tool, ToolSource as _};
@@ -251,7 +251,7 @@ impl SessionAgents {
     /// # Errors
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
-        let mut set = (self.library.reread)()?.agents();
+        let mut set = (self.library.reload)()?.agents();
         keep_judged(&mut set, &self.judged);
         let state = AgentState::of(set);
         let set = Arc::clone(&state.set);
@@ -383,7 +383,7 @@ impl Agents for SessionAgents {
         }
     }
 
-    fn kept(&self) -> Vec<KeptWork> {
+    fn kept(&self) -> Vec<InterruptedRun> {
         self.journals.as_ref().map(Journals::kept).unwrap_or_default()
     }
 
@@ -503,7 +503,7 @@ impl Agents for SessionAgents {
             false => String::new(),
         };
         let others = if agent.may_delegate { self.section() } else { Arc::from("") };
-        let around = prompt::Around {
+        let around = prompt::PromptExtras {
             safety: environment.safety_rules(),
             core: &core,
             worktree: isolated.as_ref().map_or("", |own| &own.note),

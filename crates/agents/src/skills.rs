@@ -14,10 +14,10 @@ use parallax_config::{
     Config, SettingScope, disabled_names, set_disabled_name, why_still_disabled,
 };
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_tools::activate_skill::{Fill, SkillEntry};
+use parallax_tools::activate_skill::{SkillEntry, VariableExpander};
 use serde_json::Value;
 
-use crate::Reread;
+use crate::ReloadFn;
 use crate::changes::{FolderStamp, stamp};
 
 pub use session::SessionSkills;
@@ -39,7 +39,7 @@ pub struct SkillLibrary {
     /// More directories of skills, which take precedence.
     pub directories: Vec<PathBuf>,
     /// Reads the settings again.
-    pub reread: Reread<SkillLibrary>,
+    pub reload: ReloadFn<SkillLibrary>,
 }
 
 /// A skill in a list.
@@ -58,7 +58,7 @@ pub struct SkillInfo {
 impl SkillLibrary {
     /// Returns the skills of the current files, with warnings for the user. Blocking.
     pub fn infos(&self) -> (Vec<SkillInfo>, Vec<String>) {
-        let found = (self.reread)().map_or_else(|_| self.skills(), |library| library.skills());
+        let found = (self.reload)().map_or_else(|_| self.skills(), |library| library.skills());
         let info = |skill: Skill| SkillInfo {
             source: match &skill.tier {
                 SkillTier::Extension(name) => format!("of {name}"),
@@ -115,7 +115,7 @@ impl SkillLibrary {
             ));
         }
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
-        let again = (self.reread)()?;
+        let again = (self.reload)()?;
         match why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
             Some(why) => Err(Failure::new(FailureKind::Input, why)),
             None => Ok(file),
@@ -147,7 +147,7 @@ impl SkillLibrary {
     fn folders(&self) -> Vec<SkillFolder> {
         let config = &self.config;
         let mut folders = self.extensions.skill_folders();
-        folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
+        folders.extend(skill_folders(&config.dirs, &config.cwd, config.trust.trusted));
         let given = self.directories.iter();
         folders.extend(
             given.map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
@@ -165,7 +165,7 @@ impl SkillLibrary {
 
     /// Removes installed skills that were modified after installation.
     fn leave_changed_out(&self, found: &mut Skills) {
-        let pins = match SkillPins::read(&self.config.homes) {
+        let pins = match SkillPins::read(&self.config.dirs) {
             Ok(pins) => pins,
             Err(error) => return found.warnings.push(error.to_string()),
         };
@@ -203,7 +203,7 @@ pub fn of_the_program(skills: &Skills) -> Vec<String> {
 
 /// Returns the enabled skills for the tool. Variables of extensions are filled in, except secrets.
 pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntry> {
-    let fill = |skill: &Skill| -> Option<Fill> {
+    let fill = |skill: &Skill| -> Option<VariableExpander> {
         let SkillTier::Extension(name) = &skill.tier else { return None };
         let variables = extensions.find(name)?.variables.clone();
         Some(Arc::new(move |text| variables.fill_shown(text)))

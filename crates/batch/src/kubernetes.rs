@@ -41,7 +41,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(180);
 const NAME_LENGTH: usize = 30;
 
 /// Why following ended.
-enum Followed {
+enum FollowEnd {
     /// The job came to its end.
     Ended,
     /// It is gone.
@@ -112,12 +112,12 @@ pub async fn run_kubernetes(
         is_over_budget: false,
         failure: None,
     };
-    let mut followed = Followed::Ended;
+    let mut followed = FollowEnd::Ended;
     if !waiting.is_empty() && kubernetes.emit.is_none() {
         followed = run.follow_or_submit(plan, &tasks, &mut waiting).await?;
     } else if let Some(emit) = kubernetes.emit.clone() {
         run.emit(plan, &tasks, &waiting, emit).await?;
-        followed = Followed::Left;
+        followed = FollowEnd::Left;
     }
     if let Some(failure) = run.failure.take() {
         run.notice(format!(
@@ -125,7 +125,7 @@ pub async fn run_kubernetes(
              command again",
             waiting.len()
         ));
-    } else if matches!(followed, Followed::Gone) && !waiting.is_empty() {
+    } else if matches!(followed, FollowEnd::Gone) && !waiting.is_empty() {
         run.notice(
             "The job no longer exists; run the same command again to run the remaining tasks"
                 .to_owned(),
@@ -134,7 +134,7 @@ pub async fn run_kubernetes(
     let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
     let all_succeeded =
         states.into_iter().all(|it| it.is_some_and(|it| it.state == TaskState::Succeeded));
-    let drained = matches!(followed, Followed::Drained | Followed::Left);
+    let drained = matches!(followed, FollowEnd::Drained | FollowEnd::Left);
     Ok(BatchEnd {
         budget_spent: run.is_over_budget && !waiting.is_empty(),
         drained: drained && !run.is_over_budget && !waiting.is_empty(),
@@ -188,7 +188,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         plan: &Plan,
         tasks: &[PlannedTask],
         waiting: &mut BTreeSet<String>,
-    ) -> Result<Followed, BatchError> {
+    ) -> Result<FollowEnd, BatchError> {
         let read = self.directory.clone();
         if let Some(job) = blocking(move || SubmittedJob::read(&read)).await? {
             let name = format!("job/{}", job.record.name);
@@ -209,7 +209,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 let followed = self.follow(&job, collected, waiting).await?;
                 self.kubectl = current;
                 let is_over = !has_ended || waiting.is_empty();
-                if is_over || !matches!(followed, Followed::Ended) {
+                if is_over || !matches!(followed, FollowEnd::Ended) {
                     return Ok(followed);
                 }
                 // The rest needs a new job.
@@ -218,7 +218,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         }
         if self.over_budget() {
             self.is_over_budget = true;
-            return Ok(Followed::Ended);
+            return Ok(FollowEnd::Ended);
         }
         let (manifests, job) = self.prepare(plan, tasks, waiting)?;
         let (directory, folder) = (self.directory.clone(), record::folder(self.directory));
@@ -360,7 +360,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         job: &SubmittedJob,
         mut collected: BTreeSet<usize>,
         waiting: &mut BTreeSet<String>,
-    ) -> Result<Followed, BatchError> {
+    ) -> Result<FollowEnd, BatchError> {
         let name = format!("job/{}", job.record.name);
         let mut running = BTreeSet::new();
         let mut answered = Instant::now();
@@ -383,16 +383,16 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     Some(JobStatus { active: 1, ..JobStatus::default() })
                 }
             };
-            let Some(status) = status else { return Ok(Followed::Gone) };
+            let Some(status) = status else { return Ok(FollowEnd::Gone) };
             if status.has_ended {
                 self.failure = status.failure.filter(|_| !waiting.is_empty());
-                return Ok(Followed::Ended);
+                return Ok(FollowEnd::Ended);
             }
             let is_late = stopped.is_some_and(|since| since.elapsed() > DRAIN_TIME);
             if stopped.is_some() && (status.active == 0 || is_late) {
                 self.sweep(job, &status, &mut collected, waiting).await?;
                 self.kubectl.run(&["delete", &name, "--ignore-not-found", "--wait=false"]).await?;
-                return Ok(Followed::Drained);
+                return Ok(FollowEnd::Drained);
             }
             if stopped.is_none() && (self.drain.is_cancelled() || self.over_budget()) {
                 self.is_over_budget = !self.drain.is_cancelled();
@@ -402,7 +402,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             let pause = POLL.max(began.elapsed() * POLL_SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.leave.cancelled() => return Ok(Followed::Left),
+                () = self.leave.cancelled() => return Ok(FollowEnd::Left),
                 () = self.drain.cancelled(), if stopped.is_none() => {}
             }
         }

@@ -3,8 +3,8 @@
 //!
 //! Not in this crate: how the previous contents are stored (`store`).
 
+mod checkpoint_manager;
 mod protected_changes;
 pub mod undo;
-mod versions;
 
-pub use versions::{Versions, Watch, open};
+pub use checkpoint_manager::{CheckpointManager, Watch, open};

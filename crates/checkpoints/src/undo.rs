@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use parallax_config::{Environment, Homes, LoadOptions};
-use parallax_protocol::event::{Failure, FailureKind, Undone};
+use parallax_config::{Environment, LoadOptions, UserDirs};
+use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::PromptMark;
 pub use parallax_store::{ChangeKind, FileChange, TurnChanges};
 use parallax_store::{Checkpoints, LoadError, latest_session};
 
-use crate::versions;
+use crate::checkpoint_manager;
 use parallax_sessions::encrypted_sessions;
 
 /// The checkpoints of a session. All functions block.
@@ -49,21 +49,21 @@ impl Undo {
         session: Option<&str>,
     ) -> Result<Self, Failure> {
         let environment = Environment::new(variables.clone());
-        let homes = Homes::find(&environment, directory)
+        let dirs = UserDirs::find(&environment, directory)
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
-        let homes = parallax_store::Homes::new(homes.parallax, homes.gemini);
+        let dirs = parallax_store::SessionDirs::new(dirs.parallax, dirs.gemini);
         let project = parallax_store::project_folder(directory);
-        let folder = homes.parallax.join("checkpoints");
+        let folder = dirs.parallax.join("checkpoints");
         let session = match session {
             Some(id) => SessionId::from(id),
             None => latest_session(&folder, &project)
                 .ok_or_else(|| Failure::new(FailureKind::Input, no_session(&folder, directory)))?,
         };
         let roots = vec![directory.to_owned()];
-        let store = versions::open(&homes, directory, session.clone(), roots, None, None);
+        let store = checkpoint_manager::open(&dirs, directory, session.clone(), roots, None, None);
         // Reading errors are reported by the undo itself.
         let _ = store.add_recorded_roots();
-        let prompts = prompts(&homes, directory, &session, variables);
+        let prompts = prompts(&dirs, directory, &session, variables);
         Ok(Self { session, store, prompts })
     }
 
@@ -93,7 +93,7 @@ impl Undo {
     ///
     /// # Errors
     /// Returns an error if the prompt is unknown, there is nothing to undo, or the records are invalid.
-    pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<Undone, Failure> {
+    pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
             Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),
             Err(why) => Err(format!("failed to count the prompts: {why}")),
@@ -106,24 +106,24 @@ impl Undo {
     ///
     /// # Errors
     /// Returns an error if the records are invalid.
-    pub fn force(&self, undone: &Undone) -> Result<Undone, Failure> {
+    pub fn force(&self, undone: &UndoResult) -> Result<UndoResult, Failure> {
         self.undo_turn(Some(undone.turn), true)
     }
 
-    fn undo_turn(&self, turn: Option<u64>, force: bool) -> Result<Undone, Failure> {
+    fn undo_turn(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
         let undone = self.store.undo(turn, force);
         let undone = undone.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
-        Ok(Undone { prompt: self.number(undone.turn), ..undone })
+        Ok(UndoResult { prompt: self.number(undone.turn), ..undone })
     }
 
     /// Reverts the last undo.
     ///
     /// # Errors
     /// Returns an error if nothing was undone or the records are invalid.
-    pub fn redo(&self, force: bool) -> Result<Undone, Failure> {
+    pub fn redo(&self, force: bool) -> Result<UndoResult, Failure> {
         let redone = self.store.redo(force);
         let redone = redone.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
-        Ok(Undone { prompt: self.number(redone.turn), ..redone })
+        Ok(UndoResult { prompt: self.number(redone.turn), ..redone })
     }
 }
 
@@ -138,19 +138,19 @@ pub fn local_time(time: &str) -> String {
 
 /// Returns the prompts in a session.
 fn prompts(
-    homes: &parallax_store::Homes,
+    dirs: &parallax_store::SessionDirs,
     directory: &Path,
     session: &SessionId,
     variables: Vec<(OsString, OsString)>,
 ) -> Result<Vec<PromptMark>, String> {
-    let journal = homes.journal(directory, session);
-    let loaded = match parallax_store::load(&journal, &homes.keys) {
+    let journal = dirs.journal(directory, session);
+    let loaded = match parallax_store::load(&journal, &dirs.keys) {
         Err(LoadError::Encrypted { .. }) => {
             // The settings determine where the key is stored.
             let cwd = directory.to_owned();
             let options = LoadOptions { cwd, variables, skip_trust: false, ignore_env: false };
             let config = parallax_config::load(options).map_err(|error| error.to_string())?;
-            parallax_store::load(&journal, &encrypted_sessions::homes(&config).keys)
+            parallax_store::load(&journal, &encrypted_sessions::dirs(&config).keys)
         }
         loaded => loaded,
     };

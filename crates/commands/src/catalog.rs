@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use parallax_config::commands::{
-    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandProblem, CommandSource,
-    CommandWishes,
+    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandOverrides, CommandProblem,
+    CommandSource,
 };
 
 use crate::names::{OWN_PREFIX, is_alias, is_own, is_reserved};
@@ -38,7 +38,7 @@ pub struct CommandInfo {
     /// The name of its file, if another command has that name.
     pub moved_from: Option<String>,
     pub(crate) template: String,
-    pub(crate) wishes: CommandWishes,
+    pub(crate) overrides: CommandOverrides,
 }
 
 /// The custom commands by name.
@@ -240,7 +240,7 @@ fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
         unused: file.unused.clone(),
         moved_from: None,
         template: file.prompt.clone(),
-        wishes: file.wishes.clone(),
+        overrides: file.overrides.clone(),
     }
 }
 
@@ -293,7 +293,7 @@ mod tests {
             arguments: Vec::new(),
             prompt: prompt.to_owned(),
             place: (1, 1),
-            wishes: CommandWishes::default(),
+            overrides: CommandOverrides::default(),
             unused: Vec::new(),
         }
     }

@@ -10,7 +10,7 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
-use parallax_sessions::past::READ_FILES;
+use parallax_sessions::recorded_items::READ_FILES;
 use parallax_tools::read_many_files::{ReadMany, is_valid_glob, read_many};
 
 use crate::StartableAgents;

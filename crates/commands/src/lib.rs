@@ -9,12 +9,13 @@ mod at_globs;
 pub mod at_paths;
 pub mod built_in;
 mod catalog;
+mod command_overrides;
 pub mod expand;
 mod expansion_step;
 mod files;
-mod making;
 mod names;
 mod new_command;
+mod preparation;
 mod prepared;
 mod prompts;
 #[cfg(test)]
@@ -23,7 +24,6 @@ mod shell;
 mod skill_commands;
 mod table;
 mod template_files;
-mod wishes;
 mod word_ends;
 
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ pub use names::{
 };
 pub use new_command::new_command;
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
-pub use prepared::{Expanded, PreparedCommand};
+pub use prepared::{ExpandedCommand, PreparedCommand};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
 pub use table::{CommandSpec, EditorCommand, SlashCommand, TABLE};
@@ -114,10 +114,10 @@ pub fn catalog(config: &Config, extensions: &Extensions) -> Catalog {
 }
 
 fn folders(config: &Config, extensions: &Extensions) -> Vec<CommandFolder> {
-    let (homes, cwd) = (&config.homes, &config.cwd);
+    let (dirs, cwd) = (&config.dirs, &config.cwd);
     let others = config.settings.flag("commands.includeOtherAgents");
     let trusted = config.trust.trusted;
-    let mut folders = parallax_config::commands::command_folders(homes, cwd, trusted, others);
+    let mut folders = parallax_config::commands::command_folders(dirs, cwd, trusted, others);
     folders.extend(extensions.command_folders());
     folders
 }

@@ -35,7 +35,7 @@ pub fn new_command(config: &Config, name: &str, scope: SettingScope) -> Result<P
         )));
     }
     let folder = match scope {
-        SettingScope::User => config.homes.parallax.join("commands"),
+        SettingScope::User => config.dirs.parallax.join("commands"),
         SettingScope::Workspace => config.cwd.join(".parallax/commands"),
     };
     let path = folder.join(format!("{}.toml", name.replace(':', "/")));

@@ -12,11 +12,11 @@ use parallax_tools::activate_skill::{SkillEntry, activation};
 use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::{Catalog, CommandInfo};
+use crate::command_overrides::{mode_of, wishes_of};
 use crate::expand::{Expander, delegation};
 use crate::expansion_step::ExpansionStep;
-use crate::making::Making;
+use crate::preparation::CommandPreparation;
 use crate::shell::{self, CheckedCommand};
-use crate::wishes::{mode_of, wishes_of};
 use crate::{ExpansionContext, template_files as files};
 
 /// A command with arguments filled in and decisions about its shell commands.
@@ -30,7 +30,7 @@ pub struct PreparedCommand {
     arguments: String,
     mode: ApprovalMode,
     /// Overrides for the turn from the command's file.
-    wishes: Option<Box<TurnOverrides>>,
+    overrides: Option<Box<TurnOverrides>>,
     /// Total time limit of its shell commands.
     timeout: Option<Duration>,
     /// The agent to delegate the work to.
@@ -40,7 +40,7 @@ pub struct PreparedCommand {
 
 /// The result of expanding a command.
 #[derive(Debug)]
-pub struct Expanded {
+pub struct ExpandedCommand {
     /// The prompt to send.
     pub prompt: Prompt,
     /// Notices for the user, one line each.
@@ -57,23 +57,23 @@ impl PreparedCommand {
         now: ApprovalMode,
     ) -> Result<Self, Failure> {
         let name = command.name.clone();
-        let (mode, refused) = mode_of(&command.wishes, &command.source, now, shared.trusted);
-        let mut making = Making::new(shared, catalog, mode);
+        let (mode, refused) = mode_of(&command.overrides, &command.source, now, shared.trusted);
+        let mut making = CommandPreparation::new(shared, catalog, mode);
         let steps = making
             .steps(command, line, arguments)
             .map_err(|why| Failure::new(FailureKind::Input, format!("`/{name}`: {why}")))?;
-        let (mut wishes, notices) = wishes_of(&command.wishes, &command.source);
-        wishes.mode = (mode != now).then_some(mode);
-        let (agent, agent_notice) = match &command.wishes.agent {
+        let (mut overrides, notices) = wishes_of(&command.overrides, &command.source);
+        overrides.mode = (mode != now).then_some(mode);
+        let (agent, agent_notice) = match &command.overrides.agent {
             Some(agent) => shared.agent(agent),
             None => (None, None),
         };
         let notices = notices.into_iter().chain(refused).chain(agent_notice).chain(making.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
-        let has_none = wishes == TurnOverrides::default();
+        let has_none = overrides == TurnOverrides::default();
         Ok(Self {
-            timeout: wishes.timeout,
-            wishes: (!has_none).then(|| Box::new(wishes)),
+            timeout: overrides.timeout,
+            overrides: (!has_none).then(|| Box::new(overrides)),
             agent,
             notices,
             ..Self::plain(
@@ -101,7 +101,7 @@ impl PreparedCommand {
             steps,
             arguments,
             mode,
-            wishes: None,
+            overrides: None,
             timeout: None,
             agent: None,
             notices: Vec::new(),
@@ -174,7 +174,7 @@ impl PreparedCommand {
     /// # Errors
     /// Returns an error if a shell command is not approved or cannot be started, or if the run is
     /// cancelled.
-    pub async fn run(self, cancel: &CancellationToken) -> Result<Expanded, Failure> {
+    pub async fn run(self, cancel: &CancellationToken) -> Result<ExpandedCommand, Failure> {
         let name = self.name.clone();
         let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
         if let Some(command) = self.questions().first() {
@@ -184,7 +184,16 @@ impl PreparedCommand {
             )));
         }
         let Self {
-            shared, line, steps, arguments, mode, wishes, timeout, agent, mut notices, ..
+            shared,
+            line,
+            steps,
+            arguments,
+            mode,
+            overrides,
+            timeout,
+            agent,
+            mut notices,
+            ..
         } = self;
         let end = timeout.map(|timeout| (Instant::now() + timeout, timeout));
         let mut parts: Vec<Part> = Vec::new();
@@ -250,9 +259,9 @@ impl PreparedCommand {
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
-        prompt.overrides = wishes;
+        prompt.overrides = overrides;
         prompt.typed = Some(line);
-        Ok(Expanded { prompt, notices })
+        Ok(ExpandedCommand { prompt, notices })
     }
 }
 

@@ -8,7 +8,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, PolicyDecision, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
-use parallax_tools::run_shell_command::{LeftAlone, command_effects, sandboxed};
+use parallax_tools::run_shell_command::{GeminiIgnore, command_effects, sandboxed};
 use serde_json::Value;
 
 use crate::ExpansionContext;
@@ -35,7 +35,7 @@ pub(crate) fn evaluate(
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
     let counts = shared.workspace.filtering().respect_gemini_ignore;
-    let left_alone = counts.then(|| LeftAlone::of(&roots)).flatten();
+    let left_alone = counts.then(|| GeminiIgnore::of(&roots)).flatten();
     let root = shared.workspace.root();
     let effects: Effects = command_effects(&text, root, &roots, left_alone.as_ref());
     let mut args = Object::new();

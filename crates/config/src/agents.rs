@@ -12,18 +12,18 @@ use serde_json::Value;
 use crate::definition_warnings::DefinitionWarnings;
 use crate::definitions::{self, Owner};
 use crate::front_matter;
-use crate::homes::Homes;
+use crate::json_state_file;
 use crate::read;
 use crate::settings::Settings;
-use crate::state;
+use crate::user_dirs::UserDirs;
 
-mod acknowledged;
+mod accepted_agents;
 mod fields;
 mod remote;
 mod rules;
 mod values;
 
-pub use acknowledged::{Acknowledged, acknowledge};
+pub use accepted_agents::{AcceptedAgents, acknowledge};
 pub use remote::{
     CardSource, DynamicValue, RemoteAuth, RemoteDefinition, is_on_this_machine, is_private_to_peer,
 };
@@ -203,8 +203,8 @@ pub struct AgentSet {
 
 /// Returns the agent directories of the user and, if it is trusted, of the project, in ascending
 /// order of precedence.
-pub fn agent_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
-    let folders = definitions::folders(homes, cwd, trusted, "agents", &[]);
+pub fn agent_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
+    let folders = definitions::folders(dirs, cwd, trusted, "agents", &[]);
     folders
         .into_iter()
         .map(|(owner, folder)| AgentFolder {
@@ -224,7 +224,7 @@ pub fn find_agents(
     built_in: Vec<Agent>,
     folders: &[AgentFolder],
     settings: &Settings,
-    acknowledged: &Acknowledged,
+    acknowledged: &AcceptedAgents,
 ) -> AgentSet {
     let mut found: BTreeMap<String, Agent> =
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
@@ -312,7 +312,7 @@ pub fn read_agents(file: &Path, tier: &AgentTier) -> Result<Vec<Agent>, String> 
     };
     for agent in &mut agents {
         agent.file = Some(file.to_owned());
-        agent.hash = (*tier == AgentTier::Project).then(|| state::sha256(&bytes));
+        agent.hash = (*tier == AgentTier::Project).then(|| json_state_file::sha256(&bytes));
     }
     Ok(agents)
 }
@@ -328,14 +328,14 @@ mod tests {
     }
 
     fn find(root: &Path, trusted: bool, settings: Value) -> AgentSet {
-        let homes = homes(root);
+        let dirs = dirs(root);
         let Value::Object(merged) = settings else { panic!("an object") };
         let mut settings = Settings::default();
         settings.merged = merged;
         let built_in = vec![Agent::new("helper", "built in", AgentTier::BuiltIn, "p")];
         let project = root.join("project");
-        let known = Acknowledged::of(&homes, &project, &mut Vec::new());
-        find_agents(built_in, &agent_folders(&homes, &project, trusted), &settings, &known)
+        let known = AcceptedAgents::of(&dirs, &project, &mut Vec::new());
+        find_agents(built_in, &agent_folders(&dirs, &project, trusted), &settings, &known)
     }
 
     #[test]
@@ -370,15 +370,15 @@ mod tests {
         assert!(found.warnings.shadowed[0].contains("b.md` is ignored"), "{:?}", found.warnings);
     }
 
-    fn homes(root: &Path) -> Homes {
+    fn dirs(root: &Path) -> UserDirs {
         let home = root.join("home");
         let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
-        Homes { user: home, gemini, parallax }
+        UserDirs { user: home, gemini, parallax }
     }
 
     fn agree(root: &Path, agents: &[Agent]) {
         for agent in agents {
-            acknowledge(&homes(root), &root.join("project"), agent).expect("written");
+            acknowledge(&dirs(root), &root.join("project"), agent).expect("written");
         }
     }
 

@@ -13,8 +13,8 @@ use parallax_protocol::budget::BudgetKind;
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::definitions::{self, Owner};
-use crate::homes::Homes;
 use crate::read::{self, ReadError};
+use crate::user_dirs::UserDirs;
 
 /// Maximum size of one file in bytes.
 const LARGEST: u64 = 1024 * 1024;
@@ -67,7 +67,7 @@ pub struct CommandArgument {
 
 /// Overrides for the turn that runs a command's prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CommandWishes {
+pub struct CommandOverrides {
     /// Another model.
     pub model: Option<String>,
     /// The only tools to allow.
@@ -82,7 +82,7 @@ pub struct CommandWishes {
     pub timeout: Option<Duration>,
 }
 
-impl CommandWishes {
+impl CommandOverrides {
     /// Parses `mode` and `timeout`. Returns `Ok(false)` for any other field.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ pub struct CommandFile {
     /// Where the template begins in the file: line and column, counted from 1.
     pub place: (usize, usize),
     /// Overrides for the turn.
-    pub wishes: CommandWishes,
+    pub overrides: CommandOverrides,
     /// Unknown fields in the file.
     pub unused: Vec<String>,
 }
@@ -182,19 +182,19 @@ const OTHER: &str = ".claude";
 /// descending order of precedence. With `commands.includeOtherAgents`, includes the directories of
 /// other agents, which have a lower precedence than Parallax's own of the same owner.
 pub fn command_folders(
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
     trusted: bool,
     others: bool,
 ) -> Vec<CommandFolder> {
-    let mut folders = definitions::folders(homes, cwd, trusted, "commands", &[]);
+    let mut folders = definitions::folders(dirs, cwd, trusted, "commands", &[]);
     if others {
-        if trusted && !homes.is_home(cwd) {
+        if trusted && !dirs.is_home(cwd) {
             let at = folders.iter().position(|(owner, _)| *owner == Owner::Project);
             let place = (Owner::Project, cwd.join(OTHER).join("commands"));
             folders.insert(at.unwrap_or(folders.len()), place);
         }
-        folders.insert(0, (Owner::User, homes.user.join(OTHER).join("commands")));
+        folders.insert(0, (Owner::User, dirs.user.join(OTHER).join("commands")));
     }
     folders
         .into_iter()
@@ -305,7 +305,7 @@ fn read_file(
         arguments: written.arguments,
         prompt: written.prompt,
         place: written.place,
-        wishes: written.wishes,
+        overrides: written.overrides,
         unused: written.unused,
     })
 }
@@ -316,7 +316,7 @@ struct ParsedCommand {
     prompt: String,
     /// Where the template begins: line and column.
     place: (usize, usize),
-    wishes: CommandWishes,
+    overrides: CommandOverrides,
     description: String,
     argument_hint: String,
     arguments: Vec<CommandArgument>,

@@ -13,8 +13,8 @@ use parallax_protocol::secret::Secret;
 use serde_json::{Value, json};
 
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 /// The API that a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,16 +49,16 @@ pub struct StoredKey {
 }
 
 /// Returns the path of the credentials file.
-pub fn credentials_file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("credentials.json")
+pub fn credentials_file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("credentials.json")
 }
 
 /// Returns the stored key, if there is one. Blocking.
 ///
 /// # Errors
 /// Returns an error if the file exists but cannot be used, or if the keychain does not respond.
-pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
-    let path = credentials_file(homes);
+pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
+    let path = credentials_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
     let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), why: why.to_owned() };
     if fields.get("version") != Some(&json!(1)) {
@@ -115,11 +115,11 @@ fn is_elsewhere(fields: &Object) -> bool {
 /// # Errors
 /// Returns an error if the file cannot be written.
 pub fn store_key(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     stored: &StoredKey,
 ) -> Result<(), ConfigError> {
-    let path = credentials_file(homes);
+    let path = credentials_file(dirs);
     let key = Secret::new(stored.key.expose().trim());
     let mut fields = json!({"version": 1, "method": stored.kind.as_str()});
     match kept_elsewhere(keychain, SecretName::ApiKey, "Parallax: API key", &record(&key)) {
@@ -127,15 +127,15 @@ pub fn store_key(
         false => fields["key"] = key.expose().into(),
     }
     // Replaces the previous contents, valid or not.
-    state::rewrite(&path, |_| Ok(format!("{fields:#}\n")))
+    json_state_file::rewrite(&path, |_| Ok(format!("{fields:#}\n")))
 }
 
 /// Deletes the stored key; returns whether there was one. Blocking.
 ///
 /// # Errors
 /// Returns an error if the file cannot be removed.
-pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigError> {
-    let path = credentials_file(homes);
+pub fn forget_key(dirs: &UserDirs, keychain: &Keychain) -> Result<bool, ConfigError> {
+    let path = credentials_file(dirs);
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
         && let Err(error) = keychain.forget(SecretName::ApiKey)
     {
@@ -167,37 +167,37 @@ mod tests {
     #[test]
     fn saved_key_is_readable_only_by_its_owner() {
         let folder = tempfile::tempdir().expect("a folder");
-        let homes = Homes {
+        let dirs = UserDirs {
             user: folder.path().to_owned(),
             gemini: folder.path().join(".gemini"),
             parallax: folder.path().join(".parallax"),
         };
         let none = Keychain::default();
-        assert_eq!(stored_key(&homes, &none).expect("nothing yet"), None);
+        assert_eq!(stored_key(&dirs, &none).expect("nothing yet"), None);
         for kind in [KeyKind::GeminiApi, KeyKind::VertexExpress] {
             let given = StoredKey { kind, key: Secret::new(" hunter2 ") };
-            store_key(&homes, &none, &given).expect("stored");
-            let kept = stored_key(&homes, &none).expect("read").expect("a key");
+            store_key(&dirs, &none, &given).expect("stored");
+            let kept = stored_key(&dirs, &none).expect("read").expect("a key");
             assert_eq!((kept.kind, kept.key.expose()), (kind, "hunter2"));
             assert!(!format!("{kept:?}").contains("hunter2"));
         }
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let facts = std::fs::metadata(credentials_file(&homes)).expect("the file");
+            let facts = std::fs::metadata(credentials_file(&dirs)).expect("the file");
             assert_eq!(facts.permissions().mode() & 0o777, 0o600);
         }
-        std::fs::write(credentials_file(&homes), "{\"version\": 2}").expect("written");
-        let error = stored_key(&homes, &none).expect_err("another version").to_string();
+        std::fs::write(credentials_file(&dirs), "{\"version\": 2}").expect("written");
+        let error = stored_key(&dirs, &none).expect_err("another version").to_string();
         assert!(error.contains("credentials.json") && error.contains("version"), "{error}");
-        assert!(forget_key(&homes, &none).expect("forgotten"));
-        assert!(!forget_key(&homes, &none).expect("nothing left"));
+        assert!(forget_key(&dirs, &none).expect("forgotten"));
+        assert!(!forget_key(&dirs, &none).expect("nothing left"));
     }
 
     #[test]
     fn gemini_cli_key_is_read_and_new_key_keeps_its_format() {
         let folder = tempfile::tempdir().expect("a folder");
-        let homes = Homes {
+        let dirs = UserDirs {
             user: folder.path().to_owned(),
             gemini: folder.path().join(".gemini"),
             parallax: folder.path().join(".parallax"),
@@ -207,44 +207,44 @@ mod tests {
             let places = KeychainLocations { home, system: false, encrypted_file: true, others };
             Keychain::from_locations(places, &|_| None)
         };
-        let ours = || encrypted(&homes.parallax, &homes.gemini);
+        let ours = || encrypted(&dirs.parallax, &dirs.gemini);
         assert_eq!(key_of_reference(&ours(), true), None);
         let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
-        encrypted(&homes.gemini, &homes.parallax)
+        encrypted(&dirs.gemini, &dirs.parallax)
             .set(SecretName::ApiKey, "", &record(&given.key))
             .expect("kept");
         assert_eq!(key_of_reference(&ours(), true), Some(given.clone()));
-        store_key(&homes, &ours(), &given).expect("stored");
-        let text = std::fs::read_to_string(credentials_file(&homes)).expect("the file");
+        store_key(&dirs, &ours(), &given).expect("stored");
+        let text = std::fs::read_to_string(credentials_file(&dirs)).expect("the file");
         assert!(!text.contains("hunter2"), "{text}");
-        assert_eq!(stored_key(&homes, &ours()).expect("read"), Some(given.clone()));
-        let theirs = encrypted(&homes.gemini, &homes.parallax);
+        assert_eq!(stored_key(&dirs, &ours()).expect("read"), Some(given.clone()));
+        let theirs = encrypted(&dirs.gemini, &dirs.parallax);
         assert_eq!(key_of_reference(&theirs, false), Some(given));
-        assert!(forget_key(&homes, &ours()).expect("forgotten"));
-        assert_eq!(stored_key(&homes, &ours()).expect("nothing"), None);
+        assert!(forget_key(&dirs, &ours()).expect("forgotten"));
+        assert_eq!(stored_key(&dirs, &ours()).expect("nothing"), None);
     }
 
     #[cfg(unix)]
     #[test]
     fn key_file_is_empty_when_a_keychain_exists() {
         let folder = tempfile::tempdir().expect("a folder");
-        let homes = Homes {
+        let dirs = UserDirs {
             user: folder.path().to_owned(),
             gemini: folder.path().join(".gemini"),
             parallax: folder.path().join(".parallax"),
         };
         let stores = folder.path().join("stores");
         let program = testkit::keychain::secret_tool(&stores).expect("a program");
-        let keychain = || Keychain::secret_tool(&homes.parallax, program.clone());
+        let keychain = || Keychain::secret_tool(&dirs.parallax, program.clone());
         let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
-        store_key(&homes, &keychain(), &given).expect("stored");
-        let text = std::fs::read_to_string(credentials_file(&homes)).expect("the file");
+        store_key(&dirs, &keychain(), &given).expect("stored");
+        let text = std::fs::read_to_string(credentials_file(&dirs)).expect("the file");
         assert!(!text.contains("hunter2") && text.contains("\"keychain\": true"), "{text}");
-        assert_eq!(stored_key(&homes, &keychain()).expect("read"), Some(given.clone()));
-        let error = stored_key(&homes, &Keychain::default()).expect_err("out of reach").to_string();
+        assert_eq!(stored_key(&dirs, &keychain()).expect("read"), Some(given.clone()));
+        let error = stored_key(&dirs, &Keychain::default()).expect_err("out of reach").to_string();
         assert!(error.contains("enter the key again"), "{error}");
-        assert!(forget_key(&homes, &keychain()).expect("forgotten"));
+        assert!(forget_key(&dirs, &keychain()).expect("forgotten"));
         assert_eq!(testkit::keychain::kept(&stores), 0);
-        assert_eq!(stored_key(&homes, &keychain()).expect("nothing"), None);
+        assert_eq!(stored_key(&dirs, &keychain()).expect("nothing"), None);
     }
 }

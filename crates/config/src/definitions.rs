@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::homes::Homes;
 use crate::read::{self, ReadError};
+use crate::user_dirs::UserDirs;
 
 /// The owner of a directory, in ascending order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,18 +16,18 @@ pub(crate) enum Owner {
 /// ascending order of precedence. `others` are directories of other agents beside `.gemini` and
 /// `.parallax`.
 pub(crate) fn folders(
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
     trusted: bool,
     name: &str,
     others: &[&str],
 ) -> Vec<(Owner, PathBuf)> {
-    let mut folders: Vec<(Owner, PathBuf)> = [homes.gemini.clone(), homes.parallax.clone()]
+    let mut folders: Vec<(Owner, PathBuf)> = [dirs.gemini.clone(), dirs.parallax.clone()]
         .into_iter()
-        .chain(others.iter().map(|other| homes.user.join(other)))
+        .chain(others.iter().map(|other| dirs.user.join(other)))
         .map(|home| (Owner::User, home.join(name)))
         .collect();
-    if trusted && !homes.is_home(cwd) {
+    if trusted && !dirs.is_home(cwd) {
         for home in [".gemini", ".parallax"].iter().chain(others) {
             folders.push((Owner::Project, cwd.join(home).join(name)));
         }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::dotenv;
 use crate::environment::Environment;
-use crate::homes::Homes;
 use crate::read::{ReadError, read_at_most, to_text};
+use crate::user_dirs::UserDirs;
 
 const LIMIT: u64 = 256 * 1024;
 
@@ -15,7 +15,7 @@ pub(crate) struct DotenvSearch<'a> {
     /// The working directory and its parents, as far as they are trusted, from the innermost
     /// outward.
     pub(crate) folders: &'a [PathBuf],
-    pub(crate) homes: &'a Homes,
+    pub(crate) dirs: &'a UserDirs,
     /// Whether plain `.env` files outside the home directory are ignored.
     pub(crate) ignore_local: bool,
     /// Names that a plain `.env` file may not set.
@@ -72,16 +72,16 @@ impl DotenvSearch<'_> {
     fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
         let mut paths = Vec::new();
         for folder in self.folders {
-            let of_project = *folder != self.homes.user;
+            let of_project = *folder != self.dirs.user;
             paths.push((folder.join(".parallax/.env"), true, of_project));
             paths.push((folder.join(".gemini/.env"), true, of_project));
             if !self.ignore_local || !of_project {
                 paths.push((folder.join(".env"), false, of_project));
             }
         }
-        paths.push((self.homes.parallax.join(".env"), true, false));
-        paths.push((self.homes.gemini.join(".env"), true, false));
-        paths.push((self.homes.user.join(".env"), false, false));
+        paths.push((self.dirs.parallax.join(".env"), true, false));
+        paths.push((self.dirs.gemini.join(".env"), true, false));
+        paths.push((self.dirs.user.join(".env"), false, false));
         paths
     }
 
@@ -92,7 +92,7 @@ impl DotenvSearch<'_> {
         use std::os::unix::fs::MetadataExt;
         let owner = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
         let uid = metadata.uid();
-        uid == 0 || owner(self.cwd) == Some(uid) || owner(&self.homes.user) == Some(uid)
+        uid == 0 || owner(self.cwd) == Some(uid) || owner(&self.dirs.user) == Some(uid)
     }
 
     #[cfg(not(unix))]

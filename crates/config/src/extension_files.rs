@@ -12,14 +12,14 @@ mod variables;
 
 use std::path::{Path, PathBuf};
 
-use crate::homes::Homes;
+use crate::user_dirs::UserDirs;
 
 pub(crate) use enablement::Enablement;
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
 pub(crate) use integrity::ExtensionChanges;
 pub use integrity::{powers, runs_by_name};
 pub use lock::{
-    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
+    LockEntry, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
     locked_in, locked_kept, stays_inside,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
@@ -34,9 +34,9 @@ pub use variables::ExtensionVariables;
 const MOST: usize = 500;
 
 /// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
-pub(crate) fn installed_manifests(homes: &Homes) -> Vec<Manifest> {
-    let homes = [homes.gemini.join("extensions"), homes.parallax.join("extensions")];
-    let folders = homes.iter().flat_map(|home| folders_in(home));
+pub(crate) fn installed_manifests(dirs: &UserDirs) -> Vec<Manifest> {
+    let dirs = [dirs.gemini.join("extensions"), dirs.parallax.join("extensions")];
+    let folders = dirs.iter().flat_map(|home| folders_in(home));
     let manifest = |installed: PathBuf| {
         let folder = match InstallMetadata::read(&installed) {
             Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),

@@ -17,7 +17,7 @@ use crate::skills::{SkillFolder, SkillTier};
 
 pub use crate::extension_files::{
     ExtensionScope, ExtensionSetting, ExtensionVariables, INSTALL_METADATA, InstallKind,
-    InstallMetadata, Locked, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
+    InstallMetadata, LockEntry, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
     content_hash, extension_id, files_of, forget_extension_switches, github_repository, is_name,
     is_program, keep_extension_values, lock, lock_kept, locked, locked_in, locked_kept, powers,
     read_values, runs_by_name, set_extension_value, stays_inside, switch_extension,
@@ -244,14 +244,14 @@ impl Extensions {
 impl Config {
     /// Returns the directory in which extensions are installed.
     pub fn extension_home(&self) -> PathBuf {
-        self.homes.parallax.join("extensions")
+        self.dirs.parallax.join("extensions")
     }
 
     /// Reads the extensions of both user directories; of two extensions with the same name, the one
     /// in `~/.parallax` is used. Blocking; costs two lookups if there are none.
     pub fn extensions(&self, choice: &ExtensionChoice) -> Extensions {
         let mut found = Extensions::default();
-        let theirs = self.homes.gemini.join("extensions");
+        let theirs = self.dirs.gemini.join("extensions");
         let ours = self.extension_home();
         let mut places: Vec<(PathBuf, ExtensionHome)> = Vec::new();
         for (folder, home) in [(ours, ExtensionHome::Parallax), (theirs, ExtensionHome::Gemini)] {
@@ -260,8 +260,8 @@ impl Config {
         if places.is_empty() {
             return found;
         }
-        let enablement = Enablement::read(&self.homes, &mut found.warnings);
-        let values = ValueFile::read(&self.homes, &self.keychain, &mut found.warnings);
+        let enablement = Enablement::read(&self.dirs, &mut found.warnings);
+        let values = ValueFile::read(&self.dirs, &self.keychain, &mut found.warnings);
         let mut names: HashMap<String, ExtensionHome> = HashMap::new();
         for (installed, home) in places {
             match self.extension(&installed, home, &enablement, &values) {
@@ -303,7 +303,7 @@ impl Config {
         install: Option<&InstallMetadata>,
     ) -> Result<(), String> {
         let name = installed.file_name().map(|name| name.to_string_lossy().into_owned());
-        let Some(known) = name.and_then(|name| locked(&self.homes, &name)) else { return Ok(()) };
+        let Some(known) = name.and_then(|name| locked(&self.dirs, &name)) else { return Ok(()) };
         match install {
             Some(install) if install.is_same_source(&known.install) => Ok(()),
             Some(install) => Err(format!(
@@ -387,7 +387,7 @@ impl Config {
         notes.extend(manifest.context_paths(&folder).1);
         let is_copy = home == ExtensionHome::Parallax
             && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
-        let locked = is_copy.then(|| locked(&self.homes, &name)).flatten();
+        let locked = is_copy.then(|| locked(&self.dirs, &name)).flatten();
         let changes =
             locked.map(|it| ExtensionChanges::of(&it.powers, &folder)).unwrap_or_default();
         let altered = changes.powers || changes.programs;
@@ -416,7 +416,7 @@ impl Config {
             installed: installed.to_owned(),
             home,
             install,
-            enabled_for_user: enablement.is_on(&name, &self.homes.user),
+            enabled_for_user: enablement.is_on(&name, &self.dirs.user),
             enabled_here,
             active: enabled_here,
             altered,

@@ -18,7 +18,7 @@ pub(crate) struct FrontMatter {
 
 /// An invalid front matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub(crate) struct FrontMatterError {
     /// The line in the file, counted from 1.
     pub(crate) line: Option<usize>,
     /// What is wrong.
@@ -29,7 +29,7 @@ pub(crate) struct Broken {
 ///
 /// # Errors
 /// Returns an error if the front matter is not valid YAML or not a mapping.
-pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
+pub(crate) fn read(text: &str) -> Result<FrontMatter, FrontMatterError> {
     let Some((yaml, body)) = split(text) else {
         return Ok(FrontMatter { fields: Object::new(), body: text.to_owned() });
     };
@@ -45,7 +45,7 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
 pub(crate) fn read_with_texts(
     text: &str,
     is_text: impl Fn(&str) -> bool,
-) -> Result<FrontMatter, Broken> {
+) -> Result<FrontMatter, FrontMatterError> {
     let Some((yaml, body)) = split(text) else { return read(text) };
     let body = body.to_owned();
     let broken = match parse(yaml) {
@@ -63,7 +63,9 @@ pub(crate) fn read_with_texts(
     for Entry { line, key, text } in entries {
         let parsed = match parse(&text) {
             Ok(entry) if entry.len() == 1 => Ok(entry),
-            Ok(_) => Err(Broken { line: None, message: format!("`{key}` cannot be read") }),
+            Ok(_) => {
+                Err(FrontMatterError { line: None, message: format!("`{key}` cannot be read") })
+            }
             Err(wrong) => Err(wrong),
         };
         let value = match parsed {
@@ -73,12 +75,12 @@ pub(crate) fn read_with_texts(
                 let inner = wrong.line.map_or(0, |line| line.saturating_sub(2));
                 let message = format!("`{key}`: {}", wrong.message);
                 // The first line of the file is the `---`.
-                return Err(Broken { line: Some(line + inner + 2), message });
+                return Err(FrontMatterError { line: Some(line + inner + 2), message });
             }
         };
         if fields.insert(key.clone(), value).is_some() {
             let message = format!("`{key}` is there twice");
-            return Err(Broken { line: Some(line + 2), message });
+            return Err(FrontMatterError { line: Some(line + 2), message });
         }
     }
     plain_texts(yaml, &is_text, &mut fields);
@@ -157,11 +159,11 @@ pub(crate) struct FrontMatterList {
 pub(crate) fn read_list(
     text: &str,
     is_text: impl Fn(&str) -> bool,
-) -> Result<FrontMatterList, Broken> {
+) -> Result<FrontMatterList, FrontMatterError> {
     let Some((yaml, body)) = split(text) else {
         return Ok(FrontMatterList { fields: Vec::new(), body: text.to_owned() });
     };
-    let broken = |message: &str| Broken { line: Some(1), message: message.to_owned() };
+    let broken = |message: &str| FrontMatterError { line: Some(1), message: message.to_owned() };
     let parsed = match parse_value(yaml) {
         Ok(Value::Array(items)) => Value::Array(items),
         _ => Value::Object(read_with_texts(text, is_text)?.fields),
@@ -210,15 +212,15 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-fn parse(yaml: &str) -> Result<Object, Broken> {
+fn parse(yaml: &str) -> Result<Object, FrontMatterError> {
     match parse_value(yaml)? {
         Value::Object(fields) => Ok(fields),
-        _ => Err(Broken { line: Some(1), message: NOT_A_MAPPING.to_owned() }),
+        _ => Err(FrontMatterError { line: Some(1), message: NOT_A_MAPPING.to_owned() }),
     }
 }
 
-fn parse_value(yaml: &str) -> Result<Value, Broken> {
-    let broken = |line, message: &str| Broken { line, message: message.to_owned() };
+fn parse_value(yaml: &str) -> Result<Value, FrontMatterError> {
+    let broken = |line, message: &str| FrontMatterError { line, message: message.to_owned() };
     if yaml.len() > LARGEST {
         return Err(broken(None, "the front matter is too long"));
     }

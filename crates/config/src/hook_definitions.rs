@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::other_agents::{our_event, our_matcher};
 use crate::read::read_at_most;
-use crate::{jsonc, state};
+use crate::{json_state_file, jsonc};
 
 use closed::fail_closed;
 pub use kind::HookKind;
@@ -149,7 +149,7 @@ impl Hook {
                 pieces.push(content);
             }
         }
-        state::digest(pieces.iter().map(Vec::as_slice))
+        json_state_file::digest(pieces.iter().map(Vec::as_slice))
     }
 
     /// Returns the files that the command runs, and those that its variables name (`BASH_ENV`).
@@ -165,7 +165,7 @@ fn content(path: &Path) -> Option<Vec<u8>> {
     if !read.cut {
         return Some(read.bytes);
     }
-    state::digest_of_file(path).ok()
+    json_state_file::digest_of_file(path).ok()
 }
 
 /// Returns the hooks in the directory of an extension, unexpanded. Blocking.

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::extensions::{Extension, Extensions};
-use crate::homes::Homes;
 use crate::hook_definitions::{HOOKS, read_file};
 use crate::layers::{self, Layer};
 use crate::load::Config;
 use crate::mcp_server::is_refused;
-use crate::{jsonc, migrate, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc, migrate};
 
 pub use crate::hook_definitions::{Hook, HookKind, HookSource, hooks_of_folder};
 
@@ -37,12 +37,12 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
     if has_any.is_none_or(serde_json::Map::is_empty) && !of_extensions {
         return Ok(found);
     }
-    let mut files = layers::read_outer(&config.environment, &config.homes, &config.cwd)?;
+    let mut files = layers::read_outer(&config.environment, &config.dirs, &config.cwd)?;
     if config.trust.trusted {
-        files.extend(layers::read_project(&config.homes, &config.project)?);
+        files.extend(layers::read_project(&config.dirs, &config.project)?);
     }
     files.sort_by_key(|file| std::cmp::Reverse(source_of(file.layer)));
-    let accepted = accepted(&config.homes, &config.project)?;
+    let accepted = accepted(&config.dirs, &config.project)?;
     for file in &mut files {
         migrate::migrate(&mut file.values, &file.path);
     }
@@ -140,8 +140,8 @@ fn source_of(layer: Layer) -> HookSource {
     }
 }
 
-fn register(homes: &Homes) -> PathBuf {
-    homes.parallax.join("accepted-hooks.json")
+fn register(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("accepted-hooks.json")
 }
 
 fn name_of(project: &Path) -> String {
@@ -150,8 +150,8 @@ fn name_of(project: &Path) -> String {
 }
 
 /// Returns the hashes of the project hooks that the user accepted.
-fn accepted(homes: &Homes, project: &Path) -> Result<Vec<String>, ConfigError> {
-    let known = jsonc::read_object(&register(homes))?.unwrap_or_default();
+fn accepted(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, ConfigError> {
+    let known = jsonc::read_object(&register(dirs))?.unwrap_or_default();
     let hashes = known.get(&name_of(project)).and_then(Value::as_array);
     let hashes = hashes.into_iter().flatten().filter_map(Value::as_str);
     Ok(hashes.map(str::to_owned).collect())
@@ -161,11 +161,11 @@ fn accepted(homes: &Homes, project: &Path) -> Result<Vec<String>, ConfigError> {
 ///
 /// # Errors
 /// Returns an error if `~/.parallax/accepted-hooks.json` cannot be used or written.
-pub fn accept_hooks(homes: &Homes, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
+pub fn accept_hooks(dirs: &UserDirs, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
     let of_project = hooks.iter().filter(|hook| hook.source == HookSource::Project);
     let hashes: Vec<String> = of_project.map(|hook| hook.hash(project)).collect();
     let name = name_of(project);
-    state::update(&register(homes), |known| match known.get(&name) {
+    json_state_file::update(&register(dirs), |known| match known.get(&name) {
         Some(entry) => entry.set_value(hashes.into()),
         None => drop(known.append(&name, hashes.into())),
     })

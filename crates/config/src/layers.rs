@@ -7,8 +7,8 @@ use parallax_protocol::Object;
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
-use crate::homes::Homes;
 use crate::jsonc;
+use crate::user_dirs::UserDirs;
 
 /// The layer of a setting. A later layer overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,7 @@ pub(crate) struct LayerFile {
 /// Reads the layers that apply in every directory.
 pub(crate) fn read_outer(
     environment: &Environment,
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
 ) -> Result<Vec<LayerFile>, ConfigError> {
     let system = match environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") {
@@ -75,16 +75,16 @@ pub(crate) fn read_outer(
     };
     read(vec![
         (Layer::SystemDefaults, defaults),
-        (Layer::UserGemini, homes.gemini.join("settings.json")),
-        (Layer::User, homes.parallax.join("settings.json")),
+        (Layer::UserGemini, dirs.gemini.join("settings.json")),
+        (Layer::User, dirs.parallax.join("settings.json")),
         (Layer::System, system),
     ])
 }
 
 /// Reads the layers of the project. In the home directory there are none, because its files are the
 /// user's.
-pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, ConfigError> {
-    if homes.is_home(cwd) {
+pub(crate) fn read_project(dirs: &UserDirs, cwd: &Path) -> Result<Vec<LayerFile>, ConfigError> {
+    if dirs.is_home(cwd) {
         return Ok(Vec::new());
     }
     read(vec![

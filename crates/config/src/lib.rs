@@ -20,10 +20,9 @@ mod expand;
 mod extension_files;
 pub mod extensions;
 mod front_matter;
-mod gate;
-mod homes;
 mod hook_definitions;
 pub mod hooks;
+mod json_state_file;
 mod jsonc;
 mod layers;
 mod load;
@@ -32,7 +31,6 @@ mod mcp_server;
 mod memory;
 mod merge;
 mod migrate;
-mod near;
 pub mod other_agents;
 mod outer_settings;
 mod prompt_files;
@@ -50,12 +48,14 @@ mod setting_spec;
 mod setting_table;
 mod settings;
 pub mod skills;
-mod state;
-mod survey;
+mod suggestions;
 pub mod trust;
-pub mod trust_standing;
+mod trust_preview;
+pub mod trust_state;
 mod ui;
-mod without_effect;
+mod unsupported_settings;
+mod untrusted_settings;
+mod user_dirs;
 pub mod worktrees;
 
 pub use credentials::{
@@ -67,8 +67,7 @@ pub use disabled_names::{disabled_names, set_disabled_name, why_still_disabled};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;
 pub use error::ConfigError;
-pub use gate::{Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings};
-pub use homes::Homes;
+pub use json_state_file::rewrite as rewrite_file;
 pub use jsonc::read_object as jsonc_object;
 pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
@@ -76,7 +75,6 @@ pub use memory::{
     ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_memory, beneath, load_memory,
     project_memory_file, project_top, user_memory_file, with_fact,
 };
-pub use near::near;
 pub use outer_settings::OuterSettings;
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
 pub use provider_keys::{
@@ -99,7 +97,11 @@ pub use setting_reference::settings_schema;
 pub use setting_spec::{SettingSpec, SettingType, parse_age};
 pub use setting_table::settings_table;
 pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings};
-pub use state::rewrite as rewrite_file;
-pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
+pub use suggestions::near;
 pub use trust::{Trust, TrustReason};
+pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, survey};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
+pub use untrusted_settings::{
+    Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings,
+};
+pub use user_dirs::UserDirs;

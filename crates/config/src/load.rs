@@ -11,14 +11,14 @@ use crate::dotenv_search::DotenvSearch;
 use crate::environment::Environment;
 use crate::error::ConfigError;
 use crate::expand::Expander;
-use crate::gate::{self, LooseSettings};
-use crate::homes::Homes;
 use crate::jsonc;
 use crate::layers::{self, LayerFile};
 use crate::migrate;
 use crate::outer_settings::OuterSettings;
 use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
+use crate::untrusted_settings::{self, LooseSettings};
+use crate::user_dirs::UserDirs;
 use crate::worktrees;
 
 /// The inputs known before any file is read.
@@ -43,7 +43,7 @@ pub struct Config {
     /// worktree that Parallax created, the same directory of the main checkout.
     pub project: PathBuf,
     /// The user's directories.
-    pub homes: Homes,
+    pub dirs: UserDirs,
     /// The environment variables, including those of a `.env` file.
     pub environment: Environment,
     /// Whether the working directory is trusted.
@@ -82,8 +82,8 @@ impl Config {
     /// the user's directories.
     pub fn user_variable(&self, name: &str) -> Option<&str> {
         let file = self.environment.dotenv_file().and_then(Path::parent);
-        let homes = [&self.homes.parallax, &self.homes.gemini, &self.homes.user];
-        let of_user = file.is_some_and(|folder| homes.iter().any(|home| *home == folder));
+        let dirs = [&self.dirs.parallax, &self.dirs.gemini, &self.dirs.user];
+        let of_user = file.is_some_and(|folder| dirs.iter().any(|home| *home == folder));
         match of_user {
             true => self.environment.get(name),
             false => self.environment.of_process(name),
@@ -111,29 +111,30 @@ fn telemetry_of_test_rig(
 pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let LoadOptions { cwd, variables, skip_trust, ignore_env } = options;
     let mut environment = Environment::new(variables);
-    let homes = Homes::find(&environment, &cwd)?;
-    let project_folder = worktrees::project_of(&homes, &cwd);
+    let dirs = UserDirs::find(&environment, &cwd)?;
+    let project_folder = worktrees::project_of(&dirs, &cwd);
     let mut warnings = Vec::new();
 
-    let mut layers = layers::read_outer(&environment, &homes, &cwd)?;
+    let mut layers = layers::read_outer(&environment, &dirs, &cwd)?;
     migrate_all(&mut layers, &mut warnings);
     let enabled = trust_enabled(&layers, &environment);
-    let files = TrustFiles::find(&environment, &homes)?;
+    let files = TrustFiles::find(&environment, &dirs)?;
     let trust = trust::decide(&environment, &files, &project_folder, skip_trust, enabled)?;
     let mut loose = Vec::new();
     let mut spared_servers = None;
     let mut core_tools_need_approval = false;
-    let outer = OuterSettings::of(layers.clone(), &environment, &homes, &cwd);
+    let outer = OuterSettings::of(layers.clone(), &environment, &dirs, &cwd);
     if trust.trusted {
-        let mut project = layers::read_project(&homes, &project_folder)?;
+        let mut project = layers::read_project(&dirs, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
         let telemetry = telemetry_of_test_rig(&environment, &mut project);
-        loose = gate::close(&mut project, &outer, &homes, &project_folder, &mut warnings);
+        loose =
+            untrusted_settings::close(&mut project, &outer, &dirs, &project_folder, &mut warnings);
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
-        core_tools_need_approval = gate::narrow_core_tools(&mut project, &outer);
-        spared_servers = gate::spared_in(&loose, &layers);
+        core_tools_need_approval = untrusted_settings::narrow_core_tools(&mut project, &outer);
+        spared_servers = untrusted_settings::spared_in(&loose, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
     }
@@ -144,7 +145,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     // A parent directory is used only if it is trusted itself.
     let trusted_above = |start: &Path| -> Vec<PathBuf> {
         let is_trusted = |folder: &Path| {
-            let project = worktrees::project_of(&homes, folder);
+            let project = worktrees::project_of(&dirs, folder);
             trust::decide(&environment, &files, &project, skip_trust, enabled)
                 .is_ok_and(|trust| trust.trusted)
         };
@@ -159,7 +160,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let search = DotenvSearch {
         cwd: &project_folder,
         folders: &env_folders,
-        homes: &homes,
+        dirs: &dirs,
         ignore_local,
         excluded: &excluded,
     };
@@ -167,11 +168,11 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 
     let settings = Settings::from_layers(layers, &environment, &mut warnings);
     warnings.extend(crate::ui::footer_warning(&settings));
-    let keychain = keychain(&settings, &environment, &homes);
+    let keychain = keychain(&settings, &environment, &dirs);
     Ok(Config {
         cwd,
         project: project_folder,
-        homes,
+        dirs,
         keychain,
         environment,
         trust,
@@ -186,7 +187,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 }
 
 /// Opens the keychain lazily: nothing is accessed before a secret is stored or needed.
-fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Keychain {
+fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> Keychain {
     let says_yes = |name: &str| {
         let value = environment.of_process(name);
         value.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
@@ -194,10 +195,10 @@ fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Ke
     let files_only = says_yes("GEMINI_FORCE_FILE_STORAGE")
         || settings.text("security.secretStorage").as_deref() == Some("file");
     let places = KeychainLocations {
-        home: &homes.parallax,
+        home: &dirs.parallax,
         system: !files_only,
         encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
-        others: std::slice::from_ref(&homes.gemini),
+        others: std::slice::from_ref(&dirs.gemini),
     };
     Keychain::from_locations(places, &|name| environment.of_process(name).map(OsString::from))
 }
@@ -206,13 +207,13 @@ fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Ke
 /// enabled.
 pub(crate) fn outer(
     environment: &Environment,
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
 ) -> Result<(OuterSettings, bool), ConfigError> {
-    let mut layers = layers::read_outer(environment, homes, cwd)?;
+    let mut layers = layers::read_outer(environment, dirs, cwd)?;
     migrate_all(&mut layers, &mut Vec::new());
     let enabled = trust_enabled(&layers, environment);
-    Ok((OuterSettings::of(layers, environment, homes, cwd), enabled))
+    Ok((OuterSettings::of(layers, environment, dirs, cwd), enabled))
 }
 
 fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {

@@ -7,8 +7,8 @@ mod edit;
 mod gather;
 
 pub use crate::mcp_server::{
-    AuthProvider, EMBEDDER, EnablementFiles, Endpoint, ExtensionServers, Gate, McpServer,
-    McpSource, OAuthSettings, SandboxGrants, ServerError, is_refused, is_this_machine, same_name,
+    AuthProvider, EMBEDDER, EnablementFiles, Endpoint, ExtensionServers, McpServer, McpSource,
+    OAuthSettings, SandboxGrants, ServerError, StartBlock, is_refused, is_this_machine, same_name,
 };
-pub use edit::{Edited, McpScope, add_server, names_in, remove_server, scope_file};
+pub use edit::{EditResult, McpScope, add_server, names_in, remove_server, scope_file};
 pub use gather::{McpChoice, McpServers};

@@ -6,7 +6,7 @@ mod imports;
 
 use std::path::{Path, PathBuf};
 
-use crate::homes::Homes;
+use crate::user_dirs::UserDirs;
 
 pub use add::{add_memory, project_memory_file, user_memory_file, with_fact};
 pub use discovery::{beneath, project_top};
@@ -26,7 +26,7 @@ pub struct MemoryOptions<'a> {
     /// The working directory; headers name files relative to it.
     pub cwd: &'a Path,
     /// The user's directories.
-    pub homes: &'a Homes,
+    pub dirs: &'a UserDirs,
     /// File names, in order.
     pub names: &'a [String],
     /// The directories with the user's notes on this project.

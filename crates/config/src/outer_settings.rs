@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::dotenv_search::DotenvSearch;
 use crate::environment::Environment;
 use crate::extension_files::installed_manifests;
-use crate::homes::Homes;
 use crate::jsonc;
 use crate::layers::LayerFile;
+use crate::user_dirs::UserDirs;
 
 /// The system and user settings, which apply in every directory.
 #[derive(Debug, Clone, Default)]
@@ -38,24 +38,24 @@ impl OuterSettings {
     pub(crate) fn of(
         layers: Vec<LayerFile>,
         environment: &Environment,
-        homes: &Homes,
+        dirs: &UserDirs,
         cwd: &Path,
     ) -> Self {
         let mut environment = environment.clone();
-        let files = DotenvSearch { cwd, folders: &[], homes, ignore_local: false, excluded: &[] };
+        let files = DotenvSearch { cwd, folders: &[], dirs, ignore_local: false, excluded: &[] };
         files.read_into(&mut environment);
         let mut servers = Vec::new();
         let mut add = |found: Object, is_of_extension| {
             let found = found.into_iter();
             servers.extend(found.map(|(name, value)| OuterServer { name, value, is_of_extension }));
         };
-        let file = jsonc::read_object(&homes.parallax.join("mcp-config.json")).ok().flatten();
+        let file = jsonc::read_object(&dirs.parallax.join("mcp-config.json")).ok().flatten();
         if let Some(Value::Object(found)) =
             file.and_then(|mut file| file.shift_remove("mcpServers"))
         {
             add(found, false);
         }
-        for manifest in installed_manifests(homes) {
+        for manifest in installed_manifests(dirs) {
             add(manifest.servers, true);
         }
         let auth_method = auth_method(&environment);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
-use crate::homes::Homes;
 use crate::read::{ReadError, read_text};
+use crate::user_dirs::UserDirs;
 
 /// Maximum size of one file in bytes.
 const LIMIT: u64 = 1024 * 1024;
@@ -22,7 +22,7 @@ pub struct PromptPlaces<'a> {
     /// The variables (`GEMINI_SYSTEM_MD`, `GEMINI_WRITE_SYSTEM_MD`).
     pub environment: &'a Environment,
     /// The user's directories.
-    pub homes: &'a Homes,
+    pub dirs: &'a UserDirs,
     /// The working directory.
     pub cwd: &'a Path,
     /// Whether the working directory is trusted; project files are used only then.
@@ -101,11 +101,11 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         PromptVariable::Default => Some(standard),
         PromptVariable::File(path) => Some(path),
     };
-    let homes = [places.homes.gemini.clone(), places.homes.parallax.clone()];
+    let dirs = [places.dirs.gemini.clone(), places.dirs.parallax.clone()];
     let own = FOLDERS.map(|folder| places.cwd.join(folder));
-    let own = own.into_iter().filter(|folder| places.trusted && !homes.contains(folder));
+    let own = own.into_iter().filter(|folder| places.trusted && !dirs.contains(folder));
     for (folder, of_project) in
-        homes.iter().cloned().map(|it| (it, false)).chain(own.map(|it| (it, true)))
+        dirs.iter().cloned().map(|it| (it, false)).chain(own.map(|it| (it, true)))
     {
         let root = of_project.then_some(places.cwd);
         found.append.extend(found_text(&folder.join(APPEND), root, &mut found.warnings));
@@ -189,7 +189,7 @@ fn said(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
         "" | "0" | "false" => PromptVariable::Off,
         "1" | "true" => PromptVariable::Default,
         _ => PromptVariable::File(match value.strip_prefix("~/") {
-            Some(rest) => places.homes.user.join(rest),
+            Some(rest) => places.dirs.user.join(rest),
             None => places.cwd.join(value),
         }),
     }
@@ -202,14 +202,14 @@ mod tests {
     fn found(folder: &Path, trusted: bool, variables: &[(&str, &str)]) -> PromptFiles {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let environment = Environment::new(variables);
-        let homes = Homes {
+        let dirs = UserDirs {
             user: folder.join("home"),
             gemini: folder.join("home/.gemini"),
             parallax: folder.join("home/.parallax"),
         };
         let places = PromptPlaces {
             environment: &environment,
-            homes: &homes,
+            dirs: &dirs,
             cwd: &folder.join("work"),
             trusted,
             sections: &["preamble", "git"],

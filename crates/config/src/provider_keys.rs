@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 use crate::credentials::kept_elsewhere;
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 /// Returns the path of the file.
-pub fn provider_keys_file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("provider-keys.json")
+pub fn provider_keys_file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("provider-keys.json")
 }
 
 fn secret_name(provider: &str) -> SecretName {
     SecretName::Own(format!("provider {provider}"))
 }
 
-fn entries(homes: &Homes) -> Result<Object, ConfigError> {
-    let path = provider_keys_file(homes);
+fn entries(dirs: &UserDirs) -> Result<Object, ConfigError> {
+    let path = provider_keys_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(Object::new()) };
     if fields.get("version") != Some(&json!(1)) {
         let why = "`version` is not 1".to_owned();
@@ -38,17 +38,17 @@ fn entries(homes: &Homes) -> Result<Object, ConfigError> {
     }
 }
 
-fn write(homes: &Homes, keys: Object) -> Result<(), ConfigError> {
+fn write(dirs: &UserDirs, keys: Object) -> Result<(), ConfigError> {
     let text = format!("{:#}\n", json!({"version": 1, "keys": keys}));
-    state::rewrite(&provider_keys_file(homes), |_| Ok(text.clone()))
+    json_state_file::rewrite(&provider_keys_file(dirs), |_| Ok(text.clone()))
 }
 
 /// Returns the names of the providers with a stored key. Blocking.
 ///
 /// # Errors
 /// Returns an error if the file cannot be used.
-pub fn stored_providers(homes: &Homes) -> Result<Vec<String>, ConfigError> {
-    Ok(entries(homes)?.keys().cloned().collect())
+pub fn stored_providers(dirs: &UserDirs) -> Result<Vec<String>, ConfigError> {
+    Ok(entries(dirs)?.keys().cloned().collect())
 }
 
 /// Returns the stored key of a provider. Blocking.
@@ -56,15 +56,14 @@ pub fn stored_providers(homes: &Homes) -> Result<Vec<String>, ConfigError> {
 /// # Errors
 /// Returns an error if the file cannot be used, or if the keychain does not respond.
 pub fn stored_provider_key(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     provider: &str,
 ) -> Result<Option<Secret>, ConfigError> {
-    let keys = entries(homes)?;
+    let keys = entries(dirs)?;
     let Some(entry) = keys.get(provider) else { return Ok(None) };
     if entry.get("keychain") == Some(&Value::Bool(true)) {
-        let failed =
-            |why: String| ConfigError::Credentials { path: provider_keys_file(homes), why };
+        let failed = |why: String| ConfigError::Credentials { path: provider_keys_file(dirs), why };
         return match keychain.get(secret_name(provider)) {
             Ok(Some(key)) => Ok(Some(key)),
             Ok(None) => Err(failed(format!(
@@ -83,12 +82,12 @@ pub fn stored_provider_key(
 /// # Errors
 /// Returns an error if the file cannot be written.
 pub fn store_provider_key(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     provider: &str,
     key: &Secret,
 ) -> Result<bool, ConfigError> {
-    let mut keys = entries(homes)?;
+    let mut keys = entries(dirs)?;
     let label = format!("Parallax: API key of {provider}");
     let in_keychain = kept_elsewhere(keychain, secret_name(provider), &label, key);
     let entry = match in_keychain {
@@ -96,7 +95,7 @@ pub fn store_provider_key(
         false => json!({"key": key.expose()}),
     };
     keys.insert(provider.to_owned(), entry);
-    write(homes, keys)?;
+    write(dirs, keys)?;
     Ok(in_keychain)
 }
 
@@ -105,18 +104,18 @@ pub fn store_provider_key(
 /// # Errors
 /// Returns an error if the file cannot be written, or if the keychain does not respond.
 pub fn remove_provider_key(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     provider: &str,
 ) -> Result<bool, ConfigError> {
-    let mut keys = entries(homes)?;
+    let mut keys = entries(dirs)?;
     let Some(entry) = keys.shift_remove(provider) else { return Ok(false) };
     if entry.get("keychain") == Some(&Value::Bool(true))
         && let Err(error) = keychain.forget(secret_name(provider))
     {
-        let (path, why) = (provider_keys_file(homes), error.to_string());
+        let (path, why) = (provider_keys_file(dirs), error.to_string());
         return Err(ConfigError::Credentials { path, why });
     }
-    write(homes, keys)?;
+    write(dirs, keys)?;
     Ok(true)
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use parallax_policy::{RuleFile, Tier};
 
-use crate::homes::Homes;
 use crate::read::{self, ReadError};
+use crate::user_dirs::UserDirs;
 
 /// Maximum size of one rule file in bytes.
 const LIMIT: u64 = 256 * 1024;
@@ -20,7 +20,7 @@ const SANDBOX: &str = "sandbox.toml";
 #[derive(Debug, Clone)]
 pub struct RulePlaces<'a> {
     /// The user's directories.
-    pub homes: &'a Homes,
+    pub dirs: &'a UserDirs,
     /// The working directory.
     pub cwd: &'a Path,
     /// Whether it is trusted; rules of an untrusted directory are not read.
@@ -37,8 +37,8 @@ pub struct RulePlaces<'a> {
 
 impl<'a> RulePlaces<'a> {
     /// Returns the places of a trusted directory, without extensions and flags.
-    pub fn of_trusted(homes: &'a Homes, cwd: &'a Path) -> Self {
-        Self { homes, cwd, trusted: true, extensions: &[], instead_of_user: &[], admin: &[] }
+    pub fn of_trusted(dirs: &'a UserDirs, cwd: &'a Path) -> Self {
+        Self { dirs, cwd, trusted: true, extensions: &[], instead_of_user: &[], admin: &[] }
     }
 }
 
@@ -59,8 +59,8 @@ pub fn policy_files(places: &RulePlaces<'_>) -> RuleFiles {
 
 /// Reads the user's `sandbox.toml` files: first from `.gemini`, then from `.parallax`, which has
 /// precedence.
-pub fn sandbox_files(homes: &Homes) -> Vec<RuleFile> {
-    [&homes.gemini, &homes.parallax]
+pub fn sandbox_files(dirs: &UserDirs) -> Vec<RuleFile> {
+    [&dirs.gemini, &dirs.parallax]
         .into_iter()
         .filter_map(|home| {
             let path = home.join("policies").join(SANDBOX);
@@ -97,7 +97,7 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
         }
     }
     if places.instead_of_user.is_empty() {
-        for home in [&places.homes.gemini, &places.homes.parallax] {
+        for home in [&places.dirs.gemini, &places.dirs.parallax] {
             let folder = home.join("policies");
             found.files.extend(folder_files(Tier::User, &folder, LinkPolicy::Follow));
         }
@@ -134,7 +134,7 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
 /// user's.
 fn is_home(places: &RulePlaces<'_>) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
-    real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.homes.user))
+    real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.dirs.user))
 }
 
 /// Reads the rules of a project. No component of the path from the project to a file may be a
@@ -285,11 +285,11 @@ mod tests {
     use parallax_policy::{RuleFile, Tier};
 
     use super::{RulePlaces, find, sandbox_files};
-    use crate::homes::Homes;
+    use crate::user_dirs::UserDirs;
 
     struct World {
         root: tempfile::TempDir,
-        homes: Homes,
+        dirs: UserDirs,
         project: PathBuf,
     }
 
@@ -297,12 +297,12 @@ mod tests {
         fn new() -> Self {
             let root = tempfile::tempdir().expect("folder");
             let path = root.path().canonicalize().expect("real");
-            let homes = Homes {
+            let dirs = UserDirs {
                 user: path.join("home"),
                 gemini: path.join("home/.gemini"),
                 parallax: path.join("home/.parallax"),
             };
-            Self { root, homes, project: path.join("project") }
+            Self { root, dirs, project: path.join("project") }
         }
 
         fn path(&self, path: &str) -> PathBuf {
@@ -316,7 +316,7 @@ mod tests {
         }
 
         fn find<'a>(&'a self, change: impl FnOnce(&mut RulePlaces<'a>)) -> super::RuleFiles {
-            let mut places = RulePlaces::of_trusted(&self.homes, &self.project);
+            let mut places = RulePlaces::of_trusted(&self.dirs, &self.project);
             change(&mut places);
             let administrator = rustix::process::getuid().as_raw();
             find(&places, &[self.path("etc/policies")], administrator)
@@ -375,7 +375,7 @@ mod tests {
             ["4 named/n.toml: n", "4 gone.toml: file not found", "5 etc/policies/x.toml: a"]
         );
         assert_eq!(other.warnings.len(), 1, "{:?}", other.warnings);
-        let sandbox = sandbox_files(&world.homes);
+        let sandbox = sandbox_files(&world.dirs);
         assert_eq!(sandbox.len(), 1);
         assert_eq!(sandbox[0].text, Ok("s".to_owned()));
     }
@@ -384,7 +384,7 @@ mod tests {
     fn home_rules_are_user_rules_even_when_home_is_the_project() {
         let world = World::new();
         world.write("home/.gemini/policies/a.toml", "u");
-        let found = world.find(|places| places.cwd = &world.homes.user);
+        let found = world.find(|places| places.cwd = &world.dirs.user);
         assert_eq!(shown(&found.files, world.root.path()), ["4 home/.gemini/policies/a.toml: u"]);
     }
 

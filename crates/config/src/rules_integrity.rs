@@ -7,8 +7,8 @@ use parallax_policy::{RuleFile, Tier};
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 /// How the rules of a project compare to the accepted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub enum RulesChange {
 /// # Errors
 /// Returns an error if `~/.parallax/policy-integrity.json` cannot be used.
 pub fn workspace_rules_changed(
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
     files: &[RuleFile],
 ) -> Result<RulesChange, ConfigError> {
     let now = hash(files);
-    let Some(known) = jsonc::read_object(&register(homes))? else {
+    let Some(known) = jsonc::read_object(&register(dirs))? else {
         return Ok(if now.is_some() { RulesChange::New } else { RulesChange::None });
     };
     let before = known.get(&name_of(cwd)).and_then(Value::as_str);
@@ -50,13 +50,13 @@ pub fn workspace_rules_changed(
 /// # Errors
 /// Returns an error if `~/.parallax/policy-integrity.json` cannot be used or written.
 pub fn accept_workspace_rules(
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
     files: &[RuleFile],
 ) -> Result<(), ConfigError> {
     let now = hash(files);
     let name = name_of(cwd);
-    state::update(&register(homes), |known| match (known.get(&name), now) {
+    json_state_file::update(&register(dirs), |known| match (known.get(&name), now) {
         (Some(entry), Some(now)) => entry.set_value(now.into()),
         (Some(entry), None) => entry.remove(),
         (None, Some(now)) => drop(known.append(&name, now.into())),
@@ -66,8 +66,8 @@ pub fn accept_workspace_rules(
 
 /// Whether the user accepted that the current workspace files among `files` may also allow calls.
 /// If the record cannot be used, they may not.
-pub fn workspace_rules_may_allow(homes: &Homes, cwd: &Path, files: &[RuleFile]) -> bool {
-    let known = jsonc::read_object(&register(homes)).ok().flatten();
+pub fn workspace_rules_may_allow(dirs: &UserDirs, cwd: &Path, files: &[RuleFile]) -> bool {
+    let known = jsonc::read_object(&register(dirs)).ok().flatten();
     let agreed = known.as_ref().and_then(|known| known.get(&allow_name(cwd))?.as_str());
     agreed.is_some() && agreed == hash(files).as_deref()
 }
@@ -77,14 +77,14 @@ pub fn workspace_rules_may_allow(homes: &Homes, cwd: &Path, files: &[RuleFile]) 
 /// # Errors
 /// Returns an error if `~/.parallax/policy-integrity.json` cannot be used or written.
 pub fn let_workspace_rules_allow(
-    homes: &Homes,
+    dirs: &UserDirs,
     cwd: &Path,
     files: &[RuleFile],
 ) -> Result<(), ConfigError> {
-    accept_workspace_rules(homes, cwd, files)?;
+    accept_workspace_rules(dirs, cwd, files)?;
     let now = hash(files);
     let name = allow_name(cwd);
-    state::update(&register(homes), |known| match (known.get(&name), now) {
+    json_state_file::update(&register(dirs), |known| match (known.get(&name), now) {
         (Some(entry), Some(now)) => entry.set_value(now.into()),
         (Some(entry), None) => entry.remove(),
         (None, Some(now)) => drop(known.append(&name, now.into())),
@@ -97,8 +97,8 @@ fn allow_name(cwd: &Path) -> String {
     format!("allow {}", name_of(cwd))
 }
 
-fn register(homes: &Homes) -> PathBuf {
-    homes.parallax.join("policy-integrity.json")
+fn register(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("policy-integrity.json")
 }
 
 fn name_of(cwd: &Path) -> String {
@@ -116,7 +116,7 @@ fn hash(files: &[RuleFile]) -> Option<String> {
         };
         [file.path.as_os_str().as_encoded_bytes(), ok, text.as_bytes()]
     });
-    (!files.is_empty()).then(|| state::digest(pieces))
+    (!files.is_empty()).then(|| json_state_file::digest(pieces))
 }
 
 #[cfg(test)]
@@ -124,13 +124,13 @@ mod tests {
     use parallax_policy::{RuleFile, Tier};
 
     use super::{RulesChange, accept_workspace_rules, workspace_rules_changed};
-    use crate::homes::Homes;
+    use crate::user_dirs::UserDirs;
 
     #[test]
     fn changed_project_rules_are_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let cwd = folder.path();
-        let homes = Homes {
+        let dirs = UserDirs {
             user: cwd.join("home"),
             gemini: cwd.join("home/.gemini"),
             parallax: cwd.join("home/.parallax"),
@@ -139,9 +139,8 @@ mod tests {
             let file = |tier| RuleFile { tier, path: "a.toml".into(), text: Ok(text.to_owned()) };
             [file(Tier::Workspace), file(Tier::User)]
         };
-        let look = |files: &[RuleFile]| workspace_rules_changed(&homes, cwd, files).expect("look");
-        let accept =
-            |files: &[RuleFile]| accept_workspace_rules(&homes, cwd, files).expect("write");
+        let look = |files: &[RuleFile]| workspace_rules_changed(&dirs, cwd, files).expect("look");
+        let accept = |files: &[RuleFile]| accept_workspace_rules(&dirs, cwd, files).expect("write");
         assert_eq!(look(&rules("1")[1..]), RulesChange::None);
         assert_eq!(look(&rules("1")), RulesChange::New);
         accept(&rules("1"));

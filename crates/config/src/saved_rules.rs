@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax_protocol::policy::SuggestedRule;
 
 use crate::error::ConfigError;
-use crate::state;
+use crate::json_state_file;
 
 /// Adds the rule to the file and creates the file if necessary. Does not add a rule that already
 /// exists. An invalid file is renamed to `.bak`. Blocking.
@@ -14,7 +14,7 @@ use crate::state;
 /// # Errors
 /// Returns an error if the file cannot be read or written.
 pub fn save_rule(file: &Path, rule: &SuggestedRule) -> Result<(), ConfigError> {
-    state::rewrite(file, |text| match parallax_policy::add_to_file(text, rule) {
+    json_state_file::rewrite(file, |text| match parallax_policy::add_to_file(text, rule) {
         Ok(changed) => Ok(changed),
         Err(_) => {
             let mut name = file.as_os_str().to_owned();

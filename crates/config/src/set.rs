@@ -8,11 +8,11 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::gate;
 use crate::jsonc::last;
 use crate::load::Config;
 use crate::setting_table::settings_table;
-use crate::{jsonc, layers, migrate, state};
+use crate::untrusted_settings;
+use crate::{json_state_file, jsonc, layers, migrate};
 
 /// The settings file to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn set_setting(
         None => None,
     };
     let file = match scope {
-        SettingScope::User => config.homes.parallax.join("settings.json"),
+        SettingScope::User => config.dirs.parallax.join("settings.json"),
         SettingScope::Workspace => {
             let refused = |why| SettingError::Workspace { key: known.name, why };
             workspace_file(config, known.name, value.as_ref()).map_err(refused)?
@@ -83,14 +83,19 @@ pub fn set_setting(
     // If the user had accepted the project's file, it stays accepted, because the user made this
     // change.
     let accepted = scope == SettingScope::Workspace
-        && gate::is_accepted_file(&config.homes, &config.outer, &config.project, &file);
+        && untrusted_settings::is_accepted_file(
+            &config.dirs,
+            &config.outer,
+            &config.project,
+            &file,
+        );
     let pieces: Vec<&str> = key.split('.').collect();
-    state::update(&file, |root| match &value {
+    json_state_file::update(&file, |root| match &value {
         Some(value) => put(root, &pieces, value),
         None => take(root, &pieces),
     })?;
     if accepted {
-        gate::accept_file(&config.homes, &config.outer, &config.project, &file)?;
+        untrusted_settings::accept_file(&config.dirs, &config.outer, &config.project, &file)?;
     }
     Ok(file)
 }
@@ -105,7 +110,7 @@ pub fn setting_of(
     key: &str,
 ) -> Result<Option<Value>, ConfigError> {
     let file = match scope {
-        SettingScope::User => config.homes.parallax.join("settings.json"),
+        SettingScope::User => config.dirs.parallax.join("settings.json"),
         SettingScope::Workspace => project_file(&config.project, key),
     };
     let values = jsonc::read_object(&file)?;
@@ -126,12 +131,12 @@ fn workspace_file(
     if !config.trust.trusted {
         return Err("the folder is not trusted, so its settings are ignored");
     }
-    if config.homes.is_home(&config.project) {
+    if config.dirs.is_home(&config.project) {
         return Err("in the home directory, all settings are user settings");
     }
     let mut values = Object::new();
     migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
-    if !gate::loosening(&values, &config.project, &config.outer).is_empty() {
+    if !untrusted_settings::loosening(&values, &config.project, &config.outer).is_empty() {
         return Err(
             "project settings cannot loosen restrictions; change your user settings instead",
         );

@@ -14,7 +14,7 @@ use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::look;
 use crate::setting_spec::parse_age;
-use crate::without_effect;
+use crate::unsupported_settings;
 use crate::{setting_check, setting_table};
 
 /// The merged settings of all layers. `merged` does not contain built-in defaults; the accessors
@@ -105,7 +105,7 @@ impl Settings {
                 }
             }
             warnings.extend(setting_check::check(&mut file.values, &file.path));
-            warnings.extend(without_effect::notice(&file.values, &file.path));
+            warnings.extend(unsupported_settings::notice(&file.values, &file.path));
             let origin = ValueOrigin { layer: file.layer, file: file.path };
             if !matches!(file.layer, Layer::WorkspaceGemini | Layer::Workspace)
                 && let Some(Value::Object(retention)) = look(&file.values, RETENTION)

@@ -12,7 +12,7 @@ use crate::commands::one_line;
 use crate::definition_warnings::DefinitionWarnings;
 use crate::definitions::{self, Owner};
 use crate::front_matter::read_leniently;
-use crate::homes::Homes;
+use crate::user_dirs::UserDirs;
 
 pub use pins::{SkillPins, pin_skill};
 
@@ -114,8 +114,8 @@ pub struct Skills {
 
 /// Returns the skill directories of the user and, if it is trusted, of the project, in ascending
 /// order of precedence.
-pub fn skill_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<SkillFolder> {
-    let folders = definitions::folders(homes, cwd, trusted, "skills", &[".agents"]);
+pub fn skill_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<SkillFolder> {
+    let folders = definitions::folders(dirs, cwd, trusted, "skills", &[".agents"]);
     folders
         .into_iter()
         .map(|(owner, folder)| SkillFolder {
@@ -224,8 +224,8 @@ mod tests {
     fn find(root: &Path, trusted: bool, disabled: &[String]) -> Skills {
         let home = root.join("home");
         let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
-        let homes = Homes { user: home, gemini, parallax };
-        find_skills(Vec::new(), &skill_folders(&homes, &root.join("project"), trusted), disabled)
+        let dirs = UserDirs { user: home, gemini, parallax };
+        find_skills(Vec::new(), &skill_folders(&dirs, &root.join("project"), trusted), disabled)
     }
 
     #[test]

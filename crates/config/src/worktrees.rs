@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::homes::Homes;
+use crate::user_dirs::UserDirs;
 
 /// Maximum size of a record in bytes.
 const LARGEST_RECORD: u64 = 64 * 1024;
@@ -30,8 +30,8 @@ pub struct WorktreeRecord {
 }
 
 /// Returns the directory of all worktrees.
-pub fn directory(homes: &Homes) -> PathBuf {
-    homes.parallax.join("worktrees")
+pub fn directory(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("worktrees")
 }
 
 /// Returns the path of the record of the worktree `name` in a project's worktrees directory.
@@ -63,8 +63,8 @@ pub fn read_record(file: &Path) -> io::Result<WorktreeRecord> {
 }
 
 /// Returns the worktree that contains a directory, and the path of the directory inside it.
-pub fn worktree_of(homes: &Homes, folder: &Path) -> Option<(WorktreeRecord, PathBuf)> {
-    let all = directory(homes).canonicalize().ok()?;
+pub fn worktree_of(dirs: &UserDirs, folder: &Path) -> Option<(WorktreeRecord, PathBuf)> {
+    let all = directory(dirs).canonicalize().ok()?;
     let folder = folder.canonicalize().ok()?;
     let mut parts = folder.strip_prefix(&all).ok()?.components();
     let (Some(Component::Normal(project)), Some(Component::Normal(name))) =
@@ -80,8 +80,8 @@ pub fn worktree_of(homes: &Homes, folder: &Path) -> Option<(WorktreeRecord, Path
 
 /// Returns the directory whose trust, settings, and approvals apply in `folder`: itself, or, in a
 /// worktree that Parallax created, the same directory of the main checkout.
-pub fn project_of(homes: &Homes, folder: &Path) -> PathBuf {
-    let Some((record, rest)) = worktree_of(homes, folder) else { return folder.to_owned() };
+pub fn project_of(dirs: &UserDirs, folder: &Path) -> PathBuf {
+    let Some((record, rest)) = worktree_of(dirs, folder) else { return folder.to_owned() };
     // Another branch may have directories that the main checkout lacks.
     let existing = rest.ancestors().map(|rest| record.main.join(rest)).find(|path| path.is_dir());
     existing.unwrap_or(record.main)
@@ -108,17 +108,17 @@ mod tests {
     fn worktree_without_a_record_is_a_separate_project() {
         let scratch = tempfile::tempdir().expect("a directory");
         let top = scratch.path().canonicalize().expect("a path");
-        let homes = Homes {
+        let dirs = UserDirs {
             user: top.clone(),
             gemini: top.join(".gemini"),
             parallax: top.join(".parallax"),
         };
-        let (project, main) = (directory(&homes).join("p-1"), top.join("main"));
+        let (project, main) = (directory(&dirs).join("p-1"), top.join("main"));
         let tree = project.join("fix");
         for folder in [tree.join("src"), tree.join("new"), main.join("src")] {
             std::fs::create_dir_all(folder).expect("a directory");
         }
-        assert_eq!(project_of(&homes, &tree), tree);
+        assert_eq!(project_of(&dirs, &tree), tree);
         let record = WorktreeRecord {
             name: "fix".to_owned(),
             path: tree.clone(),
@@ -128,10 +128,10 @@ mod tests {
         };
         let text = serde_json::to_string(&record).expect("a record");
         std::fs::write(record_file(&project, "fix"), text).expect("a file");
-        assert_eq!(project_of(&homes, &tree), main);
-        assert_eq!(project_of(&homes, &tree.join("src")), main.join("src"));
-        assert_eq!(project_of(&homes, &tree.join("new")), main);
-        assert_eq!(project_of(&homes, &project), project);
-        assert_eq!(project_of(&homes, &main), main);
+        assert_eq!(project_of(&dirs, &tree), main);
+        assert_eq!(project_of(&dirs, &tree.join("src")), main.join("src"));
+        assert_eq!(project_of(&dirs, &tree.join("new")), main);
+        assert_eq!(project_of(&dirs, &project), project);
+        assert_eq!(project_of(&dirs, &main), main);
     }
 }

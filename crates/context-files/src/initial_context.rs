@@ -62,7 +62,7 @@ fn is_left_out(workspace: &Workspace, top: &Path, path: &Path) -> bool {
 
 /// Memory files outside the workspace.
 #[derive(Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct OutsideFiles {
     /// Directories of the user's notes on the project.
     notes: Vec<PathBuf>,
     /// Context files of extensions.
@@ -73,7 +73,7 @@ pub(crate) struct Outside {
 pub(crate) fn with_options<T>(
     sources: &ContextSources,
     workspace: &Workspace,
-    outside: &Outside,
+    outside: &OutsideFiles,
     read: impl FnOnce(&MemoryOptions<'_>) -> T,
 ) -> T {
     let settings = &sources.config.settings;
@@ -87,7 +87,7 @@ pub(crate) fn with_options<T>(
     let top = LazyCell::new(|| project_top(&sources.config.cwd, &markers));
     read(&MemoryOptions {
         cwd: &sources.config.cwd,
-        homes: &sources.config.homes,
+        dirs: &sources.config.dirs,
         names: &settings.memory_file_names(),
         notes: &outside.notes,
         boundary_markers: &markers,
@@ -101,8 +101,8 @@ pub(crate) fn with_options<T>(
 
 /// Reads the current memory files.
 pub(crate) fn read(sources: &ContextSources, workspace: &Arc<Workspace>) -> Memory {
-    let outside = Outside {
-        notes: parallax_store::note_folders(&sources.homes, &sources.directory),
+    let outside = OutsideFiles {
+        notes: parallax_store::note_folders(&sources.dirs, &sources.directory),
         extensions: sources.extensions.context_files(),
     };
     with_options(sources, workspace, &outside, load_memory)
@@ -132,7 +132,7 @@ fn hint_at_others(sources: &ContextSources) -> Option<String> {
     if !there {
         return None;
     }
-    let folder = sources.homes.notes(&sources.directory);
+    let folder = sources.dirs.notes(&sources.directory);
     let told = folder.join(".told-of-claude-md");
     if told.exists() {
         return None;

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, MemoryFile};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_store::Homes;
+use parallax_store::SessionDirs;
 
 pub use initial_context::{InitialContext, TREE_ENTRIES, gather};
 pub use listed_files::{ContextFile, ContextTier, context_files};
 pub use nested_context::NestedContext;
 
 /// Shows a warning to the user.
-pub type Warn = Arc<dyn Fn(String) + Send + Sync>;
+pub type WarnFn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Where context files come from. Cheap to clone.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct ContextSources {
     /// The extensions, which may bring context files.
     pub extensions: Arc<Extensions>,
     /// Where the user's notes on projects are stored.
-    pub homes: Homes,
+    pub dirs: SessionDirs,
     /// The working directory.
     pub directory: PathBuf,
     /// Whether the session leaves nothing on the disk.
@@ -44,7 +44,7 @@ impl ContextSources {
     /// Returns an error if the file cannot be read or written.
     pub fn add_memory(&self, fact: &str) -> Result<PathBuf, Failure> {
         let names = self.config.settings.memory_file_names();
-        parallax_config::add_memory(&self.config.homes, &names, fact)
+        parallax_config::add_memory(&self.config.dirs, &names, fact)
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))
     }
 

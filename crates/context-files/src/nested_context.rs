@@ -9,8 +9,8 @@ use parallax_files::Workspace;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::FolderContext;
 
-use crate::initial_context::{Outside, with_options};
-use crate::{ContextSources, Warn};
+use crate::initial_context::{OutsideFiles, with_options};
+use crate::{ContextSources, WarnFn};
 
 const BEGIN: &str = "--- Newly Discovered Project Context ---";
 const END: &str = "--- End Project Context ---";
@@ -23,7 +23,7 @@ pub struct NestedContext {
     begun_with: Vec<PathBuf>,
     found: Mutex<Vec<MemoryFile>>,
     /// Receives warnings about unusable files, each once.
-    warn: Warn,
+    warn: WarnFn,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -33,7 +33,7 @@ impl NestedContext {
         sources: ContextSources,
         workspace: Arc<Workspace>,
         begun_with: Vec<PathBuf>,
-        warn: Warn,
+        warn: WarnFn,
     ) -> Self {
         // Tools report resolved paths.
         let begun_with = begun_with.iter().map(|path| real(path)).collect();
@@ -71,9 +71,10 @@ impl NestedContext {
                 // The tool already returns its contents.
                 || touched.contains(&file)
         };
-        let memory = with_options(&self.sources, &self.workspace, &Outside::default(), |options| {
-            beneath(options, folder, root, &known)
-        });
+        let memory =
+            with_options(&self.sources, &self.workspace, &OutsideFiles::default(), |options| {
+                beneath(options, folder, root, &known)
+            });
         self.tell(memory.warnings);
         memory.project
     }

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use parallax_config::{Environment, Homes};
+use parallax_config::{Environment, UserDirs};
 
 use crate::{CheckStatus, DoctorCheck};
 use parallax_sdk::LaunchOptions;
@@ -18,8 +18,8 @@ const LOW_SPACE: u64 = 100 * 1024 * 1024;
 pub(crate) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
     let environment = Environment::new(options.variables.clone());
     let mut checks = vec![program(&environment, name)];
-    match Homes::find(&environment, &options.directory) {
-        Ok(homes) => checks.push(home(&homes.parallax)),
+    match UserDirs::find(&environment, &options.directory) {
+        Ok(dirs) => checks.push(home(&dirs.parallax)),
         Err(error) => checks.push(
             DoctorCheck::new("home", CheckStatus::Error, "Home", error.to_string())
                 .with_remedy("Set `HOME` to a writable directory."),

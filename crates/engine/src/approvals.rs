@@ -15,7 +15,7 @@ use parallax_protocol::policy::{
     ApprovalMode, Decision, Origin, PolicyDecision, PolicyEngine, Query, RuleStore, SuggestedRule,
     Taint,
 };
-use parallax_protocol::tool::{Effects, Outcome, Tool, ToolKind, ToolSpec};
+use parallax_protocol::tool::{Effects, Tool, ToolKind, ToolResult, ToolSpec};
 
 pub(crate) use self::budget_approval::{check_budget, request_increase};
 pub(crate) use self::loop_approval::confirm_loop;
@@ -287,7 +287,7 @@ impl ApprovalState {
         &mut self,
         (name, kind): (&str, ToolKind),
         effects: &Effects,
-        outcome: &Outcome,
+        outcome: &ToolResult,
         is_build_file: fn(&Path) -> bool,
     ) {
         if taint::is_untrusted(name, Some(kind)) {

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
+use parallax_protocol::budget::{BudgetKind, BudgetUse, ExhaustedBudget};
 use parallax_protocol::requests::Requests;
-use parallax_protocol::store::{Record, SpentRecord};
+use parallax_protocol::store::{Record, SpendingRecord};
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
@@ -49,7 +49,7 @@ pub struct Budget {
     /// Whether this is the budget of a nested session, whose prompts do not count as prompts.
     inner: bool,
     /// The warning that was shown last.
-    reported: Option<BudgetSpent>,
+    reported: Option<ExhaustedBudget>,
     /// The request counts already saved in the journal.
     saved_requests: Vec<Requests>,
 }
@@ -108,14 +108,14 @@ impl Budget {
     }
 
     /// Returns the exceeded limit, if any.
-    pub(crate) fn exceeded(&self) -> Option<BudgetSpent> {
+    pub(crate) fn exceeded(&self) -> Option<ExhaustedBudget> {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
     /// Returns a limit that is nearly reached; returned once per limit.
-    pub(crate) fn approaching_limit(&mut self) -> Option<BudgetSpent> {
+    pub(crate) fn approaching_limit(&mut self) -> Option<ExhaustedBudget> {
         let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;
-        let same = |reported: &BudgetSpent| {
+        let same = |reported: &ExhaustedBudget| {
             (reported.kind, reported.scope, reported.limit) == (near.kind, near.scope, near.limit)
         };
         if self.reported.as_ref().is_some_and(same) {
@@ -126,9 +126,9 @@ impl Budget {
     }
 
     /// Returns the limits checked between requests. Time has its own timer.
-    fn limited(&self) -> impl Iterator<Item = BudgetSpent> + use<> {
+    fn limited(&self) -> impl Iterator<Item = ExhaustedBudget> + use<> {
         let limited = |BudgetUse { kind, scope, limit, used }| {
-            Some(BudgetSpent { kind, scope, limit: limit?, used })
+            Some(ExhaustedBudget { kind, scope, limit: limit?, used })
         };
         let uses = self.ledger.uses().into_iter().filter_map(limited);
         uses.filter(|spent| spent.kind != BudgetKind::Time)
@@ -149,7 +149,7 @@ impl Budget {
     /// the outer timer ends both.
     pub(crate) fn start_timer(
         &self,
-        timed_out: Arc<OnceLock<BudgetSpent>>,
+        timed_out: Arc<OnceLock<ExhaustedBudget>>,
         cancel: &CancellationToken,
     ) -> Option<TurnTimer> {
         if self.inner {
@@ -183,7 +183,7 @@ impl Budget {
         }
         self.saved_requests.clone_from(&requests);
         let Spending { cost, tokens, .. } = self.ledger.total();
-        let record = SpentRecord { time: now(), cost, tokens, requests };
+        let record = SpendingRecord { time: now(), cost, tokens, requests };
         history.record(&Record::Spent(record));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_protocol::checkpoint::Checkpoints;
-use parallax_protocol::event::Undone;
+use parallax_protocol::event::UndoResult;
 use parallax_protocol::op::{Restore, Rewind};
 
 use crate::inbox::Inbox;
@@ -55,7 +55,7 @@ impl SessionCheckpoints {
         turn: Option<u64>,
         force: bool,
         inbox: &mut Inbox,
-    ) -> Result<Undone, String> {
+    ) -> Result<UndoResult, String> {
         let checkpoints = self.store.clone().ok_or(DISABLED)?;
         let undoing = tokio::task::spawn_blocking(move || checkpoints.undo(turn, force));
         let undone = inbox.while_receiving(undoing).await;
@@ -63,11 +63,11 @@ impl SessionCheckpoints {
     }
 
     /// Undoes the turns from the last one back to the given one.
-    pub(crate) async fn undo_turns(&self, order: Rewind, inbox: &mut Inbox) -> Undone {
-        let problem = |why: &str| Undone {
+    pub(crate) async fn undo_turns(&self, order: Rewind, inbox: &mut Inbox) -> UndoResult {
+        let problem = |why: &str| UndoResult {
             turn: order.turn,
             problem: Some(why.to_owned()),
-            ..Undone::default()
+            ..UndoResult::default()
         };
         let Some(checkpoints) = self.store.clone() else { return problem(DISABLED) };
         let undoing = tokio::task::spawn_blocking(move || undo_turns(checkpoints.as_ref(), order));
@@ -81,7 +81,7 @@ impl SessionCheckpoints {
         order: Restore,
         turn: u64,
         inbox: &mut Inbox,
-    ) -> Result<Undone, String> {
+    ) -> Result<UndoResult, String> {
         let checkpoints = self.store.clone().ok_or(DISABLED)?;
         let restore = move || checkpoints.restore(order.moment, turn, order.force);
         let restored = inbox.while_receiving(tokio::task::spawn_blocking(restore)).await;
@@ -97,7 +97,7 @@ impl SessionCheckpoints {
 }
 
 /// Undoes each turn with changes from the last one back to the given one. Blocking.
-fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
+fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
     let mut turns: Vec<u64> = checkpoints.changes().into_iter().map(|(turn, _)| turn).collect();
     turns.retain(|turn| *turn >= order.turn);
     turns.sort_unstable();
@@ -115,7 +115,7 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
         }
     }
     let restored = restored.into_iter().filter(|path| !kept.iter().any(|(other, _)| other == path));
-    Undone {
+    UndoResult {
         turn: order.turn,
         prompt: None,
         restored: restored.collect(),

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
-use parallax_protocol::agent::KeptWork;
+use parallax_protocol::agent::InterruptedRun;
 use parallax_protocol::content::{Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
-    DirectoriesRecord, PromptMark, Record, ResultRecord, RoundRecord, UnfinishedAnswer,
+    DirectoriesRecord, PromptMark, Record, ResultRecord, StepRecord, UnfinishedAnswer,
     assemble_round,
 };
 use parallax_protocol::tool::FileDiff;
@@ -48,7 +48,7 @@ pub(crate) struct Conversation {
     /// The additional directories that the journal has recorded.
     directories: Vec<PathBuf>,
     /// Subagent runs that an earlier process left interrupted.
-    interrupted_work: Vec<KeptWork>,
+    interrupted_work: Vec<InterruptedRun>,
     ids: IdGenerator,
 }
 
@@ -164,7 +164,7 @@ impl Conversation {
     }
 
     /// Sets the subagent runs that an earlier process left interrupted.
-    pub(crate) fn set_interrupted_work(&mut self, work: Vec<KeptWork>) {
+    pub(crate) fn set_interrupted_work(&mut self, work: Vec<InterruptedRun>) {
         self.interrupted_work = work;
     }
 
@@ -219,7 +219,7 @@ impl Conversation {
         let call = last.calls().nth(index)?;
         let text = |name: &str| call.args?.get(name)?.as_str().map(str::trim);
         let (agent, task, resumed) = (text("agent_name")?, text("prompt")?, text("resume"));
-        let is_it = |kept: &&KeptWork| match resumed {
+        let is_it = |kept: &&InterruptedRun| match resumed {
             Some(id) => kept.id == id,
             None => kept.agent == agent && kept.task == task,
         };
@@ -248,7 +248,7 @@ impl Conversation {
         let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
         let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
         let content = assemble_round(&results, tail.as_deref());
-        self.history.record(&Record::Round(RoundRecord {
+        self.history.record(&Record::Round(StepRecord {
             results: results.len(),
             tail,
             said: Some(said),

@@ -45,19 +45,19 @@ struct BusState {
     next_seq: u64,
     turn: u64,
     readers: Vec<Arc<Channel>>,
-    user_wait: UserWait,
+    user_wait: UserWaitTimer,
 }
 
 /// Measures how long at least one request to the user was open. All requests pass through the
 /// bus, including those of subagents.
 #[derive(Default)]
-struct UserWait {
+struct UserWaitTimer {
     open: HashSet<ApprovalId>,
     since: Option<Instant>,
     total: Duration,
 }
 
-impl UserWait {
+impl UserWaitTimer {
     fn event(&mut self, body: &EventBody) {
         match body {
             EventBody::ApprovalRequested(ask) => drop(self.open.insert(ask.id.clone())),

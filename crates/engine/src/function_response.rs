@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
-use parallax_protocol::tool::Outcome;
+use parallax_protocol::tool::ToolResult;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -42,7 +42,7 @@ pub(crate) struct ResponseTarget<'a> {
 }
 
 /// Builds the response of a call.
-pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: Outcome) -> FunctionResponse {
+pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: ToolResult) -> FunctionResponse {
     let mut response = Object::new();
     let mut placed = MediaPlacement::default();
     let mut output = outcome.for_model.output;
@@ -123,8 +123,8 @@ mod tests {
         ResponseTarget { wire_id: None, name: "read_file", nested_media, may_inject }
     }
 
-    fn with_media(mime: &str) -> Outcome {
-        let mut outcome = Outcome::text("");
+    fn with_media(mime: &str) -> ToolResult {
+        let mut outcome = ToolResult::text("");
         outcome.for_model.media.push(Part::inline_data(mime, "AAAA"));
         outcome
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn failure_is_an_error_and_keeps_partial_output() {
         let mut outcome =
-            Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "went wrong"));
+            ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "went wrong"));
         outcome.for_model.output = "half".into();
         let response = respond(&call(true, true), outcome);
         let json = serde_json::to_string(&response.parts).expect("json");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
 use parallax_protocol::context::ResultPlace;
-use parallax_protocol::event::CompactionHow;
+use parallax_protocol::event::CompactionMethod;
 use parallax_protocol::store::{CompactionRecord, ContentRecord, PinRecord, Record, Store};
 
 use crate::view::{self, EntryOrigin, ViewEntry};
@@ -97,7 +97,7 @@ impl History {
     pub(crate) fn compact(
         &mut self,
         view: Vec<ViewEntry>,
-        how: CompactionHow,
+        how: CompactionMethod,
         before: u64,
         after: u64,
     ) {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{EventBody, Level, SteerEnded, SteerFate};
+use parallax_protocol::event::{EventBody, Level, SteeringOutcome, SteeringResult};
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Decide, Op, Steer};
 use parallax_protocol::policy::ApprovalMode;
@@ -218,7 +218,7 @@ impl Inbox {
         self.running.cleared = cleared;
         self.running.shutdown = true;
         for Steer { id, prompt } in self.inputs.clear() {
-            self.steer_ended(id, prompt.text, SteerFate::Withdrawn);
+            self.steer_ended(id, prompt.text, SteeringOutcome::Withdrawn);
         }
         self.user_commands.cancel();
         for running in [&self.running.turn, &self.running.edit].into_iter().flatten() {
@@ -228,13 +228,13 @@ impl Inbox {
 
     fn withdraw(&mut self, id: SteerId) {
         let text = self.inputs.withdraw(&id);
-        let fate = if text.is_some() { SteerFate::Withdrawn } else { SteerFate::Gone };
+        let fate = if text.is_some() { SteeringOutcome::Withdrawn } else { SteeringOutcome::Gone };
         self.steer_ended(id, text.unwrap_or_default(), fate);
     }
 
     /// Reports what became of a steering message.
-    pub(crate) fn steer_ended(&self, id: SteerId, text: String, fate: SteerFate) {
-        self.bus.send(EventBody::SteerEnded(SteerEnded { id, text, fate }));
+    pub(crate) fn steer_ended(&self, id: SteerId, text: String, fate: SteeringOutcome) {
+        self.bus.send(EventBody::SteerEnded(SteeringResult { id, text, fate }));
     }
 
     /// Takes the next input of a turn.

@@ -35,7 +35,7 @@ pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<PathBuf, String> + Send + 
 pub type ModelChanged = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Saves the full text of a result where the model can read it: tool, text.
-pub type KeepOutput = Arc<dyn Fn(&str, &str) -> Result<PathBuf, String> + Send + Sync>;
+pub type SaveOutput = Arc<dyn Fn(&str, &str) -> Result<PathBuf, String> + Send + Sync>;
 
 /// Describes directories for the model.
 pub type DescribeDirectories = Arc<dyn Fn(&[PathBuf]) -> String + Send + Sync>;
@@ -95,7 +95,7 @@ pub struct SessionOptions {
     /// The active compactions of a resumed session, oldest first.
     pub compactions: Vec<CompactionRecord>,
     /// When the history is compacted, and what stays.
-    pub room: CompactionOptions,
+    pub compaction: CompactionOptions,
     /// Results that the user pinned.
     pub pins: BTreeSet<ResultPlace>,
     /// The files that the system prompt and the context were made from.
@@ -204,7 +204,7 @@ pub struct CompactionOptions {
     /// Maximum characters of one result, the rest of which goes to a file; `None`: as many as fit.
     pub max_result_characters: Option<usize>,
     /// Saves full results to files; without it they are only in the journal.
-    pub keep_output: Option<KeepOutput>,
+    pub save_output: Option<SaveOutput>,
 }
 
 impl Default for CompactionOptions {
@@ -217,7 +217,7 @@ impl Default for CompactionOptions {
             protect_newest: true,
             probe: true,
             max_result_characters: Some(40_000),
-            keep_output: None,
+            save_output: None,
         }
     }
 }

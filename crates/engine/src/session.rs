@@ -12,7 +12,9 @@ mod user_messages;
 use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{EndReason, EventBody, Level, SessionReady, SteerFate, TurnEnded};
+use parallax_protocol::event::{
+    EndReason, EventBody, Level, SessionReady, SteeringOutcome, TurnEnded,
+};
 use parallax_protocol::store::Record;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -129,7 +131,7 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -
             directories: options.directories,
         }),
         context: ContextManager::new(ContextOptions {
-            compaction: options.room,
+            compaction: options.compaction,
             sources: options.sources,
             folder_context: options.folder_context,
             editor_context: options.editor_context,
@@ -207,7 +209,7 @@ impl Session {
                 continue;
             };
             if let Some(id) = steer {
-                self.inbox.steer_ended(id, input.text().to_owned(), SteerFate::Prompted);
+                self.inbox.steer_ended(id, input.text().to_owned(), SteeringOutcome::Prompted);
             }
             if self.can_start_turn(&input) {
                 turn += 1;

@@ -1,9 +1,9 @@
 //! Notes in tool results for the model.
 
-use parallax_protocol::tool::Outcome;
+use parallax_protocol::tool::ToolResult;
 
 /// Adds a line to the result that the model reads.
-pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
+pub(crate) fn add_note(outcome: &mut ToolResult, note: &str) {
     let text = match &mut outcome.error {
         Some(error) => &mut error.message,
         None => &mut outcome.for_model.output,

@@ -15,7 +15,7 @@ use crate::output::OutputSink;
 use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
 use crate::screen::LiveOutput;
-use crate::start::{OutputSource, Started, Waiter, start};
+use crate::start::{OutputSource, StartedShell, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
 /// Buffer size for reads in bytes.
@@ -83,7 +83,7 @@ impl RunningCommand {
         mut command: Command,
     ) -> Result<Self, StartError> {
         let mark = processes.new_mark();
-        let Started { root, waiter, source, terminal } =
+        let StartedShell { root, waiter, source, terminal } =
             start(&mut command, &mark, processes.cell()).await?;
         let tree = ProcessTree { root, mark, reaper: processes.namespaces_pid() };
         let (control, messages) = Control::new();

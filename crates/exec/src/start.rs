@@ -16,7 +16,7 @@ use crate::terminal_size::TerminalSize;
 use crate::{Ending, StartError, process_tree, terminal};
 
 /// A running shell.
-pub(crate) struct Started {
+pub(crate) struct StartedShell {
     /// The process ID, which is also the process group ID.
     pub(crate) root: i32,
     pub(crate) waiter: Waiter,
@@ -70,7 +70,7 @@ pub(crate) async fn start(
     command: &mut Command,
     mark: &str,
     cell: Arc<SharedNamespaces>,
-) -> Result<Started, StartError> {
+) -> Result<StartedShell, StartError> {
     let directory = command.directory.clone();
     let mut environment = std::mem::take(&mut command.environment);
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
@@ -125,7 +125,7 @@ pub(crate) async fn start(
     }
 
     Ok(match opened {
-        Some((terminal, size)) => Started {
+        Some((terminal, size)) => StartedShell {
             root: terminal.pid,
             waiter: Waiter::Thread(terminal.ended),
             source: OutputSource::Terminal(terminal.output),
@@ -135,7 +135,7 @@ pub(crate) async fn start(
             let (child, source) = start_in_pipe(spawn, &leader)?;
             let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
             let (waiter, source) = (Waiter::Child(child), OutputSource::Pipe(source));
-            Started { root, waiter, source, terminal: None }
+            StartedShell { root, waiter, source, terminal: None }
         }
     })
 }

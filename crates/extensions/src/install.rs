@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
+    LockEntry, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
     lock_kept, locked, locked_kept, powers, stays_inside, switch_extension,
 };
 use parallax_exec::create_private_folder;
@@ -25,7 +25,7 @@ const DEPTH: usize = 64;
 
 /// Result of uninstalling an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Uninstalled {
+pub enum UninstallResult {
     /// Its directory was removed.
     Removed(PathBuf),
     /// The extension belongs to Gemini CLI, whose files are not touched; it was disabled in
@@ -53,8 +53,8 @@ impl ExtensionManager<'_> {
         self.require_new_extension(name)?;
         let place = self.put(fetched).map_err(refused)?;
         // Switches of a previous extension with this name must not apply to the new one.
-        forget_extension_switches(&self.config.homes, name)
-            .and_then(|()| switch_extension(&self.config.homes, name, true, None))
+        forget_extension_switches(&self.config.dirs, name)
+            .and_then(|()| switch_extension(&self.config.dirs, name, true, None))
             .map_err(config)?;
         Ok(place)
     }
@@ -108,8 +108,8 @@ impl ExtensionManager<'_> {
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
             return Err("it changed while being copied: try again".to_owned());
         }
-        let before = locked(&self.config.homes, name);
-        let locked = Locked {
+        let before = locked(&self.config.dirs, name);
+        let locked = LockEntry {
             version: again.version,
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
@@ -126,7 +126,7 @@ impl ExtensionManager<'_> {
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
         let kept = there.then(|| self.keep_previous(name, &fresh));
-        if let Err(error) = lock(&self.config.homes, name, Some(&locked)) {
+        if let Err(error) = lock(&self.config.dirs, name, Some(&locked)) {
             // Restore the previous state.
             match kept {
                 Some(kept) => {
@@ -154,7 +154,7 @@ impl ExtensionManager<'_> {
     }
 
     /// Records the commit of the kept version.
-    fn note_kept(&self, name: &str, locked: Option<&Locked>) {
+    fn note_kept(&self, name: &str, locked: Option<&LockEntry>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         if let Err(error) = lock_kept(&folder, name, locked) {
             tracing::warn!(%error, name, "failed to save the commit of the previous version");
@@ -176,11 +176,11 @@ impl ExtensionManager<'_> {
         let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
         let manifest =
             Manifest::read(&kept).map_err(|why| refused(format!("`{}`: {why}", kept.display())))?;
-        let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
+        let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<LockEntry> {
             let hash = content_hash(&kept)?;
             // Use the recorded commit only if it belongs to these files.
             let noted = locked_kept(&folder, name).filter(|noted| noted.hash == hash);
-            Ok(Locked {
+            Ok(LockEntry {
                 version: manifest.version.clone(),
                 install: metadata,
                 commit: noted.and_then(|noted| noted.commit),
@@ -189,9 +189,9 @@ impl ExtensionManager<'_> {
             })
         });
         let entry = entry.transpose().map_err(told)?;
-        let goes = locked(&self.config.homes, name);
+        let goes = locked(&self.config.dirs, name);
         parallax_files::exchange(&kept, &target).map_err(told)?;
-        lock(&self.config.homes, name, entry.as_ref()).map_err(config)?;
+        lock(&self.config.dirs, name, entry.as_ref()).map_err(config)?;
         self.note_kept(name, goes.as_ref());
         Ok(manifest.version)
     }
@@ -237,7 +237,7 @@ impl ExtensionManager<'_> {
         let written = create_private_folder(&place)
             .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
         written.map_err(|error| refused(format!("`{}`: {error}", place.display())))?;
-        forget_extension_switches(&self.config.homes, &name).map_err(config)?;
+        forget_extension_switches(&self.config.dirs, &name).map_err(config)?;
         Ok(place)
     }
 
@@ -246,13 +246,13 @@ impl ExtensionManager<'_> {
     ///
     /// # Errors
     /// Returns an error if the extension is not found or the disk cannot be written.
-    pub fn uninstall_extension(&self, name: &str) -> Result<Uninstalled, Failure> {
+    pub fn uninstall_extension(&self, name: &str) -> Result<UninstallResult, Failure> {
         let extension = self.known_extension(name)?;
-        let homes = &self.config.homes;
+        let dirs = &self.config.dirs;
         let name = extension.name();
         if extension.home == ExtensionHome::Gemini {
-            switch_extension(homes, name, false, None).map_err(config)?;
-            return Ok(Uninstalled::SwitchedOff(extension.installed));
+            switch_extension(dirs, name, false, None).map_err(config)?;
+            return Ok(UninstallResult::SwitchedOff(extension.installed));
         }
         let told = |error: std::io::Error| {
             refused(format!("`{}`: {error}", extension.installed.display()))
@@ -264,16 +264,16 @@ impl ExtensionManager<'_> {
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
         self.note_kept(name, None);
-        lock(homes, name, None)
-            .and_then(|()| forget_extension_switches(homes, name))
-            .and_then(|()| keep_extension_values(homes, &self.config.keychain, name, &[]))
+        lock(dirs, name, None)
+            .and_then(|()| forget_extension_switches(dirs, name))
+            .and_then(|()| keep_extension_values(dirs, &self.config.keychain, name, &[]))
             .map_err(config)?;
         // Otherwise the extension of Gemini CLI that this one overrode would become active.
-        if homes.gemini.join("extensions").join(name).is_dir() {
-            switch_extension(homes, name, false, None).map_err(config)?;
-            return Ok(Uninstalled::SwitchedOff(homes.gemini.join("extensions").join(name)));
+        if dirs.gemini.join("extensions").join(name).is_dir() {
+            switch_extension(dirs, name, false, None).map_err(config)?;
+            return Ok(UninstallResult::SwitchedOff(dirs.gemini.join("extensions").join(name)));
         }
-        Ok(Uninstalled::Removed(extension.installed))
+        Ok(UninstallResult::Removed(extension.installed))
     }
 
     /// Enables or disables an extension. Without a scope, it is enabled everywhere. Blocking.
@@ -291,7 +291,7 @@ impl ExtensionManager<'_> {
             SettingScope::User => ExtensionScope::User,
             SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
         });
-        switch_extension(&self.config.homes, extension.name(), on, scope).map_err(config)?;
+        switch_extension(&self.config.dirs, extension.name(), on, scope).map_err(config)?;
         Ok(extension)
     }
 
@@ -302,8 +302,8 @@ impl ExtensionManager<'_> {
     pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
         let extensions = self.extensions();
         extensions.find(name).cloned().ok_or_else(|| {
-            let homes = [self.config.extension_home(), self.config.homes.gemini.join("extensions")];
-            let invalid = homes.map(|home| format!("`{}` is not", home.join(name).display()));
+            let dirs = [self.config.extension_home(), self.config.dirs.gemini.join("extensions")];
+            let invalid = dirs.map(|home| format!("`{}` is not", home.join(name).display()));
             let why = extensions
                 .warnings
                 .iter()

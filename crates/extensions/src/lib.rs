@@ -31,10 +31,10 @@ use parallax_protocol::event::{Failure, FailureKind};
 pub const GALLERY: &str = "https://geminicli.com/extensions/";
 
 pub use fetch::{FetchOptions, FetchedExtension};
-pub use install::Uninstalled;
+pub use install::UninstallResult;
 pub use parallax_config::extensions::{
-    Extension, ExtensionHome, ExtensionSetting, Extensions, InstallKind, InstallMetadata, Locked,
-    Manifest, SettingValue, read_values,
+    Extension, ExtensionHome, ExtensionSetting, Extensions, InstallKind, InstallMetadata,
+    LockEntry, Manifest, SettingValue, read_values,
 };
 pub use review::{Review, rule_files};
 pub use templates::TEMPLATES;
@@ -103,7 +103,7 @@ impl ExtensionManager<'_> {
         if extension.home != ExtensionHome::Parallax || extension.folder != extension.installed {
             return None;
         }
-        let locked = parallax_config::extensions::locked(&self.config.homes, extension.name())?;
+        let locked = parallax_config::extensions::locked(&self.config.dirs, extension.name())?;
         let now = parallax_config::extensions::content_hash(&extension.folder);
         Some(now.is_ok_and(|now| now == locked.hash))
     }

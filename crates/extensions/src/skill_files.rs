@@ -52,7 +52,7 @@ pub struct InstalledSkill {
 /// Returns the skill directory of a scope.
 fn skill_place(config: &Config, scope: SettingScope) -> Result<PathBuf, Failure> {
     match scope {
-        SettingScope::User => Ok(config.homes.parallax.join("skills")),
+        SettingScope::User => Ok(config.dirs.parallax.join("skills")),
         SettingScope::Workspace if config.trust.trusted => Ok(config.cwd.join(".parallax/skills")),
         SettingScope::Workspace => Err(refused(
             "the folder is not trusted, so its skills would be ignored: see `parallax trust`"
@@ -127,7 +127,7 @@ pub fn install_skills(
         let replaced = target.symlink_metadata().is_ok();
         make(scope, &place).map_err(|error| wrong(skill, error))?;
         install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
-        pin_skill(&config.homes, &target, Some(&fetched.source)).map_err(unpinned)?;
+        pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(unpinned)?;
         installed.push(InstalledSkill { folder: target, replaced });
     }
     Ok(installed)
@@ -160,7 +160,7 @@ pub fn link_skills(
         }
         make(scope, &place).map_err(failed)?;
         std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
-        pin_skill(&config.homes, &link, None).map_err(unpinned)?;
+        pin_skill(&config.dirs, &link, None).map_err(unpinned)?;
         linked.push(link);
     }
     Ok(linked)
@@ -200,7 +200,7 @@ pub fn uninstall_skill(
     let removed =
         if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
     removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
-    pin_skill(&config.homes, &path, None).map_err(unpinned)?;
+    pin_skill(&config.dirs, &path, None).map_err(unpinned)?;
     Ok(path)
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parallax_config::extensions::{
-    InstallKind, InstallMetadata, Locked, content_hash, forget_extension_switches, locked_in,
+    InstallKind, InstallMetadata, LockEntry, content_hash, forget_extension_switches, locked_in,
 };
 use parallax_protocol::event::Failure;
 
@@ -21,17 +21,17 @@ impl ExtensionManager<'_> {
     pub fn locked_extensions(
         &self,
         file: Option<&Path>,
-    ) -> Result<Vec<(String, Option<Locked>)>, Failure> {
+    ) -> Result<Vec<(String, Option<LockEntry>)>, Failure> {
         let file = file.map(|file| self.config.cwd.join(self.config.expand_home(file)));
         if let Some(file) = file.as_ref().filter(|file| !file.is_file()) {
             return Err(refused(format!("file `{}` not found", file.display())));
         }
-        locked_in(&self.config.homes, file.as_deref()).map_err(config)
+        locked_in(&self.config.dirs, file.as_deref()).map_err(config)
     }
 
     /// Returns whether an extension is installed with exactly the locked files. Blocking: reads all
     /// files.
-    pub fn is_as_locked(&self, name: &str, locked: &Locked) -> bool {
+    pub fn is_as_locked(&self, name: &str, locked: &LockEntry) -> bool {
         let extensions = self.extensions();
         let there = extensions.all.iter().find(|extension| extension.name() == name);
         there.is_some_and(|there| content_hash(&there.folder).is_ok_and(|hash| hash == locked.hash))
@@ -42,7 +42,11 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if the source is invalid or has different files, or if the extension
     /// contains something that is not allowed.
-    pub fn fetch_locked(&self, name: &str, locked: &Locked) -> Result<FetchedExtension, Failure> {
+    pub fn fetch_locked(
+        &self,
+        name: &str,
+        locked: &LockEntry,
+    ) -> Result<FetchedExtension, Failure> {
         let install = &locked.install;
         let is_fixed = matches!(install.kind, InstallKind::Git | InstallKind::GithubRelease);
         let known = [&locked.commit, &install.release_tag, &install.reference];
@@ -75,7 +79,7 @@ impl ExtensionManager<'_> {
         self.put(fetched).map_err(refused)?;
         if is_new {
             // Switches of a previous extension with this name must not apply to the new one.
-            forget_extension_switches(&self.config.homes, name).map_err(config)?;
+            forget_extension_switches(&self.config.dirs, name).map_err(config)?;
         }
         Ok(())
     }

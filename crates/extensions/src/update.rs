@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    Locked, Manifest, content_hash, keep_extension_values, locked, set_extension_value,
+    LockEntry, Manifest, content_hash, keep_extension_values, locked, set_extension_value,
 };
 use parallax_protocol::event::Failure;
 
@@ -58,7 +58,7 @@ impl ExtensionManager<'_> {
             ));
         }
         // The metadata file is in the extension's directory, where its own programs can change it.
-        if let Some(known) = locked(&self.config.homes, extension.name())
+        if let Some(known) = locked(&self.config.dirs, extension.name())
             && !known.install.is_same_source(install)
         {
             return Err(refused(format!(
@@ -133,8 +133,9 @@ impl ExtensionManager<'_> {
                 let there = crate::clone::remote_commit(&address, reference, token.as_deref())
                     .map_err(unreachable)?;
                 let here = match extension.home {
-                    ExtensionHome::Parallax => locked(&self.config.homes, extension.name())
-                        .and_then(|locked| locked.commit),
+                    ExtensionHome::Parallax => {
+                        locked(&self.config.dirs, extension.name()).and_then(|locked| locked.commit)
+                    }
                     ExtensionHome::Gemini => parallax_files::git_head::commit(&extension.installed),
                 };
                 Ok(here.is_some_and(|here| here == there))
@@ -183,20 +184,20 @@ impl ExtensionManager<'_> {
         extension: &Extension,
         update: &ExtensionUpdate,
     ) -> Result<bool, Failure> {
-        let (homes, name) = (&self.config.homes, extension.name());
+        let (dirs, name) = (&self.config.dirs, extension.name());
         let keychain = &self.config.keychain;
         let _alone = self.change_alone()?;
         // The extension looks altered if it was read while another process had replaced its files
         // but not yet recorded their hash.
         let fetched = &update.fetched;
-        let same = |noted: Locked| {
+        let same = |noted: LockEntry| {
             noted.install == fetched.metadata
                 && noted.commit == fetched.commit
                 && [&extension.installed, &fetched.folder]
                     .iter()
                     .all(|folder| content_hash(folder).is_ok_and(|hash| hash == noted.hash))
         };
-        if locked(homes, name).is_some_and(same) {
+        if locked(dirs, name).is_some_and(same) {
             return Ok(false);
         }
         let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
@@ -219,12 +220,12 @@ impl ExtensionManager<'_> {
                     let variable = &value.setting.variable;
                     let setting = (variable.as_str(), value.setting.sensitive);
                     let scope = ExtensionScope::User;
-                    set_extension_value(homes, keychain, name, scope, setting, Some(text))
+                    set_extension_value(dirs, keychain, name, scope, setting, Some(text))
                         .map_err(config)?;
                 }
             }
         }
-        keep_extension_values(homes, keychain, name, &variables).map_err(config)?;
+        keep_extension_values(dirs, keychain, name, &variables).map_err(config)?;
         Ok(true)
     }
 
@@ -307,9 +308,8 @@ impl ExtensionManager<'_> {
             SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
         };
         let value = value.filter(|value| !value.is_empty());
-        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
+        let (dirs, keychain) = (&self.config.dirs, &self.config.keychain);
         let setting = (known.variable.as_str(), known.sensitive);
-        set_extension_value(homes, keychain, extension.name(), scope, setting, value)
-            .map_err(config)
+        set_extension_value(dirs, keychain, extension.name(), scope, setting, value).map_err(config)
     }
 }

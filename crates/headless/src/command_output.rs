@@ -6,11 +6,11 @@ use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ItemStart,
 use parallax_protocol::ids::ItemId;
 use parallax_sdk::{EventReader, OpSender};
 
-use crate::conductor::Conductor;
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::info_commands::CommandOutput;
 use crate::options::{Io, OutputFormat, RunOptions};
+use crate::runner::Runner;
 use crate::signals::Signals;
 
 /// Returns the events of a turn in which the text answers the typed line.
@@ -32,17 +32,17 @@ fn as_turn(typed: String, text: &str) -> impl Iterator<Item = Event> {
 /// Prints the output of a command between two turns of a conversation: the text as an answer, and
 /// the data as `structured` of its `result` line.
 pub(crate) async fn print_between_turns(
-    conductor: &mut Conductor,
+    runner: &mut Runner,
     events: &mut EventReader,
     typed: String,
     output: CommandOutput,
 ) {
     for event in as_turn(typed, &output.text) {
-        conductor.take(event, events, |_| true);
+        runner.take(event, events, |_| true);
     }
-    conductor.summary.structured = Some(output.data);
-    conductor.end(&RunOutcome::success()).await;
-    conductor.summary.structured = None;
+    runner.summary.structured = Some(output.data);
+    runner.end(&RunOutcome::success()).await;
+    runner.summary.structured = None;
 }
 
 /// Prints the output of a command as an answer, after the events that came before it. In the JSON
@@ -56,18 +56,18 @@ pub async fn print_command_output(
     options: RunOptions,
 ) -> ExitCode {
     let signals = Signals::listen();
-    let mut conductor = Conductor::new(io, ops, signals, &options, Some(typed.clone()));
-    conductor.begin().await;
+    let mut runner = Runner::new(io, ops, signals, &options, Some(typed.clone()));
+    runner.begin().await;
     for event in before {
-        conductor.take(event, events, |_| true);
+        runner.take(event, events, |_| true);
     }
     for event in as_turn(typed, &output.text) {
-        conductor.take(event, events, |_| true);
+        runner.take(event, events, |_| true);
     }
     // In text format, the data would replace the text.
-    conductor.summary.structured = (options.format != OutputFormat::Text).then_some(output.data);
-    let outcome = conductor.forced_outcome().unwrap_or_else(RunOutcome::success);
-    conductor.end_session(events).await;
-    conductor.end(&outcome).await;
-    conductor.exit(outcome).await
+    runner.summary.structured = (options.format != OutputFormat::Text).then_some(output.data);
+    let outcome = runner.forced_outcome().unwrap_or_else(RunOutcome::success);
+    runner.end_session(events).await;
+    runner.end(&outcome).await;
+    runner.exit(outcome).await
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use parallax_protocol::event::{BudgetSpent, EndReason, Failure, FailureKind};
+use parallax_protocol::event::{EndReason, ExhaustedBudget, Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use serde::Serialize;
 
@@ -167,7 +167,7 @@ impl From<&EndReason> for RunOutcome {
 }
 
 /// Describes a used-up budget as a sentence.
-fn sentence(spent: &BudgetSpent) -> String {
+fn sentence(spent: &ExhaustedBudget) -> String {
     let text = spent.to_string();
     text.replacen("the budget", "The budget", 1)
 }
@@ -198,7 +198,7 @@ pub fn report_failure(
 pub fn report_spent(
     format: OutputFormat,
     session_id: Option<&SessionId>,
-    spent: &BudgetSpent,
+    spent: &ExhaustedBudget,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> ExitCode {

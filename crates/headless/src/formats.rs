@@ -1,13 +1,16 @@
 //! The table of output formats.
 
-use crate::face::Face;
 use crate::json::JsonFormatter;
 use crate::options::{OutputFormat, RunOptions};
+use crate::output_formatter::OutputFormatter;
 use crate::stream_json::StreamJsonFormatter;
 use crate::text::TextFormatter;
 
 /// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.
-pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
+pub(crate) fn face_for(
+    options: &RunOptions,
+    display_prompt: Option<String>,
+) -> Box<dyn OutputFormatter> {
     match options.format {
         OutputFormat::Text => Box::new(TextFormatter::new(options)),
         OutputFormat::Json => Box::new(JsonFormatter::new(options, display_prompt)),

@@ -382,9 +382,9 @@ impl AsyncWrite for Buffer {
 }
 
 /// A stream that fails or never accepts anything.
-struct Bad(Option<io::ErrorKind>);
+struct FailingWriter(Option<io::ErrorKind>);
 
-impl AsyncWrite for Bad {
+impl AsyncWrite for FailingWriter {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
         self.0.map_or(Poll::Pending, |kind| Poll::Ready(Err(kind.into())))
     }
@@ -422,9 +422,9 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
         let io = Io {
             stdout: match script.stdout {
                 Stdout::Good => Box::new(stdout.clone()),
-                Stdout::Broken => Box::new(Bad(Some(io::ErrorKind::BrokenPipe))),
-                Stdout::Full => Box::new(Bad(Some(io::ErrorKind::StorageFull))),
-                Stdout::Stuck => Box::new(Bad(None)),
+                Stdout::Broken => Box::new(FailingWriter(Some(io::ErrorKind::BrokenPipe))),
+                Stdout::Full => Box::new(FailingWriter(Some(io::ErrorKind::StorageFull))),
+                Stdout::Stuck => Box::new(FailingWriter(None)),
             },
             stderr: Box::new(stderr.clone()),
         };

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
-use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, RunOutcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
+use crate::output_formatter::{FlushState, OutputFormatter, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::wire;
 use parallax_sessions::stats::Stats;
@@ -81,7 +81,7 @@ struct TranscriptTail<'a> {
     exit_reason: &'static str,
 }
 
-impl Face for JsonFormatter {
+impl OutputFormatter for JsonFormatter {
     fn begin(&mut self, _summary: &Summary, _pending: &mut Pending) {}
 
     fn event(&mut self, event: &Event, pending: &mut Pending) {
@@ -108,7 +108,12 @@ impl Face for JsonFormatter {
         }
     }
 
-    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(
+        &mut self,
+        outcome: &RunOutcome,
+        summary: &Summary,
+        pending: &mut Pending,
+    ) -> FlushState {
         let out = &mut pending.stdout;
         let answer = summary.answer_text();
         let written = match self.written {
@@ -127,7 +132,7 @@ impl Face for JsonFormatter {
         wire::push_string_body(out, answer.get(written..end).unwrap_or(""));
         self.written = Some(end);
         if end < answer.len() {
-            return More::Yes;
+            return FlushState::Yes;
         }
         out.push(b'"');
         for warning in self.repetitions.take() {
@@ -158,7 +163,7 @@ impl Face for JsonFormatter {
         if let Some(byte) = pending.stdout.get_mut(brace) {
             *byte = b',';
         }
-        More::No
+        FlushState::No
     }
 }
 

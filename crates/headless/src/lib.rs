@@ -7,10 +7,8 @@
 mod answer;
 mod answer_schema;
 mod command_output;
-mod conductor;
 mod continuation;
 mod exit;
-mod face;
 mod failure;
 mod formats;
 #[cfg(test)]
@@ -21,8 +19,10 @@ mod json;
 mod line_reader;
 mod options;
 mod output;
+mod output_formatter;
 mod prompt;
 mod repeated_notices;
+mod runner;
 mod sanitize;
 mod schema;
 mod signals;

@@ -5,10 +5,10 @@ use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
-use crate::conductor::{Conductor, RunnerStep};
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::options::{Io, RunOptions};
+use crate::runner::{Runner, RunnerStep};
 use crate::signals::Signals;
 
 /// Sends the prompt, prints the events of its turn in the format of the options, and returns the
@@ -59,36 +59,36 @@ async fn run_first(
     display_prompt: Option<String>,
     options: RunOptions,
 ) -> ExitCode {
-    let mut conductor = Conductor::new(io, ops, signals, &options, display_prompt);
-    conductor.begin().await;
-    let outcome = match conductor.forced_outcome() {
+    let mut runner = Runner::new(io, ops, signals, &options, display_prompt);
+    runner.begin().await;
+    let outcome = match runner.forced_outcome() {
         Some(outcome) => outcome,
-        None => turns(&mut conductor, events, first, options.schema.map(AnswerSchema::new)).await,
+        None => turns(&mut runner, events, first, options.schema.map(AnswerSchema::new)).await,
     };
-    conductor.end_session(events).await;
-    conductor.end(&outcome).await;
-    conductor.exit(outcome).await
+    runner.end_session(events).await;
+    runner.end(&outcome).await;
+    runner.exit(outcome).await
 }
 
 /// Runs the prompt's turn, and further turns while the answer does not match the schema.
 async fn turns(
-    conductor: &mut Conductor,
+    runner: &mut Runner,
     events: &mut EventReader,
     first: Op,
     mut schema: Option<AnswerSchema>,
 ) -> RunOutcome {
     let mut op = first;
     loop {
-        if !conductor.send(op).await {
+        if !runner.send(op).await {
             return RunOutcome::internal("The session accepts no prompts");
         }
-        let outcome = turn(conductor, events).await;
-        let Some(schema) = schema.as_mut().filter(|_| !conductor.is_interrupted()) else {
+        let outcome = turn(runner, events).await;
+        let Some(schema) = schema.as_mut().filter(|_| !runner.is_interrupted()) else {
             return outcome;
         };
-        match schema.check(outcome, conductor.summary.answer_text()) {
+        match schema.check(outcome, runner.summary.answer_text()) {
             AnswerCheck::Over(outcome, value) => {
-                conductor.summary.structured = value;
+                runner.summary.structured = value;
                 return outcome;
             }
             AnswerCheck::AskAgain(correction) => op = correction,
@@ -97,13 +97,13 @@ async fn turns(
 }
 
 /// Processes events until the turn ends.
-async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> RunOutcome {
+async fn turn(runner: &mut Runner, events: &mut EventReader) -> RunOutcome {
     loop {
-        let ended = match conductor.next(events).await {
+        let ended = match runner.next(events).await {
             RunnerStep::Again => None,
             RunnerStep::GiveUp => Some(EndReason::Cancelled),
             RunnerStep::Closed => {
-                return conductor.forced_outcome().unwrap_or_else(|| {
+                return runner.forced_outcome().unwrap_or_else(|| {
                     RunOutcome::internal("The session ended before the answer was complete")
                 });
             }
@@ -111,11 +111,11 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> RunOutcome
                 let needs_reaction = |body: &EventBody| {
                     matches!(body, EventBody::TurnEnded(_) | EventBody::ApprovalRequested(_))
                 };
-                match conductor.take(*event, events, needs_reaction).body {
+                match runner.take(*event, events, needs_reaction).body {
                     EventBody::TurnEnded(end) => Some(end.reason),
                     EventBody::ApprovalRequested(ask) => {
                         // Without a user to respond, the approval request would wait forever.
-                        conductor
+                        runner
                             .send(Op::Decide(Box::new(Decide {
                                 feedback: Some(
                                     "No user is available to answer questions in this run".into(),
@@ -130,9 +130,9 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> RunOutcome
             }
         };
         if let Some(reason) = ended {
-            return conductor.forced_outcome().unwrap_or_else(|| RunOutcome::from(&reason));
+            return runner.forced_outcome().unwrap_or_else(|| RunOutcome::from(&reason));
         }
-        conductor.flush().await;
+        runner.flush().await;
     }
 }
 

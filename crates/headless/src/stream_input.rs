@@ -25,12 +25,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use self::lines::{LineSource, NumberedLine, read_lines};
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::command_output::print_between_turns;
-use crate::conductor::{Conductor, InterruptionCause, RunnerStep};
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::info_commands::{self, CommandOutput, engine_answer, engine_request};
 use crate::input_line::{DecideLine, InputLine};
 use crate::options::{Io, OutputFormat, RunOptions};
+use crate::runner::{InterruptionCause, Runner, RunnerStep};
 use crate::signals::Signals;
 use crate::slash::{Slash, classify};
 
@@ -78,18 +78,18 @@ pub(crate) async fn run_with(
     mut options: RunOptions,
 ) -> ExitCode {
     options.format = OutputFormat::StreamJson;
-    let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
-    conductor.begin().await;
+    let mut runner = Runner::new(io, ops.clone(), signals, &options, None);
+    runner.begin().await;
     let mut conversation = Conversation::new(read_lines(input), session);
     conversation.is_reader_gone = options.is_reader_gone;
     conversation.schema = options.schema.take().map(AnswerSchema::new);
-    let outcome = conversation.run(&mut conductor, events, &ops).await;
+    let outcome = conversation.run(&mut runner, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
     // Each turn already has its `result` line; a warning follows the last one.
-    conductor.end_session(events).await;
-    conductor.flush().await;
-    conductor.exit(outcome).await
+    runner.end_session(events).await;
+    runner.flush().await;
+    runner.exit(outcome).await
 }
 
 /// A queued line, in input order.
@@ -185,7 +185,7 @@ impl<'a> Conversation<'a> {
 
     /// Sends queued lines whose turn has come. The session queues prompts itself; answers to
     /// commands are printed between turns.
-    async fn hand_over(&mut self, conductor: &mut Conductor, events: &mut EventReader) {
+    async fn hand_over(&mut self, runner: &mut Runner, events: &mut EventReader) {
         while let Some(next) = self.queued.pop_front() {
             match next {
                 // With a schema, the correction of an answer must come before the next prompt.
@@ -200,7 +200,7 @@ impl<'a> Conversation<'a> {
                     self.outbox.push_back(Op::Prompt(prompt));
                 }
                 QueuedLine::CommandOutput { typed, output } => {
-                    print_between_turns(conductor, events, typed, output).await;
+                    print_between_turns(runner, events, typed, output).await;
                     self.last = RunOutcome::success();
                 }
                 QueuedLine::Request { typed, op } => {
@@ -213,19 +213,19 @@ impl<'a> Conversation<'a> {
 
     async fn run(
         &mut self,
-        conductor: &mut Conductor,
+        runner: &mut Runner,
         events: &mut EventReader,
         ops: &OpSender,
     ) -> RunOutcome {
         loop {
-            if conductor.is_interrupted() {
+            if runner.is_interrupted() {
                 // Drop queued lines.
                 self.queued.clear();
                 self.preparing = None;
             }
-            self.hand_over(conductor, events).await;
-            if conductor.is_interrupted() && self.is_idle() {
-                return self.forced_end(conductor).await;
+            self.hand_over(runner, events).await;
+            if runner.is_interrupted() && self.is_idle() {
+                return self.forced_end(runner).await;
             }
             if self.input_ended && self.is_idle() {
                 if self.steers.is_empty() {
@@ -238,10 +238,10 @@ impl<'a> Conversation<'a> {
             let listens = self.outbox.is_empty()
                 && self.preparing.is_none()
                 && !self.input_ended
-                && !conductor.is_interrupted();
+                && !runner.is_interrupted();
             // Not biased, so that a flood of events or of lines cannot block the other.
             let step = tokio::select! {
-                step = conductor.next(events) => step,
+                step = runner.next(events) => step,
                 permit = ops.reserve(), if !self.outbox.is_empty() => {
                     match (permit, self.outbox.pop_front()) {
                         (Ok(permit), Some(op)) => permit.send(op),
@@ -253,20 +253,20 @@ impl<'a> Conversation<'a> {
                     self.preparing = None;
                     match prompt {
                         Ok(prompt) => self.prompt(prompt),
-                        Err(failure) => refuse(conductor, number, &failure.message),
+                        Err(failure) => refuse(runner, number, &failure.message),
                     }
                     RunnerStep::Again
                 }
                 line = self.lines.recv(), if listens => {
                     match line {
-                        Some(incoming) => self.order(incoming, conductor),
+                        Some(incoming) => self.order(incoming, runner),
                         None => self.end_of_input(),
                     }
                     RunnerStep::Again
                 }
-                () = sleep(READER_CHECK), if self.input_ended && !conductor.is_interrupted() => {
+                () = sleep(READER_CHECK), if self.input_ended && !runner.is_interrupted() => {
                     if self.is_reader_gone.is_some_and(|is_gone| is_gone()) {
-                        conductor.interrupt(InterruptionCause::ReaderGone).await;
+                        runner.interrupt(InterruptionCause::ReaderGone).await;
                     }
                     RunnerStep::Again
                 }
@@ -277,23 +277,23 @@ impl<'a> Conversation<'a> {
             };
             match step {
                 RunnerStep::Again => {}
-                RunnerStep::GiveUp => return self.forced_end(conductor).await,
+                RunnerStep::GiveUp => return self.forced_end(runner).await,
                 RunnerStep::Closed => {
-                    if conductor.is_interrupted() {
-                        return self.forced_end(conductor).await;
+                    if runner.is_interrupted() {
+                        return self.forced_end(runner).await;
                     }
                     let outcome = RunOutcome::internal("The session ended before the conversation");
-                    conductor.end(&outcome).await;
+                    runner.end(&outcome).await;
                     return outcome;
                 }
                 RunnerStep::Event(event) => {
-                    let event = conductor.take(*event, events, needs_reaction);
+                    let event = runner.take(*event, events, needs_reaction);
                     let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
-                    let is_written = self.react(event, conductor).await;
+                    let is_written = self.react(event, runner).await;
                     if let Some(output) = answer
                         && let Some(typed) = self.requested.take()
                     {
-                        print_between_turns(conductor, events, typed, output).await;
+                        print_between_turns(runner, events, typed, output).await;
                         self.last = RunOutcome::success();
                         continue;
                     }
@@ -302,21 +302,21 @@ impl<'a> Conversation<'a> {
                     }
                 }
             }
-            conductor.flush().await;
+            runner.flush().await;
         }
     }
 
     /// Writes the final output after a signal or a broken pipe.
-    async fn forced_end(&mut self, conductor: &mut Conductor) -> RunOutcome {
-        let outcome = conductor.forced_outcome().unwrap_or_else(|| self.last.clone());
+    async fn forced_end(&mut self, runner: &mut Runner) -> RunOutcome {
+        let outcome = runner.forced_outcome().unwrap_or_else(|| self.last.clone());
         if outcome.error.is_some() {
-            conductor.end(&outcome).await;
+            runner.end(&outcome).await;
         }
         outcome
     }
 
     /// Reacts to an event. Returns whether its output is written already.
-    async fn react(&mut self, event: Event, conductor: &mut Conductor) -> bool {
+    async fn react(&mut self, event: Event, runner: &mut Runner) -> bool {
         match event.body {
             EventBody::TurnStarted { prompt } => {
                 // A turn that goes on has a prompt of an earlier line.
@@ -351,7 +351,7 @@ impl<'a> Conversation<'a> {
                 self.interrupts_next_turn = false;
                 if let Some(number) = self.continues.pop_front() {
                     let problem = "nothing to continue: the last turn was not interrupted";
-                    refuse(conductor, number, problem);
+                    refuse(runner, number, problem);
                 }
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
@@ -360,12 +360,12 @@ impl<'a> Conversation<'a> {
                 self.running = false;
                 self.interrupts_next_turn &= self.expected_turns > 0;
                 self.asks.clear();
-                if conductor.is_interrupted() {
+                if runner.is_interrupted() {
                     return true;
                 }
                 let outcome = RunOutcome::from(&end.reason);
                 let check = match &mut self.schema {
-                    Some(schema) => schema.check(outcome, conductor.summary.answer_text()),
+                    Some(schema) => schema.check(outcome, runner.summary.answer_text()),
                     None => AnswerCheck::Over(outcome, None),
                 };
                 match check {
@@ -376,9 +376,9 @@ impl<'a> Conversation<'a> {
                     }
                     AnswerCheck::Over(outcome, value) => {
                         self.last = outcome;
-                        conductor.summary.structured = value;
-                        conductor.end(&self.last).await;
-                        conductor.summary.structured = None;
+                        runner.summary.structured = value;
+                        runner.end(&self.last).await;
+                        runner.summary.structured = None;
                         return true;
                     }
                 }
@@ -403,10 +403,10 @@ impl<'a> Conversation<'a> {
     }
 
     /// Handles one line.
-    fn order(&mut self, incoming: NumberedLine, conductor: &mut Conductor) {
+    fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
         if let Err(problem) = incoming.order.and_then(|line| self.other(line, number)) {
-            refuse(conductor, number, &problem);
+            refuse(runner, number, &problem);
         }
     }
 
@@ -581,8 +581,8 @@ async fn prepared(preparing: &mut Option<PreparingPrompt>) -> (u64, Result<Promp
 }
 
 /// Reports an invalid line.
-fn refuse(conductor: &mut Conductor, number: u64, problem: &str) {
-    conductor.notice(Level::Error, &format!("line {number}: {problem}"));
+fn refuse(runner: &mut Runner, number: u64, problem: &str) {
+    runner.notice(Level::Error, &format!("line {number}: {problem}"));
 }
 
 fn unknown_command(name: &str) -> String {

@@ -17,14 +17,15 @@ use serde::Serialize;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
-use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::Pending;
+use crate::output_formatter::{FlushState, OutputFormatter, SCRIPTED, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::stream_lines::{
-    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, Problem, ProgressLine,
-    ResultLine, RetryLine, SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
+    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, NoticeLine,
+    ProgressLine, ResultLine, RetryLine, SessionLine, Thought, ToolFailure, ToolResultLine,
+    ToolUse, UsageLine,
 };
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
@@ -55,7 +56,7 @@ struct Tools {
     next_seq: u64,
     open: Vec<OpenTool>,
     /// Results held back until the batch is complete (version 1).
-    held: Vec<(usize, ToolResult)>,
+    held: Vec<(usize, ToolResultLine)>,
 }
 
 struct OpenTool {
@@ -105,7 +106,7 @@ impl StreamJsonFormatter {
     }
 
     fn problem(&mut self, severity: &'static str, message: &str, pending: &mut Pending) {
-        self.lines.push(pending, "error", Problem { severity, message });
+        self.lines.push(pending, "error", NoticeLine { severity, message });
     }
 
     fn user(&mut self, content: &str, pending: &mut Pending) {
@@ -171,7 +172,7 @@ impl StreamJsonFormatter {
     fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
-        let result = ToolResult {
+        let result = ToolResultLine {
             tool_id: done.call.as_str().to_owned(),
             status: if done.status == ToolStatus::Success { "success" } else { "error" },
             output: match &done.display {
@@ -301,7 +302,7 @@ impl StreamJsonFormatter {
     }
 }
 
-impl Face for StreamJsonFormatter {
+impl OutputFormatter for StreamJsonFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
         let init =
             Init { session_id: &self.session_id, model: &self.model, scripted: summary.scripted };
@@ -362,7 +363,12 @@ impl Face for StreamJsonFormatter {
         }
     }
 
-    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(
+        &mut self,
+        outcome: &RunOutcome,
+        summary: &Summary,
+        pending: &mut Pending,
+    ) -> FlushState {
         self.message.finish();
         self.release_results(pending);
         self.tools.open.clear();
@@ -393,7 +399,7 @@ impl Face for StreamJsonFormatter {
             structured: summary.structured.as_ref(),
         };
         self.lines.push(pending, "result", result);
-        More::No
+        FlushState::No
     }
 }
 

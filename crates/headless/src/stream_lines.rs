@@ -43,7 +43,7 @@ pub(crate) struct ToolUse<'a> {
 
 /// The result of a tool call.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct ToolResult {
+pub(crate) struct ToolResultLine {
     pub(crate) tool_id: String,
     pub(crate) status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub(crate) struct ToolFailure {
 
 /// A notice: retries, loops, limits.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Problem<'a> {
+pub(crate) struct NoticeLine<'a> {
     pub(crate) severity: &'static str,
     pub(crate) message: &'a str,
 }

@@ -1,7 +1,7 @@
 //! The JSON Schema of stream-json, derived from the types that write and read the lines.
 
 use parallax_protocol::context::ContextBreakdown;
-use parallax_protocol::event::{Compaction, Undone};
+use parallax_protocol::event::{Compaction, UndoResult};
 use parallax_protocol::routing::{Fallback, Route};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::input_line::InputLine;
 use crate::stream_lines::{
-    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, Problem, ProgressLine,
-    ResultLine, RetryLine, SessionLine, Thought, ToolResult, ToolUse, UsageLine,
+    AgentLine, ApprovalClosedLine, ApprovalRequestLine, Init, MessageLine, NoticeLine,
+    ProgressLine, ResultLine, RetryLine, SessionLine, Thought, ToolResultLine, ToolUse, UsageLine,
 };
 
 /// Returns the JSON Schema (draft 2020-12) of an output line, in versions 1 and 2. Each line type
@@ -22,12 +22,12 @@ pub fn stream_schema() -> Value {
         line::<Init>(&mut output, "Init", "init"),
         line::<MessageLine<'_>>(&mut output, "Message", "message"),
         line::<ToolUse<'_>>(&mut output, "ToolUse", "tool_use"),
-        line::<ToolResult>(&mut output, "ToolResult", "tool_result"),
-        line::<Problem<'_>>(&mut output, "Error", "error"),
+        line::<ToolResultLine>(&mut output, "ToolResult", "tool_result"),
+        line::<NoticeLine<'_>>(&mut output, "Error", "error"),
         line::<ResultLine<'_>>(&mut output, "Result", "result"),
         line::<ApprovalRequestLine<'_>>(&mut output, "Ask", "ask"),
         line::<ApprovalClosedLine<'_>>(&mut output, "AskClosed", "ask_closed"),
-        line::<Undone>(&mut output, "Undone", "undone"),
+        line::<UndoResult>(&mut output, "Undone", "undone"),
         line::<ContextBreakdown>(&mut output, "Context", "context"),
         line::<Thought<'_>>(&mut output, "Thought", "thought"),
         line::<ProgressLine<'_>>(&mut output, "ToolProgress", "tool_progress"),

@@ -6,10 +6,10 @@ use parallax_protocol::similar_texts::folded;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
-use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::{MessageStyle, Pending};
+use crate::output_formatter::{FlushState, OutputFormatter, SCRIPTED, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::sanitize::Sanitizer;
 use crate::wire;
@@ -122,7 +122,7 @@ fn tool_error(done: &ToolDone) -> Option<String> {
     Some(format!("Error executing tool {}: {}", done.name, unwrapped(why)))
 }
 
-impl Face for TextFormatter {
+impl OutputFormatter for TextFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
         for warning in folded(std::mem::take(&mut self.warnings)) {
             self.say(MessageStyle::Warning, &warning, pending);
@@ -182,7 +182,12 @@ impl Face for TextFormatter {
         self.say(tone, text, pending);
     }
 
-    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(
+        &mut self,
+        outcome: &RunOutcome,
+        summary: &Summary,
+        pending: &mut Pending,
+    ) -> FlushState {
         if let Some(structured) = &summary.structured {
             wire::push_pretty(&mut pending.stdout, structured);
             pending.stdout.push(b'\n');
@@ -197,7 +202,7 @@ impl Face for TextFormatter {
         if let Some(error) = &outcome.error {
             self.say(MessageStyle::Error, &error.message, pending);
         }
-        More::No
+        FlushState::No
     }
 }
 

@@ -7,9 +7,9 @@ mod matcher;
 mod merge;
 mod migrate;
 mod own;
+mod persistent_hooks;
 mod quoting;
 mod result;
-mod standing;
 mod trace;
 mod trial;
 
@@ -41,11 +41,11 @@ pub use library::{HookInfo, HookLibrary};
 use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::{MigratedHooks, migrate_hooks};
-use parallax_checkpoints::{Versions, Watch};
+use parallax_checkpoints::{CheckpointManager, Watch};
 use parallax_sessions::transcript::TranscriptFile;
+use persistent_hooks::PersistentHooks;
 use quoting::quoted;
-use result::{Single, interpret};
-use standing::Standing;
+use result::{HookResult, interpret};
 use trace::Trace;
 pub use trace::{HookTraceEntry, TRACE, hook_trace};
 pub use trial::{HookTestResult, try_hooks};
@@ -68,14 +68,14 @@ pub(crate) struct HookContext {
     plans: PathBuf,
     session: String,
     transcript: TranscriptFile,
-    versions: Option<Arc<Versions>>,
+    checkpoint_manager: Option<Arc<CheckpointManager>>,
     mode: ApprovalMode,
     /// Whether the user was notified of the variables that hooks do not receive.
     told_dropped: AtomicBool,
     /// For each project hook, its hash at the start of the session.
     hashes: Vec<Option<String>>,
     /// The long-running hook processes.
-    standing: Standing,
+    standing: PersistentHooks,
     trace: Trace,
     /// Log file for hooks of type `log` that name no file.
     log: PathBuf,
@@ -93,7 +93,7 @@ pub struct HookSession {
     /// Transcript file for hooks to read; `None` if none is written.
     pub transcript: Option<PathBuf>,
     pub plans: PathBuf,
-    pub versions: Option<Arc<Versions>>,
+    pub checkpoint_manager: Option<Arc<CheckpointManager>>,
     /// File that records hook runs; `None` if none is written.
     pub trace: Option<PathBuf>,
     pub observer: Option<Arc<dyn Observer>>,
@@ -118,7 +118,7 @@ impl RunningHook {
 }
 
 /// A value and notices for the user.
-type WithNotices<T> = (T, Vec<String>);
+type Noticed<T> = (T, Vec<String>);
 
 /// The hooks of a session, if there are any to run, and what identifies them.
 pub struct HookSetup {
@@ -171,7 +171,7 @@ pub(crate) fn session_hook_runner(
     list: impl FnOnce() -> Result<HookList, Failure>,
     mode: ApprovalMode,
     around: impl FnOnce() -> HookSession,
-) -> Result<WithNotices<Option<Arc<HookContext>>>, Failure> {
+) -> Result<Noticed<Option<Arc<HookContext>>>, Failure> {
     if !config.settings.flag("hooksConfig.enabled") {
         return Ok((None, Vec::new()));
     }
@@ -196,7 +196,9 @@ pub(crate) fn session_hook_runner(
         return Ok((None, warnings));
     }
     let around = around();
-    let HookSession { processes, shell, session, plans, versions, trace, observer, .. } = around;
+    let HookSession {
+        processes, shell, session, plans, checkpoint_manager, trace, observer, ..
+    } = around;
     let transcript = TranscriptFile::new(around.journal, around.keys, around.transcript);
     let project = config.project.clone();
     let of_project = |hook: &Hook| hook.source == HookSource::Project;
@@ -214,11 +216,11 @@ pub(crate) fn session_hook_runner(
         session,
         transcript,
         mode,
-        versions,
+        checkpoint_manager,
         told_dropped: AtomicBool::new(false),
-        standing: Standing::default(),
+        standing: PersistentHooks::default(),
         trace: Trace::new(trace),
-        log: config.homes.parallax.join("hooks.log"),
+        log: config.dirs.parallax.join("hooks.log"),
         observer,
     };
     Ok((Some(Arc::new(shared)), warnings))
@@ -270,7 +272,7 @@ impl HookContext {
                     async move { (order, shared.one(index, &subject, input, &cancel).await) },
                 );
             }
-            let mut done: Vec<(usize, Single)> = running.join_all().await;
+            let mut done: Vec<(usize, HookResult)> = running.join_all().await;
             done.sort_by_key(|(order, _)| *order);
             singles.extend(done.into_iter().map(|(_, single)| single));
         }
@@ -315,8 +317,8 @@ impl HookContext {
         subject: &str,
         input: Object,
         cancel: &CancellationToken,
-    ) -> Single {
-        let Some(hook) = self.hooks.get(index).cloned() else { return Single::default() };
+    ) -> HookResult {
+        let Some(hook) = self.hooks.get(index).cloned() else { return HookResult::default() };
         let (begun, started) = (Instant::now(), SystemTime::now());
         let observer = self.observer.as_ref().filter(|observer| observer.is_active());
         let read = observer.map(|_| self.input(&hook, input.clone()));
@@ -337,14 +339,14 @@ impl HookContext {
         subject: &str,
         input: Object,
         cancel: &CancellationToken,
-    ) -> Single {
+    ) -> HookResult {
         if hook.source == HookSource::Project {
             // The files that the hook runs may have changed since it was accepted.
             let (project, looked) = (self.project.clone(), hook.clone());
             let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
             let accepted = self.accepted(index, looking.await.ok());
             if !accepted {
-                return Single::failed(
+                return HookResult::failed(
                     hook,
                     "it changed since it was accepted and was not run; run `parallax hooks list` \
                      to see it and `parallax hooks accept` to accept it",
@@ -358,7 +360,7 @@ impl HookContext {
                 return self.write_log(hook, file.as_deref(), input).await;
             }
             HookKind::Notify(words) => return own::told(hook, words, subject),
-            HookKind::Broken(why) => return Single::failed(hook, why),
+            HookKind::Broken(why) => return HookResult::failed(hook, why),
         }
         let watch = self.watch(hook).await;
         let fed = self.feed(hook, input, cancel).await;
@@ -372,14 +374,14 @@ impl HookContext {
         };
         let (mut single, skipped) = match fed {
             Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
-                (Single::default(), skipped)
+                (HookResult::default(), skipped)
             }
             Ok((end, skipped)) => {
                 let mut single = interpret(hook, &end);
                 single.end = self.observer.is_some().then(|| Box::new(end));
                 (single, skipped)
             }
-            Err(why) => (Single::failed(hook, &why), Vec::new()),
+            Err(why) => (HookResult::failed(hook, &why), Vec::new()),
         };
         single.skipped = skipped;
         single.title = hook.title().to_owned();
@@ -389,9 +391,10 @@ impl HookContext {
 
     /// Watches protected files while a sandboxed hook runs, as for commands.
     async fn watch(&self, hook: &Hook) -> Option<Watch> {
-        let versions = self.versions.clone();
-        let versions = versions.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;
-        tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
+        let checkpoint_manager = self.checkpoint_manager.clone();
+        let checkpoint_manager =
+            checkpoint_manager.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;
+        tokio::task::spawn_blocking(move || checkpoint_manager.watch()).await.ok().flatten()
     }
 
     /// Returns whether a project hook is unchanged since the session began.
@@ -525,7 +528,7 @@ fn observed_run(
     started: SystemTime,
     took: Duration,
     input: Object,
-    single: &Single,
+    single: &HookResult,
     end: Option<Box<PipedOutput>>,
 ) -> HookRun {
     let text = |bytes: &[u8]| {

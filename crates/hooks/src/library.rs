@@ -65,7 +65,7 @@ pub struct HookLibrary {
     /// The hooks of the open session, if there is one.
     pub running: Arc<OnceLock<Vec<RunningHook>>>,
     /// Reads the settings again and returns a library that follows them.
-    pub reread: Arc<dyn Fn() -> Result<HookLibrary, Failure> + Send + Sync>,
+    pub reload: Arc<dyn Fn() -> Result<HookLibrary, Failure> + Send + Sync>,
 }
 
 impl HookLibrary {
@@ -84,8 +84,8 @@ impl HookLibrary {
     /// Returns an error if a file cannot be read or written.
     pub fn accept(&self) -> Result<usize, Failure> {
         // The session may have been opened before the hooks changed.
-        let hooks = (self.reread)()?.list()?.hooks;
-        accept_hooks(&self.config.homes, &self.config.project, &hooks)
+        let hooks = (self.reload)()?.list()?.hooks;
+        accept_hooks(&self.config.dirs, &self.config.project, &hooks)
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
     }
@@ -97,7 +97,7 @@ impl HookLibrary {
     /// Returns an error if the hook is not found, a file cannot be written, another file disables
     /// the hook, or the project scope would disable a hook of the user.
     pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
-        let hooks = (self.reread)()?.list()?.hooks;
+        let hooks = (self.reload)()?.list()?.hooks;
         // A hook without a name is known by its command.
         let is_it = |hook: &Hook| !name.is_empty() && (hook.name == name || hook.command == name);
         let is_listed = self.config.settings.get(DISABLED).is_some_and(|list| {
@@ -117,12 +117,12 @@ impl HookLibrary {
         let config = |why: String| Failure::new(FailureKind::Config, why);
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on)
             .map_err(|error| config(error.to_string()))?;
-        let again = (self.reread)()?;
+        let again = (self.reload)()?;
         if let Some(why) = why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
             return Err(Failure::new(FailureKind::Input, why));
         }
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
-        if !on && (self.reread)()?.list()?.hooks.iter().any(is_on) {
+        if !on && (self.reload)()?.list()?.hooks.iter().any(is_on) {
             let why =
                 format!("a project cannot disable your own hook `{name}`: use `--scope user`");
             return Err(Failure::new(FailureKind::Input, why));
@@ -135,7 +135,7 @@ impl HookLibrary {
     /// # Errors
     /// Returns an error if a settings file is invalid.
     pub fn infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
-        let found = (self.reread)()?.list()?;
+        let found = (self.reload)()?.list()?;
         let running = self.running.get();
         let info = |hook: Hook| HookInfo {
             running: running.map(|running| running.contains(&RunningHook::of(&hook))),

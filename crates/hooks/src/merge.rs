@@ -7,7 +7,7 @@ use parallax_protocol::hooks::{HookEvent, HookMessage, HookOutcome};
 use parallax_protocol::similar_texts::folded_by;
 use serde_json::{Value, json};
 
-use crate::result::{Single, clean};
+use crate::result::{HookResult, clean};
 
 /// Maximum length in bytes of the name of the hook that decided; a hook without a name is
 /// identified by its command.
@@ -15,7 +15,7 @@ const DECIDER: usize = 60;
 
 /// Merges results: the strictest decision wins, a stop overrides all decisions, and later changes
 /// replace earlier ones.
-pub(crate) fn merge(singles: Vec<Single>) -> HookOutcome {
+pub(crate) fn merge(singles: Vec<HookResult>) -> HookOutcome {
     let mut outcome = HookOutcome::default();
     let strictest = singles.iter().filter_map(|single| single.decision).max();
     let stops = singles.iter().any(|single| single.stop.is_some());
@@ -81,7 +81,7 @@ fn tool_config(one: &Value, other: &Value) -> Value {
 }
 
 /// Applies the changes of one hook to the input of the next sequential hook.
-pub(crate) fn into_input(input: &mut Object, event: HookEvent, single: &Single) {
+pub(crate) fn into_input(input: &mut Object, event: HookEvent, single: &HookResult) {
     for name in ["tool_input", "llm_request", "llm_response"] {
         match (input.get_mut(name), single.output.get(name)) {
             (Some(Value::Object(fields)), Some(Value::Object(more))) => {
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn strictest_decision_wins_and_texts_are_joined() {
-        let single = |decision, reason: &str, output: Value| Single {
+        let single = |decision, reason: &str, output: Value| HookResult {
             decision: Some(decision),
             title: format!("hook {reason}"),
             reason: reason.to_owned(),
             context: Some(format!("<{reason}>")),
             output: output.as_object().cloned().unwrap_or_default(),
-            ..Single::default()
+            ..HookResult::default()
         };
         let outcome = merge(vec![
             single(HookDecision::Deny, "one", json!({"tool_input": {"a": 1, "b": 1}})),
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn hook_that_stops_the_agent_is_named() {
-        let single = |title: &str, stop: Option<&str>| Single {
+        let single = |title: &str, stop: Option<&str>| HookResult {
             decision: Some(HookDecision::Deny),
             title: title.to_owned(),
             stop: stop.map(str::to_owned),
-            ..Single::default()
+            ..HookResult::default()
         };
         let outcome = merge(vec![single("a", None), single("b", Some("enough"))]);
         assert_eq!(outcome.named("enough"), "enough (hook `b`)");

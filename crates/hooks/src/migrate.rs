@@ -34,7 +34,7 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
         SettingScope::Workspace => &["settings.json", "settings.local.json"],
     };
     let root = match scope {
-        SettingScope::User => &config.homes.user,
+        SettingScope::User => &config.dirs.user,
         SettingScope::Workspace => &config.cwd,
     };
     let known = parallax_config::setting_of(config, scope, "hooks")

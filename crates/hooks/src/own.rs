@@ -8,7 +8,7 @@ use parallax_config::hooks::Hook;
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 
-use crate::result::{Single, clean};
+use crate::result::{HookResult, clean};
 use crate::{HookContext, message};
 
 /// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
@@ -17,14 +17,14 @@ const MOST: u64 = 10 * 1024 * 1024;
 const WORDS: usize = 500;
 
 /// Returns the result of a hook that notifies the user.
-pub(crate) fn told(hook: &Hook, words: &str, subject: &str) -> Single {
+pub(crate) fn told(hook: &Hook, words: &str, subject: &str) -> HookResult {
     let event = hook.event.as_str();
     let text = match (words.trim(), subject) {
         ("", "") => event.to_owned(),
         ("", subject) => format!("{event}: {}", clean(subject, WORDS)),
         (words, _) => clean(words, WORDS),
     };
-    Single { messages: vec![message(hook, Level::Info, &text)], ..Single::default() }
+    HookResult { messages: vec![message(hook, Level::Info, &text)], ..HookResult::default() }
 }
 
 impl HookContext {
@@ -34,7 +34,7 @@ impl HookContext {
         hook: &Hook,
         file: Option<&Path>,
         input: Object,
-    ) -> Single {
+    ) -> HookResult {
         let path = match file {
             None => self.log.clone(),
             Some(file) => self.project.join(self.in_home(file)),
@@ -42,9 +42,9 @@ impl HookContext {
         let shown = path.display().to_string();
         let writing = tokio::task::spawn_blocking(move || append(&path, &input));
         match writing.await {
-            Ok(Ok(())) => Single::default(),
-            Ok(Err(error)) => Single::failed(hook, &format!("`{shown}`: {error}")),
-            Err(error) => Single::failed(hook, &error.to_string()),
+            Ok(Ok(())) => HookResult::default(),
+            Ok(Err(error)) => HookResult::failed(hook, &format!("`{shown}`: {error}")),
+            Err(error) => HookResult::failed(hook, &error.to_string()),
         }
     }
 

@@ -23,7 +23,7 @@ const CONTEXT: usize = 64 * 1024;
 
 /// Result of one hook.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Single {
+pub(crate) struct HookResult {
     /// Name of the hook.
     pub(crate) title: String,
     pub(crate) decision: Option<HookDecision>,
@@ -39,7 +39,7 @@ pub(crate) struct Single {
     pub(crate) end: Option<Box<PipedOutput>>,
 }
 
-impl Single {
+impl HookResult {
     /// The result of a failed hook: a denial if the hook fails closed, otherwise a warning.
     pub(crate) fn failed(hook: &Hook, why: &str) -> Self {
         let mut single =
@@ -95,7 +95,7 @@ impl Single {
 }
 
 /// Interprets how a hook's process ended.
-pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> Single {
+pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> HookResult {
     let single = answer(hook, end);
     // The selection of tools can be stopped, but not denied.
     let only_stops = hook.event == HookEvent::BeforeToolSelection && single.stop.is_none();
@@ -111,24 +111,24 @@ fn last_words(end: &PipedOutput) -> String {
     }
 }
 
-fn answer(hook: &Hook, end: &PipedOutput) -> Single {
+fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     let code = match end.ending {
         None => {
             let timeout = hook.timeout.as_secs_f64();
             let seconds = if timeout == 1.0 { "second" } else { "seconds" };
             let why = format!("it timed out after {timeout} {seconds}{}", last_words(end));
-            return Single::failed(hook, &why);
+            return HookResult::failed(hook, &why);
         }
         Some(Ending::Signalled { signal }) => {
             let why = format!("it was terminated by signal {signal}{}", last_words(end));
-            return Single::failed(hook, &why);
+            return HookResult::failed(hook, &why);
         }
         Some(Ending::Exited { code }) => code,
     };
     let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
     if raw.len() > ANSWER {
         let why = format!("its output is longer than {} MiB and was ignored", ANSWER >> 20);
-        let mut single = Single::failed(hook, &why);
+        let mut single = HookResult::failed(hook, &why);
         // The exit code denies, whatever the output was.
         if !single.ends() && !matches!(code, 0 | 1) {
             let title = clean(hook.title(), 200);
@@ -141,7 +141,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     if let Some(said) = json(text) {
         return match (unreadable(&said), hook.fail_closed) {
             (None, _) => read(hook, &said),
-            (Some(why), true) => Single::failed(hook, &why),
+            (Some(why), true) => HookResult::failed(hook, &why),
             (Some(why), false) => {
                 let mut single = read(hook, &said);
                 single.messages.push(message(hook, Level::Warning, &why));
@@ -165,9 +165,9 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
             0 => "its output cannot be read".to_owned(),
             code => format!("it exited with code {code}: {shown}"),
         };
-        return Single::failed(hook, &why);
+        return HookResult::failed(hook, &why);
     }
-    let mut single = Single::default();
+    let mut single = HookResult::default();
     match (code, shown.is_empty()) {
         (0, true) => {}
         (0, false) => {
@@ -253,14 +253,14 @@ fn decision(word: &str) -> Option<HookDecision> {
     }
 }
 
-fn read(hook: &Hook, said: &Object) -> Single {
+fn read(hook: &Hook, said: &Object) -> HookResult {
     let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
     // Claude Code puts the decision there.
     let theirs = |name: &str| said.get("hookSpecificOutput")?.get(name)?.as_str();
     let reason = text("reason").or_else(|| theirs("permissionDecisionReason"));
     let reason = clean(reason.unwrap_or_default(), TEXT);
     let word = text("decision").or_else(|| theirs("permissionDecision"));
-    let mut single = Single { decision: word.and_then(decision), ..Single::default() };
+    let mut single = HookResult { decision: word.and_then(decision), ..HookResult::default() };
     let silent = said.get("suppressOutput") == Some(&Value::Bool(true));
     if let Some(message_text) = text("systemMessage").filter(|_| !silent) {
         single.messages.push(spoken(&clean(message_text, TEXT)));

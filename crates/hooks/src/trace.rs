@@ -8,11 +8,11 @@ use parallax_config::hooks::Hook;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::hooks::HookDecision;
 use parallax_protocol::ids::SessionId;
-use parallax_store::Homes;
+use parallax_store::SessionDirs;
 use serde::{Deserialize, Serialize};
 
 use crate::own::append;
-use crate::result::{Single, clean};
+use crate::result::{HookResult, clean};
 
 /// Name of the trace file in the session's directory.
 pub const TRACE: &str = "hooks.jsonl";
@@ -69,7 +69,7 @@ impl Trace {
     }
 
     /// Records a run. Write errors are ignored.
-    pub(crate) async fn note(&self, hook: &Hook, subject: &str, took: Duration, said: &Single) {
+    pub(crate) async fn note(&self, hook: &Hook, subject: &str, took: Duration, said: &HookResult) {
         let Some(path) = self.path.clone() else { return };
         let answer = match (&said.stop, said.decision) {
             (Some(_), _) => "stop",
@@ -107,18 +107,18 @@ impl Trace {
 /// # Errors
 /// Returns an error if no hook runs are recorded.
 pub fn hook_trace(
-    homes: &Homes,
+    dirs: &SessionDirs,
     directory: &Path,
     session: Option<&str>,
 ) -> Result<Vec<HookTraceEntry>, Failure> {
     let path = match session {
         Some(id) => {
-            let root = homes.artifacts(directory, &SessionId::new(id));
+            let root = dirs.artifacts(directory, &SessionId::new(id));
             Some(root.root().join(TRACE)).filter(|path| path.is_file())
         }
         None => {
             let project = parallax_store::project_folder(directory);
-            newest(&homes.temporary.join(project))
+            newest(&dirs.temporary.join(project))
         }
     };
     let read = path.as_deref().and_then(|path| read(path).ok()).unwrap_or_default();

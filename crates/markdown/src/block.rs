@@ -15,8 +15,8 @@ use super::inline::Inline;
 use super::numbers::Numbers;
 use super::{mermaid, table};
 use crate::render_options::RenderOptions;
-use parallax_screen::clean;
 use parallax_screen::layout::prefixed;
+use parallax_screen::sanitize;
 
 /// The supported extensions of CommonMark.
 const OPTIONS: Options = Options::ENABLE_TABLES
@@ -229,7 +229,7 @@ impl<'w> Writer<'w, '_> {
             Event::Start(Tag::Item) => self.begin_item(range.start),
             Event::Start(Tag::FootnoteDefinition(label)) => {
                 self.begin_block(MarkdownBlock::Text, range.start);
-                let label = clean::one_row(&format!("[^{label}] ")).into_owned();
+                let label = sanitize::one_row(&format!("[^{label}] ")).into_owned();
                 let rest = vec![Span::raw("    ")];
                 self.nest(vec![Span::styled(label, self.look.theme.link)], rest);
             }
@@ -441,7 +441,7 @@ impl<'w> Writer<'w, '_> {
         }
         self.begin_block(MarkdownBlock::Apart, at);
         let columns = self.columns();
-        let code = clean::lines(&code);
+        let code = sanitize::lines(&code);
         if mermaid::is_diagram(&language)
             && let Some(rows) = mermaid::rows(&code, columns, self.look)
         {
@@ -459,10 +459,10 @@ impl<'w> Writer<'w, '_> {
         let Some((html, at)) = self.html.take() else { return };
         self.begin_block(MarkdownBlock::Text, at);
         let (columns, style) = (self.columns(), self.look.theme.secondary);
-        let html = clean::lines(&html);
+        let html = sanitize::lines(&html);
         let mut rows = Vec::new();
         for line in html.lines() {
-            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+            let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
             rows.extend(wrap(&line, columns, &[]));
         }
         self.put(rows);

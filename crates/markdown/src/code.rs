@@ -4,8 +4,8 @@ use parallax_screen::{Line, Span};
 
 use crate::highlight::{Highlighter, Pieces};
 use crate::render_options::RenderOptions;
-use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
+use parallax_screen::sanitize;
 
 /// The indentation of code.
 const INDENT: &str = "  ";
@@ -48,7 +48,7 @@ pub fn code_rows(
 pub fn code_spans(text: &str, pieces: &Pieces, look: &RenderOptions<'_>) -> Vec<Span> {
     let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
     for (end, role) in pieces {
-        let piece = clean::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);
+        let piece = sanitize::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);
         spans.push(Span::styled(piece.into_owned(), role.style(look.theme)));
         begin = *end;
     }

@@ -8,7 +8,7 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::{latex, links};
 use crate::render_options::RenderOptions;
-use parallax_screen::clean;
+use parallax_screen::sanitize;
 
 /// Collects the inline events of one block into lines that are not wrapped yet.
 pub(super) struct Inline<'l> {
@@ -76,7 +76,7 @@ impl<'l> Inline<'l> {
                 Tag::Link { dest_url, link_type, .. } | Tag::Image { dest_url, link_type, .. },
             ) => {
                 self.open(self.look.theme.link);
-                let target = clean::one_row(dest_url);
+                let target = sanitize::one_row(dest_url);
                 // For a link in a picture's text or the other way round, the outer one counts.
                 if self.link.is_none() {
                     let href = links::href(&target);
@@ -129,7 +129,7 @@ impl<'l> Inline<'l> {
 
     /// Adds text with its tabs and line breaks replaced.
     pub(super) fn text(&mut self, text: &str) {
-        let text = clean::one_row(text);
+        let text = sanitize::one_row(text);
         if let Some(link) = &mut self.link {
             link.text.push_str(&text);
         }
@@ -139,7 +139,7 @@ impl<'l> Inline<'l> {
     /// Adds text with its own style, which is not searched for URLs and formulas.
     pub(super) fn marked(&mut self, text: &str, style: Style) {
         self.flush();
-        let text = clean::one_row(text);
+        let text = sanitize::one_row(text);
         let href = self.link.as_mut().and_then(|link| {
             link.text.push_str(&text);
             link.href.clone()
@@ -152,7 +152,7 @@ impl<'l> Inline<'l> {
         // shell's process id.
         let calculates = sign == "$$" && math.contains(['=', '+', '-', '_', '{']);
         if calculates || latex::is_formula(math) {
-            let math = clean::one_row(math);
+            let math = sanitize::one_row(math);
             let shown = latex::to_unicode(math.trim());
             self.marked(&shown, self.style().italic());
         } else {

@@ -3,12 +3,12 @@
 use parallax_screen::{Line, Span, Style, wrap};
 
 use crate::render_options::RenderOptions;
-use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
+use parallax_screen::sanitize;
 
 /// Returns the rows of a line outside code.
 pub(super) fn row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
-    let line = clean::expand_tabs(line, &mut 0).into_owned();
+    let line = sanitize::expand_tabs(line, &mut 0).into_owned();
     let text = line.trim_start();
     let (theme, indent) = (look.theme, line.len() - text.len());
     let mut spans = vec![Span::styled(line[..indent].to_owned(), look.base)];
@@ -27,7 +27,7 @@ pub(super) fn row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
 
 /// Returns the rows of a line inside fenced code.
 pub(super) fn code_row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
-    let line = clean::expand_tabs(line, &mut 0).into_owned();
+    let line = sanitize::expand_tabs(line, &mut 0).into_owned();
     let spans = vec![Span::styled(line, look.theme.code)];
     hard_wrap(spans, look.columns()).into_iter().map(Line::from).collect()
 }

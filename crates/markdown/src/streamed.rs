@@ -21,7 +21,7 @@ use super::open_block::{self, Fence, Leaf};
 use super::{mermaid, raw};
 use crate::highlight::Highlighter;
 use crate::render_options::RenderOptions;
-use parallax_screen::clean;
+use parallax_screen::sanitize;
 
 /// Maximum size of a block in bytes.
 const MAX_BLOCK: usize = 64 * 1024;
@@ -117,7 +117,7 @@ impl StreamedMarkdown {
         }
         self.split_at = self.incoming.len() + look.columns() / 2;
         let text = &self.incoming;
-        if clean::lines(text) != text.as_str() {
+        if sanitize::lines(text) != text.as_str() {
             return;
         }
         let mut render = |text: &str| {
@@ -181,7 +181,7 @@ impl StreamedMarkdown {
     }
 
     fn open_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
-        let line = clean::lines(self.incoming.trim_end_matches('\r'));
+        let line = sanitize::lines(self.incoming.trim_end_matches('\r'));
         if let Some(code) = &self.code {
             if line.is_empty() || code.fence.closes(&line) {
                 return Vec::new();
@@ -232,7 +232,7 @@ impl StreamedMarkdown {
             } else {
                 break;
             };
-            let line = clean::lines(line.strip_suffix('\r').unwrap_or(line));
+            let line = sanitize::lines(line.strip_suffix('\r').unwrap_or(line));
             self.line(&line, look, &mut again);
             while let Some(line) = again.pop_front() {
                 self.line(&line, look, &mut again);

@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use parallax_protocol::content::Part;
 use parallax_protocol::media::{HEAD, has_signature, media_type_of};
-use parallax_protocol::tool::{Display, ForHooks, ForModel, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{
+    Display, HookOutput, ModelOutput, ToolError, ToolErrorKind, ToolResult,
+};
 use serde_json::{Value, json};
 
 use crate::media::{UNKNOWN, media_type};
@@ -37,7 +39,7 @@ struct ResultParts {
 
 impl ResultSource<'_> {
     /// Converts the result of `tools/call`.
-    pub(crate) fn outcome(&self, result: &Value) -> Outcome {
+    pub(crate) fn outcome(&self, result: &Value) -> ToolResult {
         let mut read = ResultParts::default();
         match result.get("content") {
             None | Some(Value::Null) if result.is_object() => {}
@@ -54,7 +56,7 @@ impl ResultSource<'_> {
                     shown_name(self.tool),
                     self.server
                 );
-                return Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, message));
+                return ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
             }
         }
         if let Some(structured) = result.get("structuredContent").filter(|it| !it.is_null()) {
@@ -64,20 +66,20 @@ impl ResultSource<'_> {
             return self.failure(&read);
         }
         let shown = clip(&read.shown.join("\n"), MOST_SHOWN);
-        Outcome {
-            for_model: ForModel {
+        ToolResult {
+            for_model: ModelOutput {
                 output: read.texts.join("\n"),
                 media: read.media,
-                ..ForModel::default()
+                ..ModelOutput::default()
             },
             for_user: (!shown.is_empty()).then(|| Display::text(shown)),
-            for_hooks: ForHooks { content: Some(Value::Array(read.parts)), display: None },
-            ..Outcome::text("")
+            for_hooks: HookOutput { content: Some(Value::Array(read.parts)), display: None },
+            ..ToolResult::text("")
         }
     }
 
     /// Converts an error of the server: first its message, then its origin.
-    pub(crate) fn error(&self, words: &str) -> Outcome {
+    pub(crate) fn error(&self, words: &str) -> ToolResult {
         let words = words.trim();
         let said = match words.is_empty() {
             true => "The tool failed without an error message.".to_owned(),
@@ -85,12 +87,12 @@ impl ResultSource<'_> {
         };
         let (tool, server) = (shown_name(self.tool), self.server);
         let message = format!("{said}\n(MCP tool `{tool}` of the server `{server}`)");
-        let mut outcome = Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, message));
+        let mut outcome = ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
         outcome.for_user = Some(Display::text(clip(words, MOST_SHOWN)));
         outcome
     }
 
-    fn failure(&self, read: &ResultParts) -> Outcome {
+    fn failure(&self, read: &ResultParts) -> ToolResult {
         self.error(&read.shown.join("\n"))
     }
 
@@ -242,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    fn outcome(result: Value) -> Outcome {
+    fn outcome(result: Value) -> ToolResult {
         ResultSource { server: "s", tool: "t" }.outcome(&result)
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Cache {
 
 /// The cached knowledge of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Known {
+pub(crate) enum CachedServer {
     /// There is no entry.
     Nothing,
     /// The server failed to start; contains the reason, if known.
@@ -53,20 +53,20 @@ impl Cache {
     }
 
     /// Returns what is cached for the server with this key.
-    pub(crate) fn get(&self, key: &str) -> Known {
+    pub(crate) fn get(&self, key: &str) -> CachedServer {
         let entry: Option<CacheEntry> = files::read(&self.path(key), LIMIT);
         match entry {
             Some(CacheEntry { form: FORM, saved, catalog: None, why })
                 if is_fresh(saved, FAILURE) =>
             {
-                Known::Failed(why)
+                CachedServer::Failed(why)
             }
             Some(CacheEntry { form: FORM, saved, catalog: Some(catalog), .. })
                 if is_fresh(saved, FRESH) =>
             {
-                Known::Offered(Box::new(catalog))
+                CachedServer::Offered(Box::new(catalog))
             }
-            _ => Known::Nothing,
+            _ => CachedServer::Nothing,
         }
     }
 
@@ -114,17 +114,17 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let cache = Cache::new(home.path());
         let key = key(["a", "b"]);
-        assert_eq!(cache.get(&key), Known::Nothing);
+        assert_eq!(cache.get(&key), CachedServer::Nothing);
         cache.put(&key, Err("no host"));
-        assert_eq!(cache.get(&key), Known::Failed("no host".to_owned()));
+        assert_eq!(cache.get(&key), CachedServer::Failed("no host".to_owned()));
         let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
         cache.put(&key, Ok(&catalog));
-        assert_eq!(cache.get(&key), Known::Offered(Box::new(catalog)));
+        assert_eq!(cache.get(&key), CachedServer::Offered(Box::new(catalog)));
         let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
         std::fs::write(cache.path(&key), old).expect("written");
-        assert_eq!(cache.get(&key), Known::Nothing);
+        assert_eq!(cache.get(&key), CachedServer::Nothing);
         std::fs::write(cache.path(&key), "{").expect("written");
-        assert_eq!(cache.get(&key), Known::Nothing);
+        assert_eq!(cache.get(&key), CachedServer::Nothing);
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::lines::LONGEST;
 use crate::oauth::{self, Bearer, TokenFiles};
 use crate::readable::EventRepairClient;
 use crate::sse::Sse;
+use crate::stderr_tail::StderrTail;
 use crate::stdio::Stdio;
-use crate::tail::Tail;
 use crate::wire::LoggedTransport;
 
 /// The header that names the project to be billed.
@@ -38,7 +38,7 @@ pub(crate) type Connection = RunningService<RoleClient, Handler>;
 
 /// Wraps a program so that it runs in the sandbox of commands, or returns why that is impossible.
 /// Blocking: accesses the disk.
-pub type Confine =
+pub type ConfineFn =
     Arc<dyn Fn(StdioProgram, &SandboxGrants) -> Result<StdioProgram, String> + Send + Sync>;
 
 /// Starts watching files that a confined server must not change, before it does work. The returned
@@ -61,7 +61,7 @@ pub(crate) struct ServerEnvironment {
     /// Whether servers without their own setting run in the sandbox.
     pub(crate) sandboxed: bool,
     /// Puts a server into the sandbox.
-    pub(crate) confine: Confine,
+    pub(crate) confine: ConfineFn,
     /// Watches confined servers, if set.
     pub(crate) watch: Option<Watch>,
     /// The network options.
@@ -76,7 +76,7 @@ impl ServerEnvironment {
         &self,
         server: &McpServer,
         handler: Handler,
-        tail: &Tail,
+        tail: &StderrTail,
     ) -> Result<Connection, McpError> {
         match &server.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {

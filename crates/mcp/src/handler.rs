@@ -16,8 +16,8 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
-use crate::ask::{PATIENCE, UserRequest, UserResponse};
 use crate::inbound::Inbound;
+use crate::user_requests::{PATIENCE, UserRequest, UserResponse};
 use crate::{CLIENT_NAME, schema};
 
 /// Handles the messages of one server.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::ask::Asker;
-use crate::asking::Asking;
 use crate::call::Listeners;
+use crate::elicitation_queue::Asking;
 use crate::sampling::{Allowance, Sampling};
-use crate::tail::Tail;
+use crate::stderr_tail::StderrTail;
+use crate::user_requests::Asker;
 
 /// What the requests and notifications of one server need.
 pub(crate) struct Inbound {
@@ -28,7 +28,7 @@ pub(crate) struct Inbound {
     /// The requests that receive its progress reports.
     pub(crate) listeners: Listeners,
     /// Its log messages.
-    pub(crate) tail: Tail,
+    pub(crate) tail: StderrTail,
     /// Notified when it reports changed lists.
     pub(crate) changed: Notify,
 }

@@ -5,8 +5,6 @@
 //! `config` reads which servers exist, the policy engine decides whether a call may run, and the
 //! front end asks the user through an [`Asker`].
 
-mod ask;
-mod asking;
 mod blocks;
 mod bounds;
 mod cache;
@@ -14,6 +12,7 @@ mod call;
 mod catalog;
 mod connect;
 mod connection_errors;
+mod elicitation_queue;
 mod error;
 mod files;
 mod google;
@@ -27,11 +26,11 @@ mod messages;
 mod names;
 mod oauth;
 mod pages;
-mod pins;
 mod prompts;
 mod readable;
 mod resource_tools;
 mod resources;
+mod restart_backoff;
 mod sampling;
 mod schema;
 mod schema_names;
@@ -41,18 +40,18 @@ mod servers;
 mod shared_servers;
 mod spread;
 mod sse;
-mod starts;
 mod status;
+mod stderr_tail;
 mod stdio;
-mod tail;
 mod tool;
+mod tool_pinning;
 mod tool_source;
+mod user_requests;
 pub mod view;
 mod wire;
 
-pub use ask::{Asker, UserRequest, UserResponse};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
-pub use connect::{Confine, EndWatch, Watch};
+pub use connect::{ConfineFn, EndWatch, Watch};
 pub use error::McpError;
 pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};
@@ -60,8 +59,9 @@ pub use prompts::{PromptArguments, parse_prompt_line};
 pub use sampling::Sampling;
 pub use schema::SchemaForm;
 pub use search_tool::SEARCH_TOOLS;
-pub use servers::{News, Servers, ServersOptions, ToolBudget, WantedSignIn};
+pub use servers::{ChangeNotifier, PendingSignIn, Servers, ServersOptions, ToolBudget};
 pub use status::{ServerStatus, Status};
+pub use user_requests::{Asker, UserRequest, UserResponse};
 
 /// The name of this client, as reported to servers.
 pub(crate) const CLIENT_NAME: &str = "parallax";

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ impl Invocation for List {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let mut lines = String::new();
             let mut count = 0;
@@ -149,14 +149,14 @@ impl Invocation for List {
                 }
             }
             if count == 0 {
-                return Outcome::text("No MCP resources found.");
+                return ToolResult::text("No MCP resources found.");
             }
             if count > MOST {
                 let _ = write!(lines, "\n- … {} more", count - MOST);
             }
             // Names and descriptions come from the servers.
             let text = format!("Available MCP Resources:{lines}");
-            Outcome::text(wrap(&text)).shown(Display::text(format!("{count} resources")))
+            ToolResult::text(wrap(&text)).shown(Display::text(format!("{count} resources")))
         })
     }
 }
@@ -176,7 +176,7 @@ impl Invocation for ReadCall {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let found = match self.servers.owner(&self.uri) {
                 None => Err(ResourceError::Unknown),
@@ -186,15 +186,15 @@ impl Invocation for ReadCall {
                 }
             };
             match found {
-                Ok(text) => Outcome::text(wrap(&text)).shown(Display::text(text)),
-                Err(ResourceError::Unknown) => Outcome::failure(ToolError::new(
+                Ok(text) => ToolResult::text(wrap(&text)).shown(Display::text(text)),
+                Err(ResourceError::Unknown) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::McpResourceNotFound,
                     format!(
                         "Unknown MCP resource `{}`; `list_mcp_resources` lists the resources",
                         self.uri
                     ),
                 )),
-                Err(ResourceError::Failed(why)) => Outcome::failure(ToolError::new(
+                Err(ResourceError::Failed(why)) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::McpToolError,
                     format!("Failed to read `{}`. {why}", self.uri),
                 )),

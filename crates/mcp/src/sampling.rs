@@ -20,8 +20,8 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::ask::{Asker, PATIENCE, UserRequest, UserResponse};
 use crate::media::media_type;
+use crate::user_requests::{Asker, PATIENCE, UserRequest, UserResponse};
 
 /// The role of these requests in statistics, and their alias in `modelConfigs`.
 const ROLE: &str = "mcp_sampling";

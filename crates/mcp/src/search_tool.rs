@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -94,12 +94,12 @@ impl Invocation for ToolSearch {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let known = self.servers.deferred();
             let found = best(&self.query, known.iter().map(|tool| (tool.spec(), tool.server())));
             if found.is_empty() {
-                return Outcome::text(
+                return ToolResult::text(
                     "No MCP tool matches these words. Try other words, or the name of a server.",
                 );
             }
@@ -117,7 +117,7 @@ impl Invocation for ToolSearch {
                 // Names and descriptions come from the servers.
                 wrap(lines.trim_start())
             );
-            Outcome::text(text).shown(Display::text(format!("{count} tools")))
+            ToolResult::text(text).shown(Display::text(format!("{count} tools")))
         })
     }
 }

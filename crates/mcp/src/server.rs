@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpServer};
+use parallax_config::mcp::{McpServer, StartBlock};
 use parallax_protocol::untrusted::wrap;
 use rmcp::model::{ClientRequest, ProtocolVersion};
 use rmcp::{Peer, RoleClient};
@@ -23,11 +23,11 @@ use crate::error::McpError;
 use crate::handler::Handler;
 use crate::inbound::Inbound;
 use crate::names::shown_name;
+use crate::restart_backoff::WAITS;
 use crate::sampling::Allowance;
 use crate::shared_servers::SharedServers;
-use crate::starts::WAITS;
 use crate::status::{ServerStatus, Status};
-use crate::tail::Tail;
+use crate::stderr_tail::StderrTail;
 use state::{Link, ServerState};
 
 /// Timeout of the handshake, if `timeout` is longer.
@@ -41,7 +41,7 @@ const PARTING: Duration = Duration::from_millis(2_000);
 pub(crate) struct Server {
     pub(crate) config: McpServer,
     pub(crate) shared: Arc<SharedServers>,
-    pub(crate) tail: Tail,
+    pub(crate) tail: StderrTail,
     /// What its requests and notifications need.
     pub(crate) inbound: Arc<Inbound>,
     key: String,
@@ -55,9 +55,9 @@ impl Server {
     /// Creates a server without starting it. Cached data is used immediately.
     pub(crate) fn new(config: McpServer, shared: Arc<SharedServers>) -> Self {
         let key = key::key(&config, &shared.around);
-        let known = (config.gate == Gate::Open).then(|| shared.cache.get(&key));
+        let known = (config.start_block == StartBlock::Open).then(|| shared.cache.get(&key));
         let state = ServerState::new(&config, known);
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         let inbound = Arc::new(Inbound {
             name: config.name.clone(),
             roots: Arc::clone(&shared.roots),
@@ -87,7 +87,7 @@ impl Server {
 
     /// Whether the server may run.
     pub(crate) fn is_open(&self) -> bool {
-        !self.closing.load(Ordering::Acquire) && self.state().gate == Gate::Open
+        !self.closing.load(Ordering::Acquire) && self.state().start_block == StartBlock::Open
     }
 
     /// Enables or disables the server for the rest of the session. A server that is blocked or
@@ -98,18 +98,21 @@ impl Server {
     pub(crate) async fn switch(self: &Arc<Self>, on: bool) -> Result<(), String> {
         {
             let mut state = self.state();
-            match (on, state.gate) {
-                (_, Gate::Blocked | Gate::Untrusted) => {
-                    return Err(format!("it is {}", Status::of_gate(state.gate).as_str()));
+            match (on, state.start_block) {
+                (_, StartBlock::Blocked | StartBlock::Untrusted) => {
+                    return Err(format!(
+                        "it is {}",
+                        Status::for_start_block(state.start_block).as_str()
+                    ));
                 }
                 (true, _) => {
-                    state.gate = Gate::Open;
+                    state.start_block = StartBlock::Open;
                     if state.link.is_none() {
                         state.status = Status::Disconnected;
                     }
                 }
                 (false, _) => {
-                    state.gate = Gate::Disabled;
+                    state.start_block = StartBlock::Disabled;
                     // Its tools are no longer offered.
                     state.catalog = Arc::default();
                 }
@@ -156,7 +159,7 @@ impl Server {
     /// Whether the server must be started to learn what it offers.
     pub(crate) fn needs_start(&self, lazy: bool) -> bool {
         let state = self.state();
-        state.gate == Gate::Open && !(lazy && state.status == Status::Cached)
+        state.start_block == StartBlock::Open && !(lazy && state.status == Status::Cached)
     }
 
     /// Returns the status for the user.
@@ -188,7 +191,7 @@ impl Server {
     /// `late`: also report a server that has not answered yet.
     pub(crate) fn trouble(&self, late: bool) -> Option<String> {
         let state = self.state();
-        if state.gate != Gate::Open {
+        if state.start_block != StartBlock::Open {
             return None;
         }
         match (state.status, &state.error) {

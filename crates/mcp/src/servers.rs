@@ -18,18 +18,18 @@ use parallax_protocol::tool::Tool;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::ask::Asker;
 use crate::cache::Cache;
-use crate::connect::{Confine, ServerEnvironment, Watch};
+use crate::connect::{ConfineFn, ServerEnvironment, Watch};
 use crate::oauth::TokenFiles;
-use crate::pins::ToolPins;
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
 use crate::server::Server;
 use crate::shared_servers::SharedServers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
-pub use sign_ins::WantedSignIn;
+use crate::tool_pinning::ToolPins;
+use crate::user_requests::Asker;
+pub use sign_ins::PendingSignIn;
 
 /// Delay before starting servers that nothing waits for, and (below) between two of them: many
 /// simultaneous process starts slow down the machine.
@@ -63,7 +63,7 @@ pub struct ServersOptions {
     /// Whether servers without their own setting run in the sandbox (`mcp.sandbox`).
     pub sandboxed: bool,
     /// Puts a server into the sandbox.
-    pub confine: Confine,
+    pub confine: ConfineFn,
     /// Watches confined servers during starts and calls.
     pub watch: Option<Watch>,
     /// The network options.
@@ -97,12 +97,12 @@ pub struct Servers {
 }
 
 /// Notifies when servers offer something else.
-pub struct News {
+pub struct ChangeNotifier {
     told: watch::Receiver<()>,
     servers: Weak<Inner>,
 }
 
-impl News {
+impl ChangeNotifier {
     /// Waits for a change; `None` if the servers are gone.
     pub async fn next(&mut self) -> Option<Servers> {
         self.told.changed().await.ok()?;
@@ -284,8 +284,11 @@ impl Servers {
     }
 
     /// Returns a subscription to changes. It does not keep servers alive.
-    pub fn news(&self) -> News {
-        News { told: self.inner.shared.news.subscribe(), servers: Arc::downgrade(&self.inner) }
+    pub fn news(&self) -> ChangeNotifier {
+        ChangeNotifier {
+            told: self.inner.shared.news.subscribe(),
+            servers: Arc::downgrade(&self.inner),
+        }
     }
 
     /// Returns all known resources: `server:uri` and a description.

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::ask::Asker;
 use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::connect::ServerEnvironment;
-use crate::pins::ToolPins;
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
+use crate::tool_pinning::ToolPins;
+use crate::user_requests::Asker;
 
 /// The state that all servers share.
 pub(crate) struct SharedServers {

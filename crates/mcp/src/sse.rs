@@ -28,7 +28,7 @@ pub(crate) struct Sse {
     messages: Url,
     headers: HeaderMap,
     bearer: Option<Bearer>,
-    events: Events,
+    events: SseReader,
     pace: ReadRateLimit,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
@@ -58,7 +58,7 @@ impl Sse {
         if !response.status().is_success() {
             return Err(failed(format!("the server responded with {}", response.status())));
         }
-        let mut events = Events::new(response);
+        let mut events = SseReader::new(response);
         loop {
             let Some(event) = events.next().await else { return Err(McpError::Lost) };
             if event.name == b"endpoint" {
@@ -163,14 +163,14 @@ impl Transport<RoleClient> for Sse {
 }
 
 /// The events of a stream. Cancel-safe.
-struct Events {
+struct SseReader {
     chunks: ByteStream,
     parser: EventParser,
     ready: VecDeque<ServerEvent>,
     closed: bool,
 }
 
-impl Events {
+impl SseReader {
     fn new(response: Response) -> Self {
         Self {
             chunks: response.bytes_stream().boxed(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpServer};
+use parallax_config::mcp::{McpServer, StartBlock};
 
 /// The status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +40,12 @@ impl Status {
         }
     }
 
-    pub(crate) fn of_gate(gate: Gate) -> Self {
-        match gate {
-            Gate::Open => Self::Disconnected,
-            Gate::Blocked => Self::Blocked,
-            Gate::Disabled => Self::Disabled,
-            Gate::Untrusted => Self::Untrusted,
+    pub(crate) fn for_start_block(start_block: StartBlock) -> Self {
+        match start_block {
+            StartBlock::Open => Self::Disconnected,
+            StartBlock::Blocked => Self::Blocked,
+            StartBlock::Disabled => Self::Disabled,
+            StartBlock::Untrusted => Self::Untrusted,
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use crate::lines::{FloodDetector, LineSplitter, ReadRateLimit};
 use crate::messages::Open;
 use crate::spread::SpreadObject;
-use crate::tail::Tail;
+use crate::stderr_tail::StderrTail;
 
 /// Maximum messages that may wait for the server to read them. They accumulate once the pipe is
 /// full: a server that sends so many requests without reading the answers is at fault.
@@ -38,12 +38,12 @@ pub(crate) struct Stdio {
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
-    tail: Tail,
+    tail: StderrTail,
 }
 
 impl Stdio {
     /// Takes over the streams. Standard error goes to `tail`.
-    pub(crate) fn new(process: StdioServer, streams: StdioStreams, tail: Tail) -> Self {
+    pub(crate) fn new(process: StdioServer, streams: StdioStreams, tail: StderrTail) -> Self {
         // The task ends with the stream, which ends with the process.
         tokio::spawn(tail.clone().drain(streams.stderr));
         Self {

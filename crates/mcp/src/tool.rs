@@ -9,8 +9,8 @@ use parallax_protocol::coerce::coerce;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Effects, Invocation, McpOrigin, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Effects, Invocation, McpOrigin, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::untrusted::{sanitize, wrap};
 use parallax_protocol::{BoxFuture, Object};
@@ -24,7 +24,7 @@ use crate::error::McpError;
 use crate::names::{full_name, shown_name, tool_name};
 use crate::schema_names::{clean, restore_names};
 use crate::server::Server;
-use crate::{bounds, pins, schema};
+use crate::{bounds, schema, tool_pinning};
 
 /// Maximum characters of the arguments in a title.
 const TITLE: usize = 200;
@@ -34,11 +34,11 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct McpTool {
     spec: ToolSpec,
     origin: McpOrigin,
-    shared: Arc<Of>,
+    shared: Arc<ToolShared>,
 }
 
 /// The state that a tool and its calls share.
-struct Of {
+struct ToolShared {
     server: Arc<Server>,
     entry: ToolEntry,
     hash: String,
@@ -66,8 +66,12 @@ impl McpTool {
             annotations: entry.annotations.clone(),
             endpoint: endpoint(&server.config.endpoint),
         };
-        let hash = pins::hash(&entry);
-        Self { spec, origin, shared: Arc::new(Of { server, entry, hash, check: OnceLock::new() }) }
+        let hash = tool_pinning::hash(&entry);
+        Self {
+            spec,
+            origin,
+            shared: Arc::new(ToolShared { server, entry, hash, check: OnceLock::new() }),
+        }
     }
 }
 
@@ -98,7 +102,7 @@ impl McpTool {
     }
 }
 
-impl Of {
+impl ToolShared {
     fn is_changed(&self) -> bool {
         self.server.shared.pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
     }
@@ -126,10 +130,10 @@ impl Of {
     fn still(&self) -> Option<bool> {
         let catalog = self.server.catalog();
         let now = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
-        Some(pins::hash(now) == self.hash)
+        Some(tool_pinning::hash(now) == self.hash)
     }
 
-    async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> Outcome {
+    async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> ToolResult {
         restore_names(&self.entry.schema, &mut arguments);
         self.keep(run.mode).await;
         // The declared definition may come from an earlier session.
@@ -192,13 +196,13 @@ impl Of {
     }
 
     /// Creates the failure for a call that was not made. The text does not come from the server.
-    fn refusal(&self, why: &str) -> Outcome {
+    fn refusal(&self, why: &str) -> ToolResult {
         let (tool, server) = (shown_name(&self.entry.name), &self.server.config.name);
         let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");
-        Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
+        ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
 
-    fn failure(&self, error: &McpError) -> Outcome {
+    fn failure(&self, error: &McpError) -> ToolResult {
         let name = &self.server.config.name;
         let words = match error {
             McpError::Server { code, message } => {
@@ -212,7 +216,7 @@ impl Of {
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
             other => self.server.failure(other),
         };
-        Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
+        ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
 }
 
@@ -274,7 +278,7 @@ impl Tool for McpTool {
 }
 
 struct McpCall {
-    of: Arc<Of>,
+    of: Arc<ToolShared>,
     arguments: Object,
     effects: Effects,
 }
@@ -300,7 +304,7 @@ impl Invocation for McpCall {
         })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(self.of.call(self.arguments, run))
     }
 }

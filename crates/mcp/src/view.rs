@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use parallax_config::Homes;
+use parallax_config::UserDirs;
 use parallax_config::mcp::{EnablementFiles, McpServers, McpSource, same_name};
 use parallax_http::ClientOptions;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
-use crate::{News, ServerStatus, Servers, SignIn, Status, TokenFiles, WantedSignIn, sign_in};
+use crate::{
+    ChangeNotifier, PendingSignIn, ServerStatus, Servers, SignIn, Status, TokenFiles, sign_in,
+};
 
 /// The MCP servers of a session. Cheap to clone.
 #[derive(Clone)]
@@ -22,7 +24,7 @@ pub struct McpView {
 #[derive(Clone)]
 pub struct McpAccess {
     /// The user's directories.
-    pub homes: Homes,
+    pub dirs: UserDirs,
     /// The storage of OAuth tokens.
     pub tokens: TokenFiles,
     /// The port for OAuth callbacks, if the user chose one.
@@ -118,7 +120,7 @@ impl McpView {
 
     /// Returns the servers that require authentication. Each is returned once; the caller notifies
     /// the user.
-    pub fn sign_ins(&self) -> Vec<WantedSignIn> {
+    pub fn sign_ins(&self) -> Vec<PendingSignIn> {
         self.servers.sign_ins()
     }
 
@@ -139,7 +141,7 @@ impl McpView {
     pub fn switch(&self, name: &str, on: bool, session: bool) -> Result<String, Failure> {
         let name = self.name_of(name)?;
         if !session {
-            EnablementFiles::of(&self.access.homes)
+            EnablementFiles::of(&self.access.dirs)
                 .set(&name, on)
                 .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         }
@@ -227,12 +229,12 @@ pub struct McpUpdate {
     /// Resources of all servers as `server:uri` with descriptions.
     pub resources: Vec<(String, String)>,
     /// Servers that require authentication and were not reported yet.
-    pub sign_ins: Vec<WantedSignIn>,
+    pub sign_ins: Vec<PendingSignIn>,
 }
 
 /// Waits for changes of what servers offer.
 pub struct McpUpdates {
-    news: News,
+    news: ChangeNotifier,
 }
 
 impl McpUpdates {

@@ -6,7 +6,7 @@ use parallax_acp::{Host, OpenRequest, SlashReply};
 use parallax_commands::TABLE;
 use parallax_headless::{ExitCode, Expand, Signals};
 use parallax_protocol::event::Failure;
-use parallax_sdk::trust::{Prepared, TrustAnswer};
+use parallax_sdk::trust::{PreparedConfig, TrustAnswer};
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
@@ -54,9 +54,9 @@ impl Host for Editor {
         options.auth_method = request.authentication.method;
         options.variables.extend(request.authentication.variables);
         let launch = match SessionConfig::prepare_or_ask(options)? {
-            Prepared::Ready(launch) => *launch,
+            PreparedConfig::Ready(launch) => *launch,
             // The protocol has no such question, so nothing in the directory is used.
-            Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
+            PreparedConfig::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
         };
         Ok(match request.asker {
             Some(asker) => launch.asked_by(asker),

@@ -10,7 +10,7 @@ use parallax_sdk::SessionConfig;
 use parallax_sdk::agents::Agent;
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, refused};
+use crate::command_result::{CommandResult, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsAction {
@@ -28,14 +28,14 @@ pub(crate) enum AgentsAction {
 ///
 /// # Errors
 /// Fails on an unknown name or a file that cannot be written.
-pub(crate) fn run(launch: &SessionConfig, action: &AgentsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &AgentsAction) -> Result<CommandResult, Failure> {
     match action {
         AgentsAction::List => Ok(list(launch)),
         AgentsAction::Accept { names } => accept(launch, names),
     }
 }
 
-fn list(launch: &SessionConfig) -> Said {
+fn list(launch: &SessionConfig) -> CommandResult {
     let set = launch.agent_library().agents();
     let (mut text, mut json) = (String::new(), Vec::new());
     for (agents, counts) in [(&set.agents, true), (&set.unacknowledged, false)] {
@@ -62,7 +62,10 @@ fn list(launch: &SessionConfig) -> Said {
     for warning in set.warnings.all() {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
-    Said::new(text, json!({"agents": json, "warnings": set.warnings.all().collect::<Vec<_>>()}))
+    CommandResult::new(
+        text,
+        json!({"agents": json, "warnings": set.warnings.all().collect::<Vec<_>>()}),
+    )
 }
 
 fn to_json(agent: &Agent, state: &str) -> Value {
@@ -80,7 +83,7 @@ fn to_json(agent: &Agent, state: &str) -> Value {
     })
 }
 
-fn accept(launch: &SessionConfig, names: &[String]) -> Result<Said, Failure> {
+fn accept(launch: &SessionConfig, names: &[String]) -> Result<CommandResult, Failure> {
     let set = launch.agent_library().agents();
     for name in names {
         if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {
@@ -101,5 +104,5 @@ fn accept(launch: &SessionConfig, names: &[String]) -> Result<Said, Failure> {
     if accepted.is_empty() {
         text.push_str("No agents to accept.\n");
     }
-    Ok(Said::new(text, json!({"accepted": accepted})))
+    Ok(CommandResult::new(text, json!({"accepted": accepted})))
 }

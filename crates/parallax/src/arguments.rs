@@ -14,7 +14,7 @@ use parallax_protocol::routing::FallbackPolicy;
 use crate::argument_values::{
     Format, InputFormat, SANDBOXES, approval_modes, dollars, fallbacks, tiers, time, work_modes,
 };
-use crate::extending::Extending;
+use crate::extension_commands::Extending;
 
 /// A terminal AI agent.
 #[derive(Debug, Default, Parser)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     pub(crate) printing: PrintingArguments,
 
     #[command(flatten)]
-    pub(crate) doubles: DoubleArguments,
+    pub(crate) doubles: ReplayArgs,
 
     /// Print the version
     #[arg(short = 'v', long)]
@@ -555,7 +555,7 @@ pub(crate) struct PrintingArguments {
 
 /// Options that record the model's responses or replay them.
 #[derive(Debug, Default, Args)]
-pub(crate) struct DoubleArguments {
+pub(crate) struct ReplayArgs {
     /// Record all model requests and responses in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

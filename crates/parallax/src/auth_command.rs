@@ -12,7 +12,7 @@ use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use serde_json::{Value, json};
 
-use crate::silence::HiddenInput;
+use crate::hidden_input::HiddenInput;
 
 /// Maximum size of a key in bytes.
 const MAX_KEY: u64 = 64 * 1024;

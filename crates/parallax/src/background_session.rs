@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::session_flags::SessionFlags;
 use crate::start;
-use crate::surroundings::StartupFacts;
+use crate::startup_info::StartupFacts;
 
 /// The variable that marks this process as the session's.
 const VARIABLE: &str = "PARALLAX_BACKGROUND";
@@ -46,9 +46,9 @@ pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
     let environment = parallax_config::Environment::new(std::env::vars_os());
-    let homes = parallax_config::Homes::find(&environment, &here)
+    let dirs = parallax_config::UserDirs::find(&environment, &here)
         .map_err(|error| input(error.to_string()))?;
-    Ok(BackgroundDirectory::below(&homes.parallax))
+    Ok(BackgroundDirectory::below(&dirs.parallax))
 }
 
 /// Starts this program again as the process of the session, and prints the session ID.

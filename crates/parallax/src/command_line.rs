@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Command, CommandFactory as _, Parser};
 
-use crate::arguments::{Arguments, DoubleArguments, PrintingArguments, SessionArguments};
+use crate::arguments::{Arguments, PrintingArguments, ReplayArgs, SessionArguments};
 
 /// The names and aliases of all subcommands.
 const SUBCOMMANDS: &[&str] = &[
@@ -62,7 +62,7 @@ struct PromptLine {
     printing: PrintingArguments,
 
     #[command(flatten)]
-    doubles: DoubleArguments,
+    doubles: ReplayArgs,
 
     /// Print the version
     #[arg(short = 'v', long)]

@@ -8,7 +8,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 /// The result of a subcommand, as text and as JSON.
-pub(crate) struct Said {
+pub(crate) struct CommandResult {
     pub(crate) text: String,
     pub(crate) json: Value,
     /// Errors for the text format.
@@ -20,7 +20,7 @@ pub(crate) struct Said {
     pub(crate) raw: bool,
 }
 
-impl Said {
+impl CommandResult {
     /// The result of a success.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self {
@@ -35,15 +35,15 @@ impl Said {
 }
 
 /// The result of enabling or disabling something in a file.
-pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> Said {
+pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> CommandResult {
     let word = if on { "on" } else { "off" };
     let place = one_line(&file.display().to_string());
     let text = format!("The {kind} `{}` is {word} ({place}).\n", one_line(name));
-    Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
+    CommandResult::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
 }
 
 /// Prints a result. A closed pipe is not a failure.
-pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
+pub(crate) fn say(said: &CommandResult, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
     // In the other formats, the document contains the errors. A failed write cannot be reported.
     if format == OutputFormat::Text {

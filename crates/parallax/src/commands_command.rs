@@ -11,7 +11,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, refused};
+use crate::command_result::{CommandResult, refused};
 use crate::scope_option::UserScopeOption;
 
 #[derive(Debug, Subcommand)]
@@ -38,7 +38,10 @@ pub(crate) enum CommandsAction {
 ///
 /// # Errors
 /// Fails on an unknown name or a file that cannot be written.
-pub(crate) fn run(launch: &SessionConfig, action: &CommandsAction) -> Result<Said, Failure> {
+pub(crate) fn run(
+    launch: &SessionConfig,
+    action: &CommandsAction,
+) -> Result<CommandResult, Failure> {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     match action {
         CommandsAction::List => Ok(list(&catalog)),
@@ -47,7 +50,10 @@ pub(crate) fn run(launch: &SessionConfig, action: &CommandsAction) -> Result<Sai
         CommandsAction::New { name, scope } => {
             let path = parallax_commands::new_command(launch.config(), name, (*scope).into())?;
             let shown = one_line(&path.display().to_string());
-            Ok(Said::new(format!("Created {shown}\n"), json!({"file": path.to_string_lossy()})))
+            Ok(CommandResult::new(
+                format!("Created {shown}\n"),
+                json!({"file": path.to_string_lossy()}),
+            ))
         }
     }
 }
@@ -72,7 +78,7 @@ fn to_json(command: &CommandInfo) -> Value {
     })
 }
 
-fn list(catalog: &Catalog) -> Said {
+fn list(catalog: &Catalog) -> CommandResult {
     let mut text = String::new();
     let mut sources: Vec<String> = catalog.commands().iter().map(source).collect();
     sources.sort();
@@ -99,10 +105,10 @@ fn list(catalog: &Catalog) -> Said {
         "commands": catalog.commands().iter().map(to_json).collect::<Vec<_>>(),
         "problems": catalog.problems().collect::<Vec<_>>(),
     });
-    Said::new(text, json)
+    CommandResult::new(text, json)
 }
 
-fn which(catalog: &Catalog, name: &str) -> Result<Said, Failure> {
+fn which(catalog: &Catalog, name: &str) -> Result<CommandResult, Failure> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let Some(command) = catalog.find(name) else {
         let near: Vec<String> =
@@ -131,10 +137,10 @@ fn which(catalog: &Catalog, name: &str) -> Result<Said, Failure> {
         let others = others.iter().map(|other| to_json(other)).collect();
         fields.insert("others".to_owned(), Value::Array(others));
     }
-    Ok(Said::new(text, json))
+    Ok(CommandResult::new(text, json))
 }
 
-fn check(catalog: &Catalog) -> Said {
+fn check(catalog: &Catalog) -> CommandResult {
     let mut text = String::new();
     for problem in catalog.problems() {
         let _ = writeln!(text, "{}", one_line(problem));
@@ -165,5 +171,5 @@ fn check(catalog: &Catalog) -> Said {
         "unused": unused,
     });
     let code = if broken { ExitCode::GENERAL } else { ExitCode::SUCCESS };
-    Said { code, ..Said::new(text, json) }
+    CommandResult { code, ..CommandResult::new(text, json) }
 }

@@ -11,7 +11,7 @@ use parallax_sdk::SessionConfig;
 use parallax_serve::{DevToolsFiles, DevToolsServer};
 
 use crate::devtools_source::{InspectedSession, ShownSession};
-use crate::extending::launch;
+use crate::extension_commands::launch;
 use crate::serve_command::new_token;
 
 /// `parallax devtools`.

@@ -97,13 +97,13 @@ impl DevToolsSource for InspectedSession {
 
 /// What the tap sent, from the newest attachment that it has room for.
 struct LiveMessages {
-    kept: Mutex<KeptMessages>,
+    kept: Mutex<MessageBuffer>,
     /// Sends the number of the next message.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct KeptMessages {
+struct MessageBuffer {
     lines: VecDeque<String>,
     bytes: usize,
     /// The number of the first line that is kept.
@@ -118,7 +118,7 @@ impl Default for LiveMessages {
 }
 
 impl LiveMessages {
-    fn lock(&self) -> MutexGuard<'_, KeptMessages> {
+    fn lock(&self) -> MutexGuard<'_, MessageBuffer> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,7 +167,7 @@ impl LiveMessages {
 /// Attaches to the session whenever it runs.
 async fn attach(launch: Arc<SessionConfig>, id: SessionId, live: Arc<LiveMessages>) {
     loop {
-        if let Ok(mut connection) = TapConnection::open(&launch.homes(), &id).await {
+        if let Ok(mut connection) = TapConnection::open(&launch.dirs(), &id).await {
             while let Some(line) = connection.next().await {
                 let is_first = line.starts_with("{\"hello\"");
                 live.add(line);

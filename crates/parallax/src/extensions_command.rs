@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use parallax_extensions::{
-    Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled, read_values,
+    Extension, ExtensionUpdate, FetchOptions, TEMPLATES, UninstallResult, read_values,
 };
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::code_text::code_text;
@@ -16,7 +16,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, refused};
+use crate::command_result::{CommandResult, refused};
 use crate::extensions_words::{described, listed, reviewed};
 use crate::scope_option::Scope;
 pub(crate) use asking::StdinPrompter;
@@ -205,7 +205,10 @@ impl ExtensionsAction {
 /// # Errors
 /// Fails if the source cannot be used, the extension is unknown, or the user does not
 /// agree.
-pub(crate) fn run(launch: &SessionConfig, action: &ExtensionsAction) -> Result<Said, Failure> {
+pub(crate) fn run(
+    launch: &SessionConfig,
+    action: &ExtensionsAction,
+) -> Result<CommandResult, Failure> {
     launch.extension_manager().tidy_extensions();
     let mut prompter = StdinPrompter::new(action.values()?);
     match action {
@@ -251,13 +254,13 @@ pub(crate) fn run(launch: &SessionConfig, action: &ExtensionsAction) -> Result<S
                 "Created an extension in {shown}.\nTo use it, run: parallax extensions link \
                  {shown}\n"
             );
-            Ok(Said::new(text, json!({"folder": folder.to_string_lossy()})))
+            Ok(CommandResult::new(text, json!({"folder": folder.to_string_lossy()})))
         }
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
             let extension = launch.extension_manager().known_extension(name)?;
             let said = update(launch, &extension, *consent, &mut prompter)?;
-            Ok(Said::new(said.text, said.json))
+            Ok(CommandResult::new(said.text, said.json))
         }
         ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut prompter)),
         ExtensionsAction::Sync { file, consent, prune, .. } => {
@@ -270,7 +273,7 @@ pub(crate) fn run(launch: &SessionConfig, action: &ExtensionsAction) -> Result<S
             let version = launch.extension_manager().roll_extension_back(name)?;
             let text =
                 format!("Extension \"{name}\" restored to version {}.\n", one_line(&version));
-            Ok(Said::new(text, json!({"name": name, "version": version})))
+            Ok(CommandResult::new(text, json!({"name": name, "version": version})))
         }
         ExtensionsAction::Uninstall { names, all } => Ok(uninstall(launch, names, *all)),
         ExtensionsAction::Enable { name, scope } => switch(launch, name, true, *scope),
@@ -318,13 +321,13 @@ pub(crate) fn run(launch: &SessionConfig, action: &ExtensionsAction) -> Result<S
             if set.is_empty() {
                 text.push_str("No settings to set.\n");
             }
-            Ok(Said::new(text, json!({"set": set})))
+            Ok(CommandResult::new(text, json!({"set": set})))
         }
     }
 }
 
-fn done(text: String, name: &str, what: &str) -> Said {
-    Said::new(text, json!({"name": name, "done": what}))
+fn done(text: String, name: &str, what: &str) -> CommandResult {
+    CommandResult::new(text, json!({"name": name, "done": what}))
 }
 
 /// Asks for the settings without a value, and returns a note about those still missing.
@@ -334,7 +337,7 @@ fn ask_settings(
     skip: bool,
     prompter: &mut StdinPrompter,
 ) -> Result<String, Failure> {
-    let fresh = launch.reread()?;
+    let fresh = launch.reload()?;
     let extension = fresh.extension_manager().known_extension(name)?;
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
@@ -366,7 +369,7 @@ fn ask_settings(
     Ok(missing)
 }
 
-fn list(launch: &SessionConfig) -> Said {
+fn list(launch: &SessionConfig) -> CommandResult {
     let extensions = launch.extensions();
     let (mut text, mut json) = (String::new(), Vec::new());
     for extension in &extensions.all {
@@ -381,7 +384,7 @@ fn list(launch: &SessionConfig) -> Said {
     for warning in &extensions.warnings {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
-    Said::new(text, Value::Array(json))
+    CommandResult::new(text, Value::Array(json))
 }
 
 fn update(
@@ -389,7 +392,7 @@ fn update(
     extension: &Extension,
     consent: bool,
     prompter: &mut StdinPrompter,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let name = extension.name();
     let current = || {
         let text = format!("Extension \"{name}\" is already up to date.\n");
@@ -422,14 +425,18 @@ fn update(
         text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
     }
     text.push_str(&ask_settings(launch, name, false, prompter)?);
-    Ok(Said::new(
+    Ok(CommandResult::new(
         text,
         json!({"name": name, "done": "updated", "from": from, "to": fetched.manifest.version}),
     ))
 }
 
 /// A failed update does not stop the others.
-fn update_all(launch: &SessionConfig, consent: bool, prompter: &mut StdinPrompter) -> Said {
+fn update_all(
+    launch: &SessionConfig,
+    consent: bool,
+    prompter: &mut StdinPrompter,
+) -> CommandResult {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
@@ -455,10 +462,10 @@ fn update_all(launch: &SessionConfig, consent: bool, prompter: &mut StdinPrompte
     if list.is_empty() {
         text.push_str("No extensions to update.\n");
     }
-    Said { errors, code, ..Said::new(text, Value::Array(list)) }
+    CommandResult { errors, code, ..CommandResult::new(text, Value::Array(list)) }
 }
 
-fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> Said {
+fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> CommandResult {
     let every: Vec<String> =
         launch.extensions().all.iter().map(|it| it.name().to_owned()).collect();
     let names = if all { &every } else { names };
@@ -467,11 +474,11 @@ fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> Said {
     for name in names {
         let shown = one_line(name);
         match launch.extension_manager().uninstall_extension(name) {
-            Ok(Uninstalled::Removed(_)) => {
+            Ok(UninstallResult::Removed(_)) => {
                 let _ = writeln!(text, "Extension \"{shown}\" successfully uninstalled.");
                 list.push(json!({"name": name, "done": "uninstalled"}));
             }
-            Ok(Uninstalled::SwitchedOff(folder)) => {
+            Ok(UninstallResult::SwitchedOff(folder)) => {
                 let _ = writeln!(
                     text,
                     "Extension \"{shown}\" is managed by Gemini CLI ({}), so its files stay. It \
@@ -487,7 +494,7 @@ fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> Said {
             }
         }
     }
-    Said { errors, code, ..Said::new(text, Value::Array(list)) }
+    CommandResult { errors, code, ..CommandResult::new(text, Value::Array(list)) }
 }
 
 fn switch(
@@ -495,7 +502,7 @@ fn switch(
     name: &str,
     on: bool,
     scope: Option<Scope>,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let extension = launch.extension_manager().switch_extension(name, on, scope.map(Into::into))?;
     let verb = if on { "enabled" } else { "disabled" };
     let place = match scope {
@@ -504,10 +511,10 @@ fn switch(
         Some(Scope::Workspace) => "for this project",
     };
     let text = format!("Extension \"{}\" {verb} {place}.\n", extension.name());
-    Ok(Said::new(text, json!({"name": extension.name(), "enabled": on, "scope": place})))
+    Ok(CommandResult::new(text, json!({"name": extension.name(), "enabled": on, "scope": place})))
 }
 
-fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<Said, Failure> {
+fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<CommandResult, Failure> {
     let (manifest, review) = launch.extension_manager().review_extension(path)?;
     if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
         let name = &manifest.name;
@@ -529,7 +536,7 @@ fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<Said, Fail
     let json = json!({
         "name": manifest.name, "version": manifest.version, "may": review.told(), "warnings": notes,
     });
-    Ok(Said::new(text, json))
+    Ok(CommandResult::new(text, json))
 }
 
 fn is_version(version: &str) -> bool {

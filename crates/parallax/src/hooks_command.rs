@@ -14,7 +14,7 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, refused, switched};
+use crate::command_result::{CommandResult, refused, switched};
 use crate::scope_option::{Scope, UserScopeOption};
 
 /// Why the hooks of the project are not listed.
@@ -77,7 +77,7 @@ pub(crate) enum HooksAction {
 ///
 /// # Errors
 /// Fails on settings that cannot be read or written.
-pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<CommandResult, Failure> {
     match action {
         HooksAction::List => list(launch),
         HooksAction::Accept => {
@@ -87,7 +87,7 @@ pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<Said, 
             }
             let count = launch.hook_library().accept()?;
             let text = format!("Accepted {count} hook(s) of the project.\n");
-            Ok(Said::new(text, json!({"accepted": count})))
+            Ok(CommandResult::new(text, json!({"accepted": count})))
         }
         HooksAction::Test { event, input, subject } => {
             test(launch, event, input.as_deref(), subject.as_deref())
@@ -99,7 +99,7 @@ pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<Said, 
     }
 }
 
-fn list(launch: &SessionConfig) -> Result<Said, Failure> {
+fn list(launch: &SessionConfig) -> Result<CommandResult, Failure> {
     let found = launch.hook_library().list()?;
     let mut text = String::new();
     for hook in &found.hooks {
@@ -121,19 +121,19 @@ fn list(launch: &SessionConfig) -> Result<Said, Failure> {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
     let hooks: Vec<Value> = found.hooks.iter().map(to_json).collect();
-    Ok(Said::new(
+    Ok(CommandResult::new(
         text,
         json!({"hooks": hooks, "warnings": found.warnings, "trusted": launch.is_trusted()}),
     ))
 }
 
-fn trace(launch: &SessionConfig, session: Option<&str>) -> Result<Said, Failure> {
-    let entries = parallax_hooks::hook_trace(&launch.homes(), launch.directory(), session)?;
+fn trace(launch: &SessionConfig, session: Option<&str>) -> Result<CommandResult, Failure> {
+    let entries = parallax_hooks::hook_trace(&launch.dirs(), launch.directory(), session)?;
     let mut text = String::new();
     for entry in &entries {
         let _ = writeln!(text, "{}  {}", entry.time, one_line(&entry.line()));
     }
-    Ok(Said::new(text, json!(entries)))
+    Ok(CommandResult::new(text, json!(entries)))
 }
 
 /// Returns whether the hook runs, or why not.
@@ -168,7 +168,7 @@ fn test(
     event: &str,
     input: Option<&Path>,
     subject: Option<&str>,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let event = HookEvent::parse(event).or_else(|| our_event(event)).ok_or_else(|| {
         let names = HookEvent::ALL.map(HookEvent::as_str).join("`, `");
         refused(format!("Unknown event `{}`. Events: `{names}`", one_line(event)))
@@ -238,10 +238,10 @@ fn test(
         "output": outcome.output,
         "warnings": trial.warnings,
     });
-    Ok(Said::new(text, json))
+    Ok(CommandResult::new(text, json))
 }
 
-fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<Said, Failure> {
+fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<CommandResult, Failure> {
     let mut scope = wanted.unwrap_or(Scope::Workspace);
     let mut done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
     if wanted.is_none() && done.read.is_empty() {
@@ -273,7 +273,7 @@ fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<Said, Failur
         "added": added,
         "leftOut": done.left_out,
     });
-    Ok(Said::new(text, json))
+    Ok(CommandResult::new(text, json))
 }
 
 fn switch(
@@ -281,7 +281,7 @@ fn switch(
     name: &str,
     on: bool,
     scope: UserScopeOption,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let file = launch.hook_library().switch(name, on, scope.into())?;
     Ok(switched("hook", name, on, &file))
 }

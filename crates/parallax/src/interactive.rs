@@ -8,7 +8,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use parallax_tui::debug_console::LogBook;
-use parallax_tui::{FaceOptions, Left};
+use parallax_tui::{ExitReason, TerminalOptions};
 
 use crate::devtools_pages::OwnDevTools;
 use crate::session_flags::SessionFlags;
@@ -18,7 +18,7 @@ use crate::{log, start};
 const PICK: &str = "pick";
 
 /// The options of the command line.
-pub(crate) struct Typed {
+pub(crate) struct InteractiveOptions {
     pub(crate) prompt: Option<String>,
     pub(crate) screen_reader: bool,
     pub(crate) flags: SessionFlags,
@@ -29,7 +29,10 @@ pub(crate) struct Typed {
 ///
 /// # Errors
 /// Returns the reason if no session could be opened.
-pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(
+    typed: InteractiveOptions,
+    stdin_is_terminal: bool,
+) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut launch = start::options(&typed.flags)?;
     launch.budget_questions = true;
@@ -51,7 +54,7 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     let book = LogBook::default();
     let home = typed.flags.debug.then(crate::crash::home).flatten();
     log::collect(&book, home.as_deref());
-    let options = FaceOptions {
+    let options = TerminalOptions {
         launch,
         prompt: typed.prompt,
         browse,
@@ -63,9 +66,9 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     };
     crate::crash::face_has_the_terminal();
     match parallax_tui::run(options).await? {
-        Left::Quit => Ok(ExitCode::SUCCESS),
-        Left::Signal(number) => Ok(ExitCode::signal(number)),
-        Left::NoTerminal => Err(Failure {
+        ExitReason::Quit => Ok(ExitCode::SUCCESS),
+        ExitReason::Signal(number) => Ok(ExitCode::signal(number)),
+        ExitReason::NoTerminal => Err(Failure {
             kind: FailureKind::Input,
             message: "Failed to initialize the terminal".to_owned(),
             status: None,

@@ -29,15 +29,15 @@ use crate::completion_shell::CompletionShell;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
-use crate::extending::{Extending, log_it};
+use crate::extension_commands::{Extending, log_it};
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
 use crate::session_flags::SessionFlags;
 use crate::sessions_arguments::SessionsArguments;
+use crate::startup_info::StartupFacts;
 use crate::stats_command::StatsArguments;
-use crate::surroundings::StartupFacts;
 use crate::usage::{self, Usage};
 use crate::worktrees_command::{self, WorktreesAction};
 

@@ -19,8 +19,8 @@ use crate::invocation::{Invocation, OutputOptions};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::session_flags::SessionFlags;
-use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
-use crate::surroundings::StartupFacts;
+use crate::start::{self, StartedSession, delete_session, format_of, list_sessions, start};
+use crate::startup_info::StartupFacts;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
     acp_command, auth_command, background_command, background_session, batch_command, completions,
@@ -32,7 +32,7 @@ use crate::{
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
 /// A failure and the format in which to print it.
-struct Failed {
+struct LaunchFailure {
     failure: Failure,
     format: OutputFormat,
     session: Option<SessionId>,
@@ -123,7 +123,7 @@ pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
                     runtime.shutdown_background();
                     result
                 }
-                Err(error) => Err(Failed {
+                Err(error) => Err(LaunchFailure {
                     failure: Failure {
                         kind: FailureKind::Internal,
                         message: format!("Failed to start the runtime: {error}"),
@@ -175,7 +175,7 @@ enum Prompts {
     Hosted(PathBuf),
 }
 
-async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, Failed> {
+async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, LaunchFailure> {
     let _file_limit = outlive_file_limit();
     let (prompts, flags, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
@@ -267,7 +267,8 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
         Invocation::Interactive { prompt, screen_reader, flags, warnings } => {
             let worktree =
                 SessionWorktree::enter(&flags).map_err(|failure| early(failure, None))?;
-            let options = interactive::Typed { prompt, screen_reader, flags, warnings };
+            let options =
+                interactive::InteractiveOptions { prompt, screen_reader, flags, warnings };
             let left = interactive::run(options, around.stdin_is_terminal).await;
             worktree.leave();
             return left.map_err(|failure| early(failure, None));
@@ -299,7 +300,7 @@ async fn worktree_run(
     flags: SessionFlags,
     printing: OutputOptions,
     around: StartupFacts,
-) -> Result<ExitCode, Failed> {
+) -> Result<ExitCode, LaunchFailure> {
     if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
         prepare(&flags).map_err(|failure| early(failure, printing.format))?;
@@ -317,7 +318,7 @@ async fn headless(
     flags: SessionFlags,
     printing: OutputOptions,
     around: StartupFacts,
-) -> Result<ExitCode, Failed> {
+) -> Result<ExitCode, LaunchFailure> {
     let launch = prepare(&flags).map_err(|failure| early(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, around.stdin_is_terminal);
@@ -337,7 +338,7 @@ async fn headless(
     let format = printing.format.unwrap_or_else(|| format_of(&launch));
     // It connects while the session opens.
     let launch = launch.with_companion();
-    let Started { session, mut events } =
+    let StartedSession { session, mut events } =
         start(launch).map_err(|failure| early(failure, Some(format)))?;
     if let Some(companion) = session.companion() {
         companion.settled(COMPANION_TIME).await;
@@ -365,7 +366,7 @@ async fn headless(
     if !quiet {
         report_late(&mut events);
     }
-    code.map_err(|failure| Failed { failure, format, session: Some(id) })
+    code.map_err(|failure| LaunchFailure { failure, format, session: Some(id) })
 }
 
 /// Reports on stderr what no output format has printed, such as a failed `SessionEnd` hook. The
@@ -543,8 +544,8 @@ fn cut_off(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode 
     code
 }
 
-fn early(failure: Failure, format: Option<OutputFormat>) -> Failed {
-    Failed { failure, format: format.unwrap_or_default(), session: None }
+fn early(failure: Failure, format: Option<OutputFormat>) -> LaunchFailure {
+    LaunchFailure { failure, format: format.unwrap_or_default(), session: None }
 }
 
 fn options(

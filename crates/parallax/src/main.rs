@@ -29,9 +29,10 @@ mod devtools_pages;
 mod devtools_source;
 mod doctor_command;
 mod eval_command;
-mod extending;
+mod extension_commands;
 mod extensions_command;
 mod extensions_words;
+mod hidden_input;
 mod home_variable;
 mod hooks_command;
 mod index_progress;
@@ -44,6 +45,7 @@ mod mcp_arguments;
 mod mcp_command;
 mod mcp_sign_in;
 mod models_command;
+mod normalized_args;
 mod other_agents;
 mod policy_command;
 mod program_name;
@@ -55,12 +57,10 @@ mod serve_command;
 mod session_flags;
 mod sessions_arguments;
 mod sessions_command;
-mod silence;
 mod skills_command;
-mod spelling;
 mod start;
+mod startup_info;
 mod stats_command;
-mod surroundings;
 mod trust_command;
 mod undo_command;
 mod usage;
@@ -72,7 +72,7 @@ use std::io;
 use parallax_headless::{ExitCode, report_error, report_failure};
 
 use crate::invocation::{Invocation, InvocationError};
-use crate::surroundings::StartupFacts;
+use crate::startup_info::StartupFacts;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -99,17 +99,18 @@ fn main() -> std::process::ExitCode {
         return code.into();
     }
     let around = StartupFacts::look();
-    let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);
+    let normalized_args::NormalizedArgs { argv, before_subcommand } =
+        normalized_args::spelled(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {
         let all = flags.len();
         flags.retain(|flag| flag != "--skip-trust");
         if flags.len() < all {
-            extending::skip_trust();
+            extension_commands::skip_trust();
         }
         let all = flags.len();
         flags.retain(|flag| flag != "--debug" && flag != "-d");
         if flags.len() < all {
-            extending::log_it();
+            extension_commands::log_it();
         }
         if !flags.is_empty() {
             usage::warn_of_flags(&subcommand, &flags);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use parallax_config::mcp::{
-    Edited, EnablementFiles, Endpoint, Gate, McpScope, McpServer, McpSource, add_server,
+    EditResult, EnablementFiles, Endpoint, McpScope, McpServer, McpSource, StartBlock, add_server,
     remove_server, same_name, scope_file,
 };
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
@@ -15,7 +15,7 @@ use parallax_sdk::{LaunchOptions, McpProbe, ProbeState, SessionConfig};
 use serde_json::{Value, json};
 
 use crate::command_result::refused;
-use crate::extending::{launch_options, log_it, prepared};
+use crate::extension_commands::{launch_options, log_it, prepared};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::SignInTerminal;
 
@@ -153,11 +153,11 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         .map_err(|error| refused(error.to_string()))?;
     let launch = quiet_launch()?;
     let file =
-        scope_file(scope, &launch.config().homes, launch.directory(), name).ok_or_else(|| {
+        scope_file(scope, &launch.config().dirs, launch.directory(), name).ok_or_else(|| {
             refused("The home directory is not a project; use `--scope user`".to_owned())
         })?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
-    let verb = if edited == Edited::Updated { "updated in" } else { "added to" };
+    let verb = if edited == EditResult::Updated { "updated in" } else { "added to" };
     let mut text = format!(
         "MCP server \"{}\" {verb} {} settings. ({})\n",
         one_line(name),
@@ -187,19 +187,21 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
 
 fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let launch = quiet_launch()?;
-    let file = scope_file(scope, &launch.config().homes, launch.directory(), name);
+    let file = scope_file(scope, &launch.config().dirs, launch.directory(), name);
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
-        None => Edited::NotThere,
+        None => EditResult::NotThere,
     };
-    let left = if edited == Edited::Removed { quiet_launch()? } else { launch };
+    let left = if edited == EditResult::Removed { quiet_launch()? } else { launch };
     let unread = left.mcp_manager().unread();
     let unread = unread.into_iter().filter(|(it, _)| it == name).map(|(_, file)| file);
     let unread: Vec<_> = unread.collect();
     let left = places(&left, name);
     let name = one_line(name);
     let mut text = match edited {
-        Edited::Removed => format!("Server \"{name}\" removed from {} settings.\n", word(scope)),
+        EditResult::Removed => {
+            format!("Server \"{name}\" removed from {} settings.\n", word(scope))
+        }
         _ => format!("Server \"{name}\" not found in {} settings.\n", word(scope)),
     };
     if !left.is_empty() {
@@ -272,7 +274,7 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
             false => format!("Not signed in to \"{name}\".\n"),
         }));
     }
-    if server.gate == Gate::Untrusted {
+    if server.start_block == StartBlock::Untrusted {
         return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.mcp_manager().oauth_port();
@@ -441,10 +443,10 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     }
     let launch = quiet_launch()?;
     let server = find(&launch, name)?;
-    let files = EnablementFiles::of(&launch.config().homes);
+    let files = EnablementFiles::of(&launch.config().dirs);
     files.set(&server.name, on).map_err(|error| config(&error))?;
     let mut text = format!("MCP server \"{}\" {verb}d.\n", one_line(&server.name));
-    let blocked = server.gate == parallax_config::mcp::Gate::Blocked;
+    let blocked = server.start_block == parallax_config::mcp::StartBlock::Blocked;
     if on && blocked {
         text.push_str(
             "It still does not start, because `mcp.allowed` or `mcp.excluded` blocks it.\n",

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use parallax_files::real_path;
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
-use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
+use parallax_policy::{EvaluatedRule, Explanation, Problem, RuleFile, Severity, Tier, lint};
 use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_sdk::{LaunchOptions, SessionConfig};
-use parallax_tools::run_shell_command::{LeftAlone, command_effects};
+use parallax_tools::run_shell_command::{GeminiIgnore, command_effects};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
 use crate::command_result::refused;
-use crate::extending::{launch, launch_options, prepared, warn};
+use crate::extension_commands::{launch, launch_options, prepared, warn};
 use crate::invocation::paths;
 
 const SHELL: &str = "run_shell_command";
@@ -154,7 +154,7 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
         let directory =
             text("dir_path").map_or_else(|| real.clone(), |path| resolved(&real.join(path)));
         let roots = [real];
-        return command_effects(command, &directory, &roots, LeftAlone::of(&roots).as_ref());
+        return command_effects(command, &directory, &roots, GeminiIgnore::of(&roots).as_ref());
     }
     let mut effects = Effects::default();
     for key in ["file_path", "absolute_path", "path", "dir_path"] {
@@ -225,7 +225,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn listed(rules: &[Considered]) -> String {
+fn listed(rules: &[EvaluatedRule]) -> String {
     rules.iter().fold(String::new(), |mut text, rule| {
         let _ = writeln!(
             text,
@@ -284,7 +284,7 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
     text
 }
 
-fn considered(text: &mut String, rules: &[Considered], all: bool) {
+fn considered(text: &mut String, rules: &[EvaluatedRule], all: bool) {
     for rule in rules.iter().filter(|rule| all || rule.why_not.is_none()) {
         let outcome = rule.why_not.unwrap_or("matches");
         let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));

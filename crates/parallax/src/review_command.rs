@@ -22,7 +22,7 @@ use tokio::io::AsyncWrite;
 
 use crate::argument_values::dollars;
 use crate::session_flags::SessionFlags;
-use crate::start::{self, Started};
+use crate::start::{self, StartedSession};
 
 /// Maximum size of a diff in bytes.
 const LARGEST_DIFF: usize = 1024 * 1024;
@@ -207,7 +207,7 @@ async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     };
     let flags = SessionFlags { options, ..SessionFlags::default() };
     let launch = SessionConfig::prepare(start::options(&flags)?)?;
-    let Started { session, mut events } = start::start(launch)?;
+    let StartedSession { session, mut events } = start::start(launch)?;
     let schema = OutputSchema::parse(SCHEMA).map_err(input)?;
     let mark = format!("review-{}", uuid::Uuid::new_v4().simple());
     let mut prompt = Prompt { text: review_prompt(diff, &mark), ..Prompt::default() };

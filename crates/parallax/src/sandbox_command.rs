@@ -11,7 +11,7 @@ use parallax_sandbox::{MechanismSupport, Support, Tier};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::arguments::SandboxAction;
-use crate::extending::warn;
+use crate::extension_commands::warn;
 use crate::session_flags::SessionFlags;
 use crate::start;
 
@@ -83,7 +83,7 @@ fn explain(json: bool) -> Result<String, Failure> {
     let findings = [
         ("landlock", "Landlock", &support.landlock),
         ("seccomp", "Seccomp", &support.seccomp),
-        ("gate", "Network separate from servers on this machine", &support.gate),
+        ("gate", "Network separate from servers on this machine", &support.network_broker),
         ("namespaces", "Namespaces", &support.namespaces),
         ("mounts", "Private view of the file system", &support.mounts),
         ("ownProc", "Private /proc", &support.own_proc),
@@ -121,9 +121,9 @@ fn explain(json: bool) -> Result<String, Failure> {
         let _ = writeln!(text, "{line}");
     }
     if tier <= Tier::Landlock {
-        let _ = writeln!(text, "{}", servers(support.gate.works));
+        let _ = writeln!(text, "{}", servers(support.network_broker.works));
     }
-    if tier == Tier::Landlock && !support.gate.works {
+    if tier == Tier::Landlock && !support.network_broker.works {
         let _ = writeln!(
             text,
             "Limit: owners, modes, and times of your files outside the workspace can be changed."

@@ -8,16 +8,16 @@ use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use parallax_sessions::export::{ENDINGS, ExportForm};
-use parallax_sessions::moves::{Moved, NewSession};
-use parallax_sessions::past::PastItem;
-use parallax_sessions::retention::Collected;
+use parallax_sessions::moves::{MoveResult, NewSession};
+use parallax_sessions::recorded_items::RecordedItem;
+use parallax_sessions::retention::CleanupResult;
 use parallax_sessions::search::{MARKS, SearchRequest, SearchResult};
 use parallax_sessions::tree;
 use parallax_sessions::{SessionEntry, SessionOrigin};
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, say};
-use crate::extending::launch;
+use crate::command_result::{CommandResult, say};
+use crate::extension_commands::launch;
 use crate::index_progress::IndexProgress;
 use crate::sessions_arguments::{SessionsAction, SessionsArguments};
 
@@ -94,7 +94,7 @@ fn facts(entry: &SessionEntry) -> Value {
     })
 }
 
-fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Said {
+fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> CommandResult {
     let mut sessions = if here {
         launch.session_library().sessions()
     } else {
@@ -109,7 +109,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Said
         more => format!("… {more} more; use `--limit {all}` to list all\n"),
     };
     if sessions.is_empty() {
-        return Said::new("No sessions.\n", json);
+        return CommandResult::new("No sessions.\n", json);
     }
     let mut text = String::new();
     let mut project: Option<&Path> = None;
@@ -128,7 +128,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Said
         let _ = writeln!(text, "{indent}{id}  {title} ({}{foreign})", entry.age());
     }
     text.push_str(&more);
-    Said { beside: more, ..Said::new(text, json) }
+    CommandResult { beside: more, ..CommandResult::new(text, json) }
 }
 
 fn place(project: &Path) -> String {
@@ -152,7 +152,7 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     rows
 }
 
-fn show(launch: &SessionConfig, selector: &str) -> Result<Said, Failure> {
+fn show(launch: &SessionConfig, selector: &str) -> Result<CommandResult, Failure> {
     let entry = launch.session_library().any_session(selector)?;
     let items = launch.session_library().session_items(&entry)?;
     let mut json = facts(&entry);
@@ -171,57 +171,57 @@ fn show(launch: &SessionConfig, selector: &str) -> Result<Said, Failure> {
     for item in &items {
         write_item(&mut text, item);
     }
-    Ok(Said::new(text, json))
+    Ok(CommandResult::new(text, json))
 }
 
-fn item_json(item: &PastItem) -> Value {
+fn item_json(item: &RecordedItem) -> Value {
     match item {
-        PastItem::User { text, turn, time, .. } => {
+        RecordedItem::User { text, turn, time, .. } => {
             json!({"type": "user", "turn": turn, "time": time, "text": text})
         }
-        PastItem::Steer { text } => json!({"type": "steer", "text": text}),
-        PastItem::Shell { command, output, code } => {
+        RecordedItem::Steer { text } => json!({"type": "steer", "text": text}),
+        RecordedItem::Shell { command, output, code } => {
             json!({"type": "shell", "command": command, "output": output, "code": code})
         }
-        PastItem::Thought { text } => json!({"type": "thought", "text": text}),
-        PastItem::Text { text, partial } => {
+        RecordedItem::Thought { text } => json!({"type": "thought", "text": text}),
+        RecordedItem::Text { text, partial } => {
             json!({"type": "text", "text": text, "partial": partial})
         }
-        PastItem::Tool { name, args, status, output, .. } => json!({
+        RecordedItem::Tool { name, args, status, output, .. } => json!({
             "type": "tool", "name": name, "args": args, "status": status, "output": output,
         }),
-        PastItem::Image(image) => {
+        RecordedItem::Image(image) => {
             json!({"type": "image", "name": image.name, "mimeType": image.mime_type})
         }
-        PastItem::Ended { reason, detail } => {
+        RecordedItem::Ended { reason, detail } => {
             json!({"type": "ended", "reason": reason, "detail": detail})
         }
     }
 }
 
-fn write_item(text: &mut String, item: &PastItem) {
+fn write_item(text: &mut String, item: &RecordedItem) {
     match item {
-        PastItem::User { text: said, turn, .. } => {
+        RecordedItem::User { text: said, turn, .. } => {
             let _ = write!(text, "\n[{turn}] > {}\n", indented(said, "    "));
         }
-        PastItem::Steer { text: said } => {
+        RecordedItem::Steer { text: said } => {
             let _ = write!(text, "\n    > {}\n", indented(said, "    "));
         }
-        PastItem::Shell { command, output, .. } => {
+        RecordedItem::Shell { command, output, .. } => {
             let _ = write!(text, "\n    ! {}\n", indented(command, "      "));
             for line in output.lines().take(OUTPUT_LINES) {
                 let _ = writeln!(text, "    {}", one_line(line));
             }
         }
-        PastItem::Image(_) | PastItem::Thought { .. } => {}
-        PastItem::Ended { reason, detail } => {
+        RecordedItem::Image(_) | RecordedItem::Thought { .. } => {}
+        RecordedItem::Ended { reason, detail } => {
             let detail = detail.as_deref().map(|it| format!(": {}", one_line(it)));
             let _ = write!(text, "\n  ({reason}{})\n", detail.unwrap_or_default());
         }
-        PastItem::Text { text: said, .. } => {
+        RecordedItem::Text { text: said, .. } => {
             let _ = write!(text, "\n{}\n", indented(said.trim_end().trim_start_matches('\n'), ""));
         }
-        PastItem::Tool { name, args, status, output, .. } => {
+        RecordedItem::Tool { name, args, status, output, .. } => {
             let status = status.as_deref().unwrap_or("no result");
             match args.get("command").and_then(Value::as_str) {
                 Some(command) => {
@@ -258,7 +258,7 @@ fn indented(text: &str, indent: &str) -> String {
     lines.join(&format!("\n{indent}"))
 }
 
-fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<Said, Failure> {
+fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResult, Failure> {
     let progress = IndexProgress::new();
     let SearchResult { hits, left_out } =
         launch.session_library().search_sessions(search, &|step| progress.tell(step))?;
@@ -278,8 +278,8 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<Said, Failur
     });
     let json: Value = json.collect();
     if hits.is_empty() {
-        let said = Said::new("No results.\n", json);
-        return Ok(Said { code: ExitCode::GENERAL, errors, ..said });
+        let said = CommandResult::new("No results.\n", json);
+        return Ok(CommandResult { code: ExitCode::GENERAL, errors, ..said });
     }
     let mut text = String::new();
     for hit in &hits {
@@ -288,7 +288,7 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<Said, Failur
         let snippet = hit.snippet.replace(MARKS[0], "[").replace(MARKS[1], "]");
         let _ = writeln!(text, "          prompt {}: {}", hit.turn, one_line(&snippet));
     }
-    Ok(Said { errors, ..Said::new(text, json) })
+    Ok(CommandResult { errors, ..CommandResult::new(text, json) })
 }
 
 fn export(
@@ -296,7 +296,7 @@ fn export(
     selector: &str,
     form: Option<ExportForm>,
     output: Option<&Path>,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let entry = launch.session_library().any_session(selector)?;
     let form = match (form, output) {
         (Some(form), _) => form,
@@ -320,11 +320,11 @@ fn export(
             true => Sanitizer::clean(&document),
             false => document,
         };
-        return Ok(Said { raw: true, ..Said::new(document, Value::Null) });
+        return Ok(CommandResult { raw: true, ..CommandResult::new(document, Value::Null) });
     };
     let path = launch.session_library().write_export(file, &document)?;
     let json = json!({"id": entry.id, "file": path, "bytes": document.len()});
-    Ok(Said::new(format!("Written to {}\n", path.display()), json))
+    Ok(CommandResult::new(format!("Written to {}\n", path.display()), json))
 }
 
 /// Exports the sessions of all projects; reports the sessions that cannot be read.
@@ -332,7 +332,7 @@ fn export_all(
     launch: &SessionConfig,
     form: Option<ExportForm>,
     out: &Path,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let done = launch.session_library().export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
     let count = done.files.len();
     let mut text =
@@ -346,10 +346,10 @@ fn export_all(
             .collect::<Value>(),
     });
     let code = if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
-    Ok(Said { code, ..Said::new(text, json) })
+    Ok(CommandResult { code, ..CommandResult::new(text, json) })
 }
 
-fn made(new: &NewSession, how: &str) -> Said {
+fn made(new: &NewSession, how: &str) -> CommandResult {
     let mut text = format!("{}: {how}, {} contents\n", new.id, new.contents);
     for notice in &new.notices {
         let _ = writeln!(text, "  {}", one_line(notice));
@@ -358,10 +358,10 @@ fn made(new: &NewSession, how: &str) -> Said {
     let json = json!({
         "id": new.id, "path": new.path.to_string_lossy(), "contents": new.contents, "notices": new.notices,
     });
-    Said::new(text, json)
+    CommandResult::new(text, json)
 }
 
-fn moved(moved: &Moved) -> Said {
+fn moved(moved: &MoveResult) -> CommandResult {
     let mut text = String::new();
     for (id, path) in &moved.sessions {
         let _ = writeln!(text, "{id}: {}", path.display());
@@ -382,10 +382,10 @@ fn moved(moved: &Moved) -> Said {
         "otherFiles": moved.other_files,
     });
     let code = if moved.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
-    Said { code, ..Said::new(text, json) }
+    CommandResult { code, ..CommandResult::new(text, json) }
 }
 
-fn collected(collected: &Collected, dry: bool) -> Said {
+fn collected(collected: &CleanupResult, dry: bool) -> CommandResult {
     let mut text = String::new();
     for session in &collected.sessions {
         let id: String = session.id.chars().take(SHORT_ID).collect();
@@ -406,5 +406,8 @@ fn collected(collected: &Collected, dry: bool) -> Said {
         let _ = writeln!(text, "{}", one_line(why));
     }
     let code = if collected.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
-    Said { code, ..Said::new(text, serde_json::to_value(collected).unwrap_or_default()) }
+    CommandResult {
+        code,
+        ..CommandResult::new(text, serde_json::to_value(collected).unwrap_or_default())
+    }
 }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{Said, refused, switched};
+use crate::command_result::{CommandResult, refused, switched};
 use crate::extensions_command::StdinPrompter;
 use crate::scope_option::{OptionalScope, ProjectScopeOption, Scope, UserScopeOption};
 
@@ -79,7 +79,7 @@ impl SkillsAction {
 ///
 /// # Errors
 /// Fails if the source cannot be used, the skill is unknown, or the user does not agree.
-pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<CommandResult, Failure> {
     match action {
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
@@ -106,14 +106,14 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Said,
                     launch.skill_library().skills()
                 })?;
             let said = format!("Removed {}\n", one_line(&folder.display().to_string()));
-            Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
+            Ok(CommandResult::new(said, json!({"removed": folder.to_string_lossy()})))
         }
         SkillsAction::Enable { name, scope } => switch(launch, name, true, scope.scope),
         SkillsAction::Disable { name, scope } => switch(launch, name, false, Some(scope.scope)),
     }
 }
 
-fn list(launch: &SessionConfig, all: bool) -> Said {
+fn list(launch: &SessionConfig, all: bool) -> CommandResult {
     let found = launch.skill_library().skills();
     let mut text = String::new();
     let listed = || found.skills.iter().filter(|skill| all || !skill.disabled);
@@ -140,7 +140,10 @@ fn list(launch: &SessionConfig, all: bool) -> Said {
             })
         })
         .collect();
-    Said::new(text, json!({"skills": skills, "warnings": found.warnings.all().collect::<Vec<_>>()}))
+    CommandResult::new(
+        text,
+        json!({"skills": skills, "warnings": found.warnings.all().collect::<Vec<_>>()}),
+    )
 }
 
 /// Returns the text that the user must agree to.
@@ -156,7 +159,7 @@ fn shown(skills: &FetchedSkills, what: &str, source: &str) -> String {
     text
 }
 
-fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
+fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> CommandResult {
     let mut text = String::new();
     let mut list = Vec::new();
     for (skill, folder) in skills.skills.iter().zip(folders) {
@@ -164,7 +167,7 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
         let _ = writeln!(text, "{word}: {} ({place})", one_line(&skill.name));
         list.push(json!({"name": skill.name, "folder": folder.to_string_lossy()}));
     }
-    Said::new(text, json!({"skills": list}))
+    CommandResult::new(text, json!({"skills": list}))
 }
 
 fn switch(
@@ -172,7 +175,7 @@ fn switch(
     name: &str,
     on: bool,
     scope: Option<Scope>,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     if scope == Some(Scope::Workspace) && !launch.is_trusted() {
         return Err(refused(
             "The folder is not trusted, so no setting can be changed for it. Use `--scope user` \

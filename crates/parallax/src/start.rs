@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_commands::{Commands, Expanded, PreparedCommand, built_in_names, own_of};
+use parallax_commands::{Commands, ExpandedCommand, PreparedCommand, built_in_names, own_of};
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::session_flags::SessionFlags;
 
 /// An open session with its output format.
-pub(crate) struct Started {
+pub(crate) struct StartedSession {
     pub(crate) session: OpenSession,
     pub(crate) events: EventReader,
 }
@@ -96,9 +96,9 @@ pub(crate) fn format_of(launch: &SessionConfig) -> OutputFormat {
 ///
 /// # Errors
 /// Returns the reason if it cannot be opened.
-pub(crate) fn start(launch: SessionConfig) -> Result<Started, Failure> {
+pub(crate) fn start(launch: SessionConfig) -> Result<StartedSession, Failure> {
     let (session, events) = launch.open()?;
-    Ok(Started { session, events })
+    Ok(StartedSession { session, events })
 }
 
 /// Returns a function that expands typed prompts: it includes the files named with `@` and expands
@@ -190,7 +190,10 @@ const SENDS_A_PROMPT: [&str; 5] = ["commit", "commit:no-push", "commit:pr", "ini
 /// # Errors
 /// Returns an error if a file that the prompt names cannot be read, or if a custom command cannot
 /// be run.
-pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Expanded, Failure> {
+pub(crate) async fn prompt(
+    session: &OpenSession,
+    text: String,
+) -> Result<ExpandedCommand, Failure> {
     InputContext::of(session).expand(text).await
 }
 
@@ -209,7 +212,7 @@ impl InputContext {
         Self { expander, commands, mode: session.mode, launch: session.launch().clone() }
     }
 
-    async fn expand(self, text: String) -> Result<Expanded, Failure> {
+    async fn expand(self, text: String) -> Result<ExpandedCommand, Failure> {
         let Some(task) = planned(&text) else { return self.expand_text(text).await };
         if !self.launch.has_plan_mode() {
             let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
@@ -225,17 +228,17 @@ impl InputContext {
             return Err(input(message));
         }
         let mut expanded = self.expand_text(task.to_owned()).await?;
-        let wishes = expanded.prompt.overrides.get_or_insert_default();
-        wishes.mode = Some(ApprovalMode::Plan);
+        let overrides = expanded.prompt.overrides.get_or_insert_default();
+        overrides.mode = Some(ApprovalMode::Plan);
         Ok(expanded)
     }
 
-    async fn expand_text(self, text: String) -> Result<Expanded, Failure> {
+    async fn expand_text(self, text: String) -> Result<ExpandedCommand, Failure> {
         let Self { expander, commands, mode, launch } = self;
         if classify(&text) == Slash::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
             let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
-            return Ok(Expanded { prompt, notices: Vec::new() });
+            return Ok(ExpandedCommand { prompt, notices: Vec::new() });
         }
         let preparing = tokio::task::spawn_blocking(move || {
             if let Slash::Command { name, arguments } = classify(&text)
@@ -248,7 +251,9 @@ impl InputContext {
         });
         let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
         let prepared = match read {
-            TypedLine::Prompt(prompt) => return Ok(Expanded { prompt, notices: Vec::new() }),
+            TypedLine::Prompt(prompt) => {
+                return Ok(ExpandedCommand { prompt, notices: Vec::new() });
+            }
             TypedLine::Command(prepared) => prepared,
         };
         // Dropping the future stops the commands of an abandoned expansion.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustLevel, TrustReason};
-use parallax_config::trust_standing::{self, Standing};
-use parallax_config::{Acceptance, LoadOptions, LooseSettings, RulePlaces, Survey};
+use parallax_config::trust_state::{self, TrustState};
+use parallax_config::{Acceptance, LoadOptions, LooseSettings, RulePlaces, TrustPreview};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -56,7 +56,7 @@ fn config(error: &parallax_config::ConfigError) -> Failure {
 struct FolderState {
     folder: PathBuf,
     options: LoadOptions,
-    standing: Standing,
+    standing: TrustState,
 }
 
 impl FolderState {
@@ -84,23 +84,22 @@ impl FolderState {
             skip_trust: false,
             ignore_env: false,
         };
-        let standing =
-            trust_standing::standing(&options, &folder).map_err(|error| config(&error))?;
+        let standing = trust_state::standing(&options, &folder).map_err(|error| config(&error))?;
         Ok(Self { folder, options, standing })
     }
 
     fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
         trust::set(&self.standing.files, &self.folder, level).map_err(|error| config(&error))?;
-        self.standing = trust_standing::standing(&self.options, &self.folder)
-            .map_err(|error| config(&error))?;
+        self.standing =
+            trust_state::standing(&self.options, &self.folder).map_err(|error| config(&error))?;
         Ok(())
     }
 
     /// Returns the project's loosening settings with this decision of the user, in the format of
     /// the trust preview: `key (file)`.
     fn loose_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
-        let (homes, outer) = (&self.standing.homes, &self.standing.outer);
-        let files = parallax_config::loose_settings(homes, outer, &self.folder)
+        let (dirs, outer) = (&self.standing.dirs, &self.standing.outer);
+        let files = parallax_config::loose_settings(dirs, outer, &self.folder)
             .map_err(|error| config(&error))?;
         let wanted = files.iter().filter(|file| file.acceptance == acceptance);
         Ok(wanted.flat_map(|file| self.named(file)).collect())
@@ -169,7 +168,7 @@ fn show(place: &FolderState) -> TrustOutput {
 
 /// A trust preview as text. All names come from the folder, so control characters are
 /// escaped.
-fn shown(survey: &Survey, accepted: &[String]) -> String {
+fn shown(survey: &TrustPreview, accepted: &[String]) -> String {
     if survey.is_empty() {
         return "It contains no settings, commands, or other files that would take effect.\n"
             .to_owned();
@@ -185,9 +184,9 @@ fn shown(survey: &Survey, accepted: &[String]) -> String {
         }
     };
     let hook =
-        |it: &parallax_config::SurveyedHook| format!("{}: {} ({})", it.event, it.command, it.file);
+        |it: &parallax_config::PreviewedHook| format!("{}: {} ({})", it.event, it.command, it.file);
     let server =
-        |it: &parallax_config::SurveyedServer| format!("{}: {} ({})", it.name, it.target, it.file);
+        |it: &parallax_config::PreviewedServer| format!("{}: {} ({})", it.name, it.target, it.file);
     let accepted_mark = |key: &String| match accepted.contains(key) {
         true => format!("{key}, accepted"),
         false => key.clone(),
@@ -212,14 +211,14 @@ fn shown(survey: &Survey, accepted: &[String]) -> String {
 fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<TrustOutput, Failure> {
     place.set(Some(level))?;
     let mut said = status(&place);
-    let homes = &place.standing.homes;
+    let dirs = &place.standing.dirs;
     // The user has seen the current rules, so they are accepted.
-    let rules = parallax_config::policy_files(&RulePlaces::of_trusted(homes, &place.folder));
-    parallax_config::accept_workspace_rules(homes, &place.folder, &rules.files)
+    let rules = parallax_config::policy_files(&RulePlaces::of_trusted(dirs, &place.folder));
+    parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();
     if settings {
-        let files = parallax_config::accept_settings(homes, &place.standing.outer, &place.folder)
+        let files = parallax_config::accept_settings(dirs, &place.standing.outer, &place.folder)
             .map_err(|error| config(&error))?;
         accepted.extend(files.iter().flat_map(|file| place.named(file)));
         for entry in &accepted {

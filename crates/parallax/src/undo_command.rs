@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use parallax_checkpoints::undo::{ChangeKind, TurnChanges, Undo, local_time};
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
-use parallax_protocol::event::{Failure, FailureKind, Undone};
+use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn asks(typed: &UndoArguments) -> bool {
 }
 
 /// Asks whether to discard later changes.
-fn confirmed(undone: &Undone) -> bool {
+fn confirmed(undone: &UndoResult) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
     for (path, why) in undone.kept.iter().take(SHOWN) {
@@ -148,7 +148,7 @@ fn shortened(prompt: &str) -> String {
     }
 }
 
-fn told(undone: &Undone, by_force: &str) -> String {
+fn told(undone: &UndoResult, by_force: &str) -> String {
     let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
     if !undone.kept.is_empty() {
         text.push_str(&format!(", {} skipped", count(undone.kept.len())));

@@ -22,7 +22,7 @@ impl PolicySources {
         let admin = chosen(&self.admin_policy_paths, settings.admin_policy_paths());
         let cwd = &self.config.project;
         parallax_config::policy_files(&RulePlaces {
-            homes: &self.config.homes,
+            dirs: &self.config.dirs,
             cwd,
             trusted: self.config.trust.trusted,
             extensions: &self.extensions.policy_folders(),
@@ -34,9 +34,9 @@ impl PolicySources {
     /// Returns the rule files of all tiers, with warnings for the user. Blocking, but fast if there
     /// are none.
     pub fn rule_files(&self) -> RuleFiles {
-        let (cwd, homes) = (&self.config.project, &self.config.homes);
+        let (cwd, dirs) = (&self.config.project, &self.config.dirs);
         let mut found = self.found_rule_files();
-        match parallax_config::workspace_rules_changed(homes, cwd, &found.files) {
+        match parallax_config::workspace_rules_changed(dirs, cwd, &found.files) {
             Ok(RulesChange::None | RulesChange::Same) => {}
             // Unaccepted rules may only restrict, so they apply, and the user is notified once.
             Ok(change) => {
@@ -48,8 +48,7 @@ impl PolicySources {
                     "The project {what}; they can only restrict, and `parallax policy list` shows \
                      them"
                 ));
-                if let Err(error) =
-                    parallax_config::accept_workspace_rules(homes, cwd, &found.files)
+                if let Err(error) = parallax_config::accept_workspace_rules(dirs, cwd, &found.files)
                 {
                     found.warnings.push(error.to_string());
                 }
@@ -69,7 +68,7 @@ impl PolicySources {
 /// Returns the permissions of commands in the sandbox by mode, and notices for the user.
 fn sandbox_table(config: &Config) -> (SandboxTable, Vec<String>) {
     let home = config.environment.get("HOME").map(PathBuf::from);
-    let mut files = parallax_config::sandbox_files(&config.homes);
+    let mut files = parallax_config::sandbox_files(&config.dirs);
     files.extend(settings_file(&config.settings));
     let mut table = SandboxTable::default();
     let mut notices = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parallax_config::{
-    Homes, RulePlaces, let_workspace_rules_allow, policy_files, save_rule,
+    RulePlaces, UserDirs, let_workspace_rules_allow, policy_files, save_rule,
     workspace_rules_may_allow,
 };
 use parallax_policy::{RuleFile, Tier};
@@ -15,7 +15,7 @@ const SAVED: &str = "auto-saved.toml";
 /// Saves rules to files of the user or the project. Rules of a project may only restrict unless the
 /// user accepted them; saving a rule here also accepts it.
 pub struct RuleFileStore {
-    pub(crate) homes: Homes,
+    pub(crate) dirs: UserDirs,
     pub(crate) project: PathBuf,
 }
 
@@ -25,21 +25,21 @@ impl RuleStore for RuleFileStore {
         match scope {
             RuleScope::Session => Err("session rules are not saved".to_owned()),
             RuleScope::Always => {
-                let file = self.homes.parallax.join("policies").join(SAVED);
+                let file = self.dirs.parallax.join("policies").join(SAVED);
                 save_rule(&file, rule).map_err(said)?;
                 Ok(file)
             }
             RuleScope::Project => {
                 let files = self.files();
                 let any = files.iter().any(|file| file.tier == Tier::Workspace);
-                if any && !workspace_rules_may_allow(&self.homes, &self.project, &files) {
+                if any && !workspace_rules_may_allow(&self.dirs, &self.project, &files) {
                     return Err("the project has rules that you have not accepted: run `parallax \
                         policy list`, then `parallax policy accept`"
                         .to_owned());
                 }
                 let file = self.project.join(".parallax").join("policies").join(SAVED);
                 save_rule(&file, rule).map_err(said)?;
-                let_workspace_rules_allow(&self.homes, &self.project, &self.files())
+                let_workspace_rules_allow(&self.dirs, &self.project, &self.files())
                     .map_err(said)?;
                 Ok(file)
             }
@@ -49,6 +49,6 @@ impl RuleStore for RuleFileStore {
 
 impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
-        policy_files(&RulePlaces::of_trusted(&self.homes, &self.project)).files
+        policy_files(&RulePlaces::of_trusted(&self.dirs, &self.project)).files
     }
 }

@@ -105,14 +105,14 @@ impl PolicySources {
 
     /// Returns whether the user accepted the project's current rules.
     fn accepted(&self, files: &[RuleFile]) -> bool {
-        let (homes, project) = (&self.config.homes, &self.config.project);
+        let (dirs, project) = (&self.config.dirs, &self.config.project);
         files.iter().any(|file| file.tier == Tier::Workspace)
-            && workspace_rules_may_allow(homes, project, files)
+            && workspace_rules_may_allow(dirs, project, files)
     }
 
     /// Returns the storage for new rules.
     pub fn rule_store(&self) -> RuleFileStore {
-        RuleFileStore { homes: self.config.homes.clone(), project: self.config.project.clone() }
+        RuleFileStore { dirs: self.config.dirs.clone(), project: self.config.project.clone() }
     }
 
     /// Accepts the project's current rules, so that they may also allow. Returns the number of
@@ -122,8 +122,8 @@ impl PolicySources {
     /// Returns why this could not be saved.
     pub fn accept_project_rules(&self) -> Result<usize, String> {
         let files = self.rule_files().files;
-        let (homes, project) = (&self.config.homes, &self.config.project);
-        let kept = let_workspace_rules_allow(homes, project, &files);
+        let (dirs, project) = (&self.config.dirs, &self.config.project);
+        let kept = let_workspace_rules_allow(dirs, project, &files);
         kept.map_err(|error| error.to_string())?;
         Ok(files.iter().filter(|file| file.tier == Tier::Workspace).count())
     }
@@ -135,7 +135,7 @@ impl PolicySources {
         let cwd = &self.config.project;
         let mut files = self.found_rule_files().files;
         files.retain(|file| file.tier == Tier::Workspace);
-        let change = parallax_config::workspace_rules_changed(&self.config.homes, cwd, &files);
+        let change = parallax_config::workspace_rules_changed(&self.config.dirs, cwd, &files);
         let new = match change.ok()? {
             RulesChange::New => true,
             RulesChange::Changed => false,

@@ -366,7 +366,7 @@ impl<'a> ShellCall<'a> {
         if !open || !self.redirections_are_open() {
             return false;
         }
-        let place = bash::SafePlace { directory: &self.directory, roots: self.workspace };
+        let place = bash::SafeReadRoots { directory: &self.directory, roots: self.workspace };
         // The effect of a `cd` on later paths is part of the check.
         let mut commands: Vec<Command> = self
             .line

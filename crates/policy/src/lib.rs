@@ -56,4 +56,4 @@ pub use sandbox_table::{CommandRow, ModeRow, SandboxTable};
 pub use settings::PolicyOptions;
 pub use suggested_rule_file::{AddError, add_to_file, suggested_rule_toml};
 pub use tool_pattern::ToolPattern;
-pub use trace::{Considered, ExplainedCommand, Explanation, MatchedCheck};
+pub use trace::{EvaluatedRule, ExplainedCommand, Explanation, MatchedCheck};

@@ -22,7 +22,7 @@ use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::subject::Subject;
-use crate::trace::{Considered, Explanation, Trace, considered};
+use crate::trace::{EvaluatedRule, Explanation, Trace, considered};
 use crate::{Problem, hint, job_credentials, suggested_rules};
 
 pub(crate) use self::tentative::TentativeDecision;
@@ -89,7 +89,7 @@ impl Policy {
     }
 
     /// Returns all rules in evaluation order, for display and for machine-readable output.
-    pub fn list(&self) -> Vec<Considered> {
+    pub fn list(&self) -> Vec<EvaluatedRule> {
         self.rules().map(|rule| considered(rule, None)).collect()
     }
 

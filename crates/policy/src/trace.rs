@@ -16,7 +16,7 @@ pub struct Explanation {
     #[serde(rename = "verdict")]
     pub policy_decision: PolicyDecision,
     /// The rules evaluated for the call as a whole, up to the one that matched.
-    pub rules: Vec<Considered>,
+    pub rules: Vec<EvaluatedRule>,
     /// The commands of a shell line, each evaluated separately.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<ExplainedCommand>,
@@ -31,7 +31,7 @@ pub struct Explanation {
 /// A rule that was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Considered {
+pub struct EvaluatedRule {
     /// The label: name, origin, location, and priority.
     pub rule: String,
     /// The decision of the rule.
@@ -61,7 +61,7 @@ pub struct ExplainedCommand {
     /// The rule or check that decided.
     pub rule: String,
     /// The rules evaluated, up to the one that matched.
-    pub rules: Vec<Considered>,
+    pub rules: Vec<EvaluatedRule>,
 }
 
 /// A check that matched.
@@ -77,8 +77,8 @@ pub struct MatchedCheck {
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     on: bool,
-    considered: Vec<Considered>,
-    pub(crate) rules: Vec<Considered>,
+    considered: Vec<EvaluatedRule>,
+    pub(crate) rules: Vec<EvaluatedRule>,
     pub(crate) commands: Vec<ExplainedCommand>,
     pub(crate) checks: Vec<MatchedCheck>,
 }
@@ -120,12 +120,12 @@ impl Trace {
     }
 }
 
-pub(crate) fn considered(rule: &Rule, why_not: Option<&'static str>) -> Considered {
+pub(crate) fn considered(rule: &Rule, why_not: Option<&'static str>) -> EvaluatedRule {
     let (file, line) = match &rule.source {
         RuleSource::File { path, line, .. } => (Some(path.as_ref().clone()), Some(*line)),
         _ => (None, None),
     };
-    Considered {
+    EvaluatedRule {
         rule: rule.label(),
         decision: rule.decision,
         priority: rule.priority.to_string(),

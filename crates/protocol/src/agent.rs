@@ -145,7 +145,7 @@ pub struct AgentJournal {
 
 /// An interrupted subagent run that can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptWork {
+pub struct InterruptedRun {
     /// The id of the run.
     pub id: String,
     /// The name of the subagent.
@@ -169,7 +169,7 @@ pub trait Agents: Send + Sync {
         None
     }
     /// Returns the interrupted runs. Blocking.
-    fn kept(&self) -> Vec<KeptWork> {
+    fn kept(&self) -> Vec<InterruptedRun> {
         Vec::new()
     }
     /// Deletes the journal of a finished run. Blocking.

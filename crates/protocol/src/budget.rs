@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// A budget that is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct BudgetSpent {
+#[schemars(rename = "BudgetSpent")]
+pub struct ExhaustedBudget {
     /// What is limited.
     pub kind: BudgetKind,
     /// What the budget applies to.
@@ -15,7 +16,7 @@ pub struct BudgetSpent {
     pub used: f64,
 }
 
-impl BudgetSpent {
+impl ExhaustedBudget {
     /// Formats an amount in the unit of this budget (`$0.50`, `20000 tokens`, `90 s`).
     pub fn amount(&self, amount: f64) -> String {
         self.kind.words(amount)
@@ -35,7 +36,7 @@ impl BudgetSpent {
     }
 }
 
-impl std::fmt::Display for BudgetSpent {
+impl std::fmt::Display for ExhaustedBudget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whose = match self.scope {
             BudgetScope::Session => "this session",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::approval_mode::ApprovalMode;
-use crate::event::Undone;
+use crate::event::UndoResult;
 use crate::permissions::Permissions;
 use crate::tool::Effects;
 
@@ -37,13 +37,13 @@ pub trait Checkpoints: Send + Sync {
     ///
     /// # Errors
     /// Returns a message for the user if nothing could be reverted.
-    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String>;
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, String>;
     /// Restores files to their state before a change that began at `moment` (nanoseconds since
     /// 1970). This counts as a change of `turn`, so that undoing the turn reverts it.
     ///
     /// # Errors
     /// Returns a message for the user if nothing could be restored.
-    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
+    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<UndoResult, String> {
         let _ = (moment, turn, force);
         Err("single changes are not recorded here".to_owned())
     }

@@ -19,15 +19,15 @@ use crate::tool::Advance;
 use std::sync::Arc;
 
 pub use self::approval::{ApprovalRequest, Question};
-pub use self::change::{PromptEntry, Rewound, SteerEnded, SteerFate, Undone};
+pub use self::change::{PromptEntry, RewindResult, SteeringOutcome, SteeringResult, UndoResult};
 pub use self::compaction::{
-    Compaction, CompactionCause, CompactionHow, ContextUsed, NOTHING_TO_COMPRESS, TRUNCATED,
+    Compaction, CompactionCause, CompactionMethod, ContextUsed, NOTHING_TO_COMPRESS, TRUNCATED,
 };
 pub use self::ending::{EndReason, Failure, FailureKind, ModelCall, TurnEnded};
 pub use self::item::{
     CallPhase, CallState, ItemDone, ItemStart, ShellDone, ShellStart, ToolDone, ToolStart,
 };
-pub use crate::budget::{BudgetKind, BudgetScope, BudgetSpent};
+pub use crate::budget::{BudgetKind, BudgetScope, ExhaustedBudget};
 pub use crate::call_status::{CallDecision, ToolStatus};
 pub use crate::notice_level::Level;
 
@@ -134,13 +134,13 @@ pub enum EventBody {
         names: Vec<String>,
     },
     /// The result of a steering message.
-    SteerEnded(SteerEnded),
+    SteerEnded(SteeringResult),
     /// An undo finished.
-    Undone(Undone),
+    Undone(UndoResult),
     /// The session was rewound to an earlier prompt.
-    Rewound(Rewound),
+    Rewound(RewindResult),
     /// The session was restored to the state before an earlier file change.
-    Restored(Undone),
+    Restored(UndoResult),
     /// The prompts that the session can be rewound to, oldest first.
     Prompts {
         /// The prompts and their changes.

@@ -12,7 +12,7 @@ use crate::budget::{BudgetKind, BudgetScope};
 use crate::call_status::CallDecision;
 use crate::content::{Content, OpaqueItem, Part, PartView, Sealed};
 use crate::context::ResultPlace;
-use crate::event::CompactionHow;
+use crate::event::CompactionMethod;
 use crate::ids::{CallId, SessionId};
 use crate::requests::Requests;
 use crate::routing::Route;
@@ -39,7 +39,7 @@ pub enum Record {
     /// loaded.
     Result(ResultRecord),
     /// All calls of the newest model content have results.
-    Round(RoundRecord),
+    Round(StepRecord),
     /// The turn of a prompt ended.
     TurnEnd {
         /// When, RFC 3339.
@@ -73,7 +73,7 @@ pub enum Record {
     /// editor loads the session.
     Selection(SelectionRecord),
     /// What the session has spent so far; the newest record applies.
-    Spent(SpentRecord),
+    Spent(SpendingRecord),
     /// A model request ended: its time, duration, and usage. For inspection only.
     Request(RequestRecord),
     /// A model was chosen for a prompt, or a fallback model replaced it.
@@ -146,7 +146,7 @@ pub struct BudgetRecord {
 /// utility requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SpentRecord {
+pub struct SpendingRecord {
     /// When, RFC 3339.
     pub time: String,
     /// US dollars, as far as prices are known.
@@ -241,7 +241,7 @@ pub struct CompactionRecord {
     /// The number of contents that it replaces.
     pub at: usize,
     /// How it was made.
-    pub how: CompactionHow,
+    pub how: CompactionMethod,
     /// Estimated tokens of the request before the compaction.
     pub before: u64,
     /// Tokens of the request after the compaction.
@@ -464,14 +464,14 @@ pub struct ResultRecord {
     pub display: Option<Value>,
     /// Other details that the user saw; `None` in journals of older versions or other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<CallTold>,
+    pub told: Option<CallDetails>,
 }
 
 /// Details of a call that the user saw besides its result, so that a resumed session looks the
 /// same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct CallTold {
+pub struct CallDetails {
     /// What the call did, in one line; truncated if long.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
@@ -500,7 +500,7 @@ pub struct CallTold {
 /// The end of a step: all its tool calls have results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RoundRecord {
+pub struct StepRecord {
     /// The number of results in the user content, in call order.
     pub results: usize,
     /// Parts after the results (steering messages, reports), as a JSON array.

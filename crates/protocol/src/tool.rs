@@ -18,7 +18,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use self::display::{Display, FileDiff, FileTexts, Preview, Todo, TodoStatus};
-pub use self::outcome::{ForHooks, ForModel, Outcome, SessionChange, ToolError, ToolErrorKind};
+pub use self::outcome::{
+    HookOutput, ModelOutput, SessionChange, ToolError, ToolErrorKind, ToolResult,
+};
 pub use self::progress::{Advance, NoProgress, Progress};
 
 /// The kind of a tool, with the names that UIs and ACP use.
@@ -245,12 +247,12 @@ pub trait Invocation: Send {
     }
     /// Returns what the model reads when the user declined, for tools where that is an answer and
     /// not a rejection; `None`: the usual text for a rejected call.
-    fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<Outcome> {
+    fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<ToolResult> {
         None
     }
     /// Runs the call. The future is polled on the async runtime, so blocking work must use
     /// `spawn_blocking`.
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome>;
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult>;
 }
 
 /// A source of tools that may change while a session runs, such as MCP servers.

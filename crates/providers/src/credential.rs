@@ -102,7 +102,7 @@ impl ProviderManager {
     /// Returns an error if the file cannot be written.
     pub fn store_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
         let stored = StoredKey { kind, key: key.clone() };
-        parallax_config::store_key(&self.config.homes, &self.config.keychain, &stored)
+        parallax_config::store_key(&self.config.dirs, &self.config.keychain, &stored)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -112,7 +112,7 @@ impl ProviderManager {
     /// # Errors
     /// Returns an error if the file cannot be removed.
     pub fn forget_key(&self) -> Result<bool, Failure> {
-        parallax_config::forget_key(&self.config.homes, &self.config.keychain)
+        parallax_config::forget_key(&self.config.dirs, &self.config.keychain)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -168,7 +168,7 @@ impl ProviderManager {
     /// for the latter only if Gemini CLI's settings select an API key.
     fn kept_key(&self) -> Result<Option<StoredKey>, ConfigError> {
         let keychain = &self.config.keychain;
-        let ours = stored_key(&self.config.homes, keychain)?;
+        let ours = stored_key(&self.config.dirs, keychain)?;
         let selected = self.config.settings.auth_selected_type();
         let is_kept = selected.as_deref() == Some(KeyKind::GeminiApi.as_str());
         Ok(ours.or_else(|| key_of_reference(keychain, is_kept)))

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parallax_config::Homes;
+use parallax_config::UserDirs;
 use parallax_model_http::ListedModel;
 use parallax_models::{DiscoveredModel, DiscoveredModels, Provider, Providers};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 16 << 20;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Stored {
+struct CachedModels {
     providers: BTreeMap<String, CachedProvider>,
 }
 
@@ -41,9 +41,9 @@ struct CachedModel {
 
 /// Returns the cached models of these providers. Blocking. A damaged file is ignored and later
 /// overwritten.
-pub(crate) fn read(homes: &Homes, providers: &Providers) -> DiscoveredModels {
+pub(crate) fn read(dirs: &UserDirs, providers: &Providers) -> DiscoveredModels {
     let mut found = DiscoveredModels::new();
-    let mut stored = load(homes).providers;
+    let mut stored = load(dirs).providers;
     for provider in providers.iter() {
         let models = stored.remove(&provider.name).filter(|it| it.base_url == provider.base_url);
         for (id, model) in models.map(|it| it.models).unwrap_or_default() {
@@ -54,8 +54,8 @@ pub(crate) fn read(homes: &Homes, providers: &Providers) -> DiscoveredModels {
 }
 
 /// Returns whether the provider described the model within the last day. Blocking.
-pub(crate) fn is_fresh(homes: &Homes, provider: &Provider, id: &str) -> bool {
-    let stored = load(homes).providers.remove(&provider.name);
+pub(crate) fn is_fresh(dirs: &UserDirs, provider: &Provider, id: &str) -> bool {
+    let stored = load(dirs).providers.remove(&provider.name);
     let model = stored
         .filter(|it| it.base_url == provider.base_url)
         .and_then(|mut it| it.models.remove(id));
@@ -64,7 +64,11 @@ pub(crate) fn is_fresh(homes: &Homes, provider: &Provider, id: &str) -> bool {
 
 /// Caches what a provider reported about models; returns them by full name. If writing fails, a
 /// later session asks again. Blocking.
-pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -> DiscoveredModels {
+pub(crate) fn keep(
+    dirs: &UserDirs,
+    provider: &Provider,
+    listed: &[ListedModel],
+) -> DiscoveredModels {
     let model = |listed: &ListedModel| DiscoveredModel {
         context_window: listed.context_window,
         max_output: listed.max_output,
@@ -72,8 +76,8 @@ pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -
     };
     let named = listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), model(it)));
     let time = now();
-    let written = parallax_config::rewrite_file(&file(homes), |text| {
-        let mut stored: Stored = serde_json::from_str(text).unwrap_or_default();
+    let written = parallax_config::rewrite_file(&file(dirs), |text| {
+        let mut stored: CachedModels = serde_json::from_str(text).unwrap_or_default();
         let entry = stored.providers.entry(provider.name.clone()).or_default();
         if entry.base_url != provider.base_url {
             *entry = CachedProvider { base_url: provider.base_url.clone(), ..Default::default() };
@@ -90,17 +94,17 @@ pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -
     named.collect()
 }
 
-fn load(homes: &Homes) -> Stored {
+fn load(dirs: &UserDirs) -> CachedModels {
     let read = || {
         let mut text = String::new();
-        File::open(file(homes)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+        File::open(file(dirs)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     };
     read().unwrap_or_default()
 }
 
-fn file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("cache").join("models.json")
+fn file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("cache").join("models.json")
 }
 
 fn now() -> u64 {

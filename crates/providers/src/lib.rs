@@ -59,9 +59,9 @@ impl ProviderManager {
         let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
         let providers = Providers::from_settings(settings.providers(), &env)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        let (providers, homes) = (Arc::new(providers), self.config.homes.clone());
+        let (providers, dirs) = (Arc::new(providers), self.config.dirs.clone());
         let of = Arc::clone(&providers);
-        let stored = Arc::new(move || discovered_models::read(&homes, &of));
+        let stored = Arc::new(move || discovered_models::read(&dirs, &of));
         let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
         Ok(table.with_discovered(stored))
     }

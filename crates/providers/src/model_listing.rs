@@ -169,9 +169,9 @@ impl ProviderManager {
 impl ProviderManager {
     /// Caches what a provider listed for later sessions.
     async fn keep_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
-        let (homes, provider, listed) =
-            (self.config.homes.clone(), provider.clone(), listed.to_vec());
-        let keeping = move || drop(discovered_models::keep(&homes, &provider, &listed));
+        let (dirs, provider, listed) =
+            (self.config.dirs.clone(), provider.clone(), listed.to_vec());
+        let keeping = move || drop(discovered_models::keep(&dirs, &provider, &listed));
         // A failure is logged.
         let _ = tokio::task::spawn_blocking(keeping).await;
     }

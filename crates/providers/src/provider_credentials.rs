@@ -46,7 +46,7 @@ impl ProviderManager {
     /// # Errors
     /// Returns an error if the file of stored keys is invalid.
     pub fn provider_credentials(&self) -> Result<Vec<ProviderCredential>, Failure> {
-        let stored = parallax_config::stored_providers(&self.config.homes)
+        let stored = parallax_config::stored_providers(&self.config.dirs)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         let table = self.checked_model_table()?;
         Ok(table.providers().iter().map(|it| self.credential_of(it, &stored)).collect())
@@ -139,7 +139,7 @@ impl ProviderManager {
             return Err(failure(FailureKind::Input, "the key is empty".to_owned()));
         }
         let config = &self.config;
-        parallax_config::store_provider_key(&config.homes, &config.keychain, provider, &key)
+        parallax_config::store_provider_key(&config.dirs, &config.keychain, provider, &key)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -149,7 +149,7 @@ impl ProviderManager {
     /// Returns an error if the file is invalid or the keychain does not respond.
     pub fn stored_provider_key(&self, provider: &str) -> Result<Option<Secret>, Failure> {
         let config = &self.config;
-        parallax_config::stored_provider_key(&config.homes, &config.keychain, provider)
+        parallax_config::stored_provider_key(&config.dirs, &config.keychain, provider)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -159,7 +159,7 @@ impl ProviderManager {
     /// Returns an error if the file cannot be written.
     pub fn remove_provider_key(&self, provider: &str) -> Result<bool, Failure> {
         let config = &self.config;
-        parallax_config::remove_provider_key(&config.homes, &config.keychain, provider)
+        parallax_config::remove_provider_key(&config.dirs, &config.keychain, provider)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 

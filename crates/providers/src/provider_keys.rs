@@ -69,7 +69,7 @@ impl ProviderManager {
             return found(key, true);
         }
         if let Some(command) = &provider.key_command {
-            let key = key_of_command(command, &self.config.homes.user);
+            let key = key_of_command(command, &self.config.dirs.user);
             return key.map(|key| Some(ProviderKey { key, bearer: false })).ok_or_else(|| {
                 let (name, limit) = (&provider.name, KEY_COMMAND_LIMIT.as_secs());
                 failure(
@@ -81,8 +81,8 @@ impl ProviderManager {
                 )
             });
         }
-        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
-        let stored = parallax_config::stored_provider_key(homes, keychain, &provider.name)
+        let (dirs, keychain) = (&self.config.dirs, &self.config.keychain);
+        let stored = parallax_config::stored_provider_key(dirs, keychain, &provider.name)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         if let Some(key) = stored {
             return found(key, false);

@@ -184,18 +184,18 @@ impl ProviderModels {
         if provider.name != ANTHROPIC || refreshes.contains_key(name) {
             return;
         }
-        let (homes, provider) = (self.manager.config.homes.clone(), provider.clone());
+        let (dirs, provider) = (self.manager.config.dirs.clone(), provider.clone());
         let (id, table) = (id.to_owned(), self.table.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let asking = runtime.spawn(async move {
-            let (place, of, model) = (homes.clone(), provider.clone(), id.clone());
+            let (place, of, model) = (dirs.clone(), provider.clone(), id.clone());
             let look = move || discovered_models::is_fresh(&place, &of, &model);
             if tokio::task::spawn_blocking(look).await.unwrap_or(true) {
                 return;
             }
             match client.describe(&id, DESCRIPTION_LIMIT).await {
                 Ok(Some(model)) => {
-                    let keeping = move || discovered_models::keep(&homes, &provider, &[model]);
+                    let keeping = move || discovered_models::keep(&dirs, &provider, &[model]);
                     if let Ok(models) = tokio::task::spawn_blocking(keeping).await {
                         table.discover(models);
                     }

@@ -106,7 +106,7 @@ fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
 }
 
 fn gate_works() -> bool {
-    launcher().probe().is_ok_and(|support| support.gate.works)
+    launcher().probe().is_ok_and(|support| support.network_broker.works)
 }
 
 #[divan::bench]

@@ -11,10 +11,10 @@ use crate::error::StartError;
 #[cfg(not(target_os = "linux"))]
 use crate::launcher::Launcher;
 use crate::plan::Plan;
-use crate::refusal::refuse;
 #[cfg(target_os = "linux")]
 use crate::roles::{CELL, INSIDE};
 use crate::roles::{PROBE, SUPERVISOR};
+use crate::supervisor_error::refuse;
 
 /// Size limit of a plan file in bytes.
 const LARGEST_PLAN: u64 = 64 << 20;

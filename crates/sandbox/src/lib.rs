@@ -12,10 +12,10 @@ mod inside;
 mod launcher;
 mod plan;
 mod probe;
-mod refusal;
 mod replaced;
 mod roles;
 mod standard_output;
+mod supervisor_error;
 mod support;
 
 #[cfg(not(target_os = "linux"))]
@@ -26,9 +26,9 @@ pub use error::{PlanError, StartError};
 pub use inside::session_namespaces::SessionNamespaces;
 pub use launcher::{Launcher, reexec};
 pub use plan::{Access, Network, PlaceholderFile, Plan, Tier};
-pub use refusal::{REFUSED, SupervisorError};
 pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
+pub use supervisor_error::{REFUSED, SupervisorError};
 pub use support::{MechanismSupport, Support};
 
 /// The name of the process that runs the network broker of a command. It may live slightly longer

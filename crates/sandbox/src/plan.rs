@@ -17,10 +17,10 @@ pub enum Network {
     Own,
     /// Other hosts, but on this host only servers that the session itself started: neither the
     /// loopback interface nor other addresses of this host. Name servers are reachable. Rejected if
-    /// [`crate::Support::gate`] does not work.
+    /// [`crate::Support::network_broker`] does not work.
     Outward,
     /// The loopback interface of this host only: no other hosts, no name servers, and no listening
-    /// where others could connect. Rejected if [`crate::Support::gate`] does not work.
+    /// where others could connect. Rejected if [`crate::Support::network_broker`] does not work.
     Loopback,
     /// The network of the host, including its loopback interface.
     Host,

@@ -33,7 +33,8 @@ pub struct Support {
     pub seccomp: MechanismSupport,
     /// Separating other hosts from servers on this host, with a filter that passes each address to
     /// the supervisor. Without it, both are allowed or denied together.
-    pub gate: MechanismSupport,
+    #[serde(rename = "gate")]
+    pub network_broker: MechanismSupport,
     /// User and process namespaces with a separate network.
     pub namespaces: MechanismSupport,
     /// A mount namespace for each command.
@@ -130,7 +131,7 @@ impl Support {
             ("private layers over package caches", &self.overlay),
             ("Landlock", &self.landlock),
             ("seccomp", &self.seccomp),
-            ("network access without access to servers on this machine", &self.gate),
+            ("network access without access to servers on this machine", &self.network_broker),
         ];
         for (name, finding) in all {
             if !finding.works {

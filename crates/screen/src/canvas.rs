@@ -24,9 +24,9 @@ use crate::mode::Mode;
 use crate::paint::VerticalMove;
 use crate::plain::Plain;
 use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, upward};
+use crate::resize_debounce::PaintPermission;
 use crate::row::Row;
 use crate::terminal_state::{ASK_PLACE, CursorReply, Resize, TerminalState};
-use crate::unrest::PaintPermission;
 use crate::wrap::wrap;
 use view::CoveredRows;
 
@@ -50,7 +50,7 @@ pub(crate) struct Canvas {
     frames: u64,
     /// The frame whose position has not been reported yet.
     sent: Option<Sent>,
-    broken: Option<Broken>,
+    broken: Option<StaleRows>,
     /// Number of window rows from the cursor's row on, if the terminal reports it.
     below: Option<usize>,
     /// The newest finished rows above the region, as they were painted.
@@ -95,7 +95,7 @@ struct Sent {
 
 /// What a frame made for another size left behind.
 #[derive(Debug)]
-struct Broken {
+struct StaleRows {
     columns: u16,
     /// How many rows the cursor is below the first painted one; negative if above it.
     up: isize,
@@ -141,7 +141,7 @@ impl Sent {
     }
 
     /// Replays the frame's moves in the actual window.
-    fn replayed(&self, place: CursorReply) -> Broken {
+    fn replayed(&self, place: CursorReply) -> StaleRows {
         let (columns, rows) = place.size;
         let last = isize::try_from(rows).unwrap_or(0) - 1;
         let steps = |count: usize| isize::try_from(count).unwrap_or(0);
@@ -170,7 +170,7 @@ impl Sent {
             true => 0,
             false => usize::try_from(top - highest.max(0)).unwrap_or(0),
         };
-        Broken { columns, up: cursor - top, damaged, left }
+        StaleRows { columns, up: cursor - top, damaged, left }
     }
 }
 
@@ -459,7 +459,7 @@ impl Canvas {
     }
 
     /// Returns the finished rows that a frame overwrote; they are removed with what it painted.
-    fn damaged(&mut self, broken: &mut Broken, columns: u16) -> Vec<Line> {
+    fn damaged(&mut self, broken: &mut StaleRows, columns: u16) -> Vec<Line> {
         let mut rows = 0;
         let mut lines = Vec::new();
         while rows < broken.damaged {

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use crate::capabilities::{Capabilities, TerminalKind};
 use crate::decode::{DecodedInput, TerminalReply};
 use crate::key::InputEvent;
+use crate::resize_debounce::{PaintPermission, ResizeDebounce};
 use crate::tty::{Tty, restore_also};
-use crate::unrest::{PaintPermission, ResizeDebounce};
 
 /// Maximum number of queued events; the thread stops reading then.
 const QUEUE_CAP: usize = 1_024;

@@ -137,7 +137,11 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         history,
         pending: std::collections::BTreeMap::new(),
         compactions: Vec::new(),
-        room: CompactionOptions { share: 1.0, tokens: u64::MAX, ..CompactionOptions::default() },
+        compaction: CompactionOptions {
+            share: 1.0,
+            tokens: u64::MAX,
+            ..CompactionOptions::default()
+        },
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
         folder_context: None,

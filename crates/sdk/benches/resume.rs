@@ -5,11 +5,11 @@ use std::path::Path;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
-    ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
+    ContentRecord, Record, ResultRecord, SessionHead, StepRecord, Store as _,
 };
 use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
-use parallax_sessions::{SessionChoice, past};
-use parallax_store::{Homes, Journal};
+use parallax_sessions::{SessionChoice, recorded_items};
+use parallax_store::{Journal, SessionDirs};
 use serde_json::value::RawValue;
 
 fn main() {
@@ -35,7 +35,7 @@ fn content(content: Content, display: Option<&str>) -> Record {
 }
 
 /// Writes turns with a prompt, a tool call with two kilobytes of output, and an answer.
-fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
+fn fill(dirs: &SessionDirs, project: &Path, id: &str, turns: usize) {
     let head = SessionHead {
         version: 1,
         session_id: id.into(),
@@ -44,7 +44,7 @@ fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
         forked_from: None,
         one_shot: false,
     };
-    let journal = Journal::create(homes.journal(project, &id.into()), head);
+    let journal = Journal::create(dirs.journal(project, &id.into()), head);
     let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);
     let answer = "The function reads the file **twice**. ".repeat(30);
     for turn in 0..turns {
@@ -66,7 +66,7 @@ fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
             display: None,
             told: None,
         }));
-        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None, said: None }));
+        let _ = journal.append(&Record::Round(StepRecord { results: 1, tail: None, said: None }));
         let _ = journal.append(&content(Content::model(vec![Part::text(&answer)]), None));
     }
 }
@@ -78,11 +78,11 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
     if std::fs::create_dir_all(&project).is_err() {
         return;
     }
-    let homes = Homes::new(home.join(".parallax"), home.join(".gemini"));
+    let dirs = SessionDirs::new(home.join(".parallax"), home.join(".gemini"));
     for number in 0..200 {
-        fill(&homes, &project, &format!("other-{number}"), 20);
+        fill(&dirs, &project, &format!("other-{number}"), 20);
     }
-    fill(&homes, &project, "long", 1000);
+    fill(&dirs, &project, "long", 1000);
     let options = LaunchOptions {
         directory: project,
         variables: vec![("HOME".into(), home.into_os_string())],
@@ -98,7 +98,7 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
         runtime.block_on(async {
             let launch = SessionConfig::prepare(options.clone()).ok()?;
             let (session, events) = launch.open().ok()?;
-            let shown = past::recent(&session.past(), 50).0.len();
+            let shown = recorded_items::recent(&session.past(), 50).0.len();
             let closing = (session, events);
             closing.0.close().await;
             Some(shown)

@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::search::SearchRequest;
-use parallax_store::{Homes, Journal};
+use parallax_store::{Journal, SessionDirs};
 
 const SESSIONS: u64 = 5_000;
 const TURNS: u64 = 8;
@@ -55,7 +55,7 @@ fn content(content: Content, display: Option<String>) -> Record {
 }
 
 fn fill(home: &Path) {
-    let homes = Homes::new(home.join(".parallax"), home.join(".gemini"));
+    let dirs = SessionDirs::new(home.join(".parallax"), home.join(".gemini"));
     let mut numbers = Numbers(0x5eed);
     for number in 0..SESSIONS {
         let id = format!("session-{number}");
@@ -68,7 +68,7 @@ fn fill(home: &Path) {
             forked_from: None,
             one_shot: false,
         };
-        let path = homes.journal(Path::new(&project), &id.as_str().into());
+        let path = dirs.journal(Path::new(&project), &id.as_str().into());
         let journal = Journal::create(path, head);
         for turn in 0..TURNS {
             let mut prompt = numbers.text(20);

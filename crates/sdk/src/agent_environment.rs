@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_a2a::{A2aAgent, A2aAgentOptions};
 use parallax_agents::{AgentEnvironment, AgentMemory, IsolatedAgent};
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_config::agents::{Agent, AgentTier, RemoteDefinition};
 use parallax_config::mcp::{McpServer, McpSource, same_name};
 use parallax_config::skills::Skills;
@@ -32,7 +32,7 @@ pub(crate) struct SessionEnvironment {
     pub(crate) processes: Processes,
     /// For MCP servers of agents that run in the sandbox.
     pub(crate) sandbox: Option<SandboxOptions>,
-    pub(crate) versions: Option<Arc<Versions>>,
+    pub(crate) checkpoint_manager: Option<Arc<CheckpointManager>>,
     /// For agents that work in a worktree of their own.
     pub(crate) isolation: IsolationInputs,
 }
@@ -57,7 +57,7 @@ impl AgentEnvironment for SessionEnvironment {
 
     fn servers(&self, agent: &Agent) -> (Option<Servers>, Vec<String>) {
         let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
-        servers(&self.launch, agent, &self.workspace, processes, sandbox, &self.versions)
+        servers(&self.launch, agent, &self.workspace, processes, sandbox, &self.checkpoint_manager)
     }
 
     fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String> {
@@ -72,7 +72,7 @@ impl AgentEnvironment for SessionEnvironment {
             http: self.launch.client_options(),
             variables: Arc::new(variables),
             google: self.launch.provider_manager().google_variables(),
-            directory: self.launch.config.homes.user.clone(),
+            directory: self.launch.config.dirs.user.clone(),
         }))
     }
 }
@@ -85,7 +85,7 @@ fn servers(
     workspace: &Arc<Workspace>,
     processes: Processes,
     sandbox: Option<SandboxOptions>,
-    versions: &Option<Arc<Versions>>,
+    checkpoint_manager: &Option<Arc<CheckpointManager>>,
 ) -> (Option<Servers>, Vec<String>) {
     let known = launch.mcp_manager().servers();
     let settings = &launch.config.settings;
@@ -119,7 +119,8 @@ fn servers(
     }
     let folders = Arc::clone(workspace);
     let roots = Arc::new(move || folders.roots());
-    let mut options = mcp::servers_options(launch, servers, processes, roots, sandbox, versions);
+    let mut options =
+        mcp::servers_options(launch, servers, processes, roots, sandbox, checkpoint_manager);
     // An agent's own tools are always declared, never deferred.
     options.tool_budget = Arc::new(|| None);
     (Some(Servers::new(options)), problems)

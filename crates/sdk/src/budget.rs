@@ -6,7 +6,7 @@ use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::budget::{BudgetKind, BudgetScope};
 use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
-use parallax_sessions::used::{self, Used};
+use parallax_sessions::usage_totals::{self, UsageTotals};
 
 use crate::session_config::SessionConfig;
 
@@ -31,7 +31,7 @@ pub(crate) fn session_budget(
         time: Duration::ZERO,
     };
     let budget = Budget::new(session, limits(launch, "prompt"), counted)
-        .after(before, used::requests(records, |name| model.catalog().price(name)));
+        .after(before, usage_totals::requests(records, |name| model.catalog().price(name)));
     let ledger = budget.ledger();
     for record in records {
         let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
@@ -71,8 +71,9 @@ fn spent(records: &[Record], model: &dyn Model) -> Spending {
     });
     let (from, cost, tokens) =
         noted.map_or((0, 0.0, 0), |(from, spent)| (from, spent.cost.max(0.0), spent.tokens));
-    let since =
-        Used::of(records.get(from..).unwrap_or_default(), |name| model.catalog().price(name));
+    let since = UsageTotals::of(records.get(from..).unwrap_or_default(), |name| {
+        model.catalog().price(name)
+    });
     Spending {
         cost: cost + since.cost,
         tokens: tokens.saturating_add(since.usage.total),

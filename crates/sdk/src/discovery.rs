@@ -1,16 +1,16 @@
 //! Additional tools of a session: from the user's discovery command and from MCP servers.
 
-mod kept;
+mod discovery_cache;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use discovery_cache::DiscoveryCache;
 use futures_util::future::join_all;
-use kept::DiscoveryCache;
 use parallax_agents::SessionSkills;
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
@@ -39,7 +39,7 @@ pub(crate) fn discover(
     launch: &SessionConfig,
     shell: ShellOptions,
     processes: Processes,
-    versions: Option<Arc<Versions>>,
+    checkpoint_manager: Option<Arc<CheckpointManager>>,
     hub: EventBus,
 ) -> Option<Arc<Discovered>> {
     let settings = &launch.config.settings;
@@ -69,7 +69,7 @@ pub(crate) fn discover(
         processes,
         strict: settings.flag("tools.strictDiscoveredTools"),
     });
-    let kept = DiscoveryCache::new(&launch.config.homes.parallax, &discovery);
+    let kept = DiscoveryCache::new(&launch.config.dirs.parallax, &discovery);
     // The cached results of the last run apply until the command finishes.
     let told = kept.read().unwrap_or_default();
     let known = discovery.tools(&told).ok();
@@ -93,10 +93,10 @@ pub(crate) fn discover(
     tokio::spawn(async move {
         // The command runs in the sandbox like any command, so it may not change protected
         // files either.
-        let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
-        let watch = match versions {
-            Some(versions) => {
-                tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
+        let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo);
+        let watch = match checkpoint_manager {
+            Some(checkpoint_manager) => {
+                tokio::task::spawn_blocking(move || checkpoint_manager.watch()).await.ok().flatten()
             }
             None => None,
         };

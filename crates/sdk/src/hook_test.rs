@@ -22,16 +22,16 @@ pub async fn try_hooks(
     input: Object,
 ) -> Result<HookTestResult, Failure> {
     let id = SessionId::new("hooks-test");
-    let artifacts = launch.homes().artifacts(&launch.options.directory, &id).root().to_owned();
+    let artifacts = launch.dirs().artifacts(&launch.options.directory, &id).root().to_owned();
     let around = HookSession {
         processes: Processes::new(artifacts.clone()),
         shell: shell_options(launch, artifacts.clone()),
         session: id.as_str().to_owned(),
-        keys: launch.homes().keys,
-        journal: launch.homes().journal(&launch.options.directory, &id),
+        keys: launch.dirs().keys,
+        journal: launch.dirs().journal(&launch.options.directory, &id),
         transcript: None,
         plans: artifacts.join("plans"),
-        versions: None,
+        checkpoint_manager: None,
         trace: None,
         observer: None,
     };

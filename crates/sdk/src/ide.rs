@@ -113,7 +113,7 @@ impl CompanionManager<'_> {
             return Err(input(format!("{name} has no installer that Parallax knows. {by_hand}")));
         };
         let arguments = ["--install-extension", EXTENSION, "--force"];
-        let directory = self.config.homes.parallax.as_path();
+        let directory = self.config.dirs.parallax.as_path();
         let directory = if directory.is_dir() { directory } else { std::path::Path::new("/") };
         let limit = 1024 * 1024;
         let ran =

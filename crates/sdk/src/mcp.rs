@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{
-    EMBEDDER, Endpoint, ExtensionServers, Gate, McpChoice, McpServer, McpServers, is_refused,
+    EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock, is_refused,
     names_in, same_name,
 };
 use parallax_engine::EventBus;
@@ -52,7 +52,7 @@ pub(crate) fn open_servers(
     workspace: &Arc<Workspace>,
     processes: Processes,
     sandbox: Option<SandboxOptions>,
-    versions: &Option<Arc<Versions>>,
+    checkpoint_manager: &Option<Arc<CheckpointManager>>,
     hub: &EventBus,
 ) -> (Option<Servers>, Vec<String>) {
     let found = launch.mcp_manager().servers();
@@ -68,12 +68,13 @@ pub(crate) fn open_servers(
     warnings.extend(variables_not_told_of(launch, &found.servers));
     let folders = Arc::clone(workspace);
     let roots: Roots = Arc::new(move || folders.roots());
-    let options = servers_options(launch, found.servers, processes, roots, sandbox, versions);
-    let around = confine::Around {
+    let options =
+        servers_options(launch, found.servers, processes, roots, sandbox, checkpoint_manager);
+    let around = confine::ServerContext {
         directory: launch.options.directory.clone(),
         variables: children_variables(launch),
     };
-    let watch = confine::watch(launch.mode, versions.clone(), around, hub.clone());
+    let watch = confine::watch(launch.mode, checkpoint_manager.clone(), around, hub.clone());
     let options = ServersOptions { watch, ..options };
     (Some(Servers::new(options)), warnings)
 }
@@ -85,7 +86,7 @@ fn variables_not_told_of(launch: &SessionConfig, servers: &[McpServer]) -> Vec<S
     if sets.is_empty() {
         return Vec::new();
     }
-    let file = launch.config.homes.parallax.join(TOLD);
+    let file = launch.config.dirs.parallax.join(TOLD);
     let told = std::fs::read_to_string(&file).unwrap_or_default();
     let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
     let (old, new): (Vec<_>, Vec<_>) =
@@ -95,7 +96,7 @@ fn variables_not_told_of(launch: &SessionConfig, servers: &[McpServer]) -> Vec<S
     }
     let lines: Vec<String> = old.iter().chain(&new).map(line).collect();
     // If the file cannot be written, the warning is repeated.
-    let _ = parallax_store::create_private_dir(&launch.config.homes.parallax)
+    let _ = parallax_store::create_private_dir(&launch.config.dirs.parallax)
         .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
     let words = |(server, name): (&str, &str)| {
         format!(
@@ -113,14 +114,15 @@ pub(crate) fn servers_options(
     processes: Processes,
     roots: Roots,
     sandbox: Option<SandboxOptions>,
-    versions: &Option<Arc<Versions>>,
+    checkpoint_manager: &Option<Arc<CheckpointManager>>,
 ) -> ServersOptions {
     let settings = &launch.config.settings;
-    let confine = confine::confine(sandbox, launch.mode, Arc::clone(&roots), versions.clone());
+    let confine =
+        confine::confine(sandbox, launch.mode, Arc::clone(&roots), checkpoint_manager.clone());
     ServersOptions {
         servers,
-        home: launch.config.homes.parallax.clone(),
-        tokens_of_others: vec![launch.config.homes.gemini.clone()],
+        home: launch.config.dirs.parallax.clone(),
+        tokens_of_others: vec![launch.config.dirs.gemini.clone()],
         keychain: launch.config.keychain.clone(),
         directory: launch.options.directory.clone(),
         variables: children_variables(launch),
@@ -249,9 +251,9 @@ impl McpManager<'_> {
 
     /// Returns the storage of OAuth tokens for servers.
     pub fn token_files(self) -> parallax_mcp::TokenFiles {
-        let homes = &self.launch.config.homes;
-        let theirs = std::slice::from_ref(&homes.gemini);
-        parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.launch.config.keychain.clone())
+        let dirs = &self.launch.config.dirs;
+        let theirs = std::slice::from_ref(&dirs.gemini);
+        parallax_mcp::TokenFiles::new(&dirs.parallax, theirs, self.launch.config.keychain.clone())
     }
 
     /// Returns whether to print URLs instead of opening a browser (`NO_BROWSER`).
@@ -290,7 +292,7 @@ impl McpManager<'_> {
 fn probing_folder(launch: &SessionConfig) -> PathBuf {
     let project = parallax_store::project_folder(&launch.options.directory);
     let name = format!("mcp-{}", std::process::id());
-    launch.config.homes.parallax.join("tmp").join(project).join(name)
+    launch.config.dirs.parallax.join("tmp").join(project).join(name)
 }
 
 /// Returns the servers outside a session and the process manager for them.
@@ -301,7 +303,7 @@ fn lone_servers(
     let found = launch.mcp_manager().servers();
     let mut warnings = found.warnings;
     warnings.extend(found.errors.iter().map(ToString::to_string));
-    let processes = Processes::new(launch.config.homes.parallax.join("tmp"));
+    let processes = Processes::new(launch.config.dirs.parallax.join("tmp"));
     let folder = &launch.options.directory;
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
     let roots: Roots = Arc::new(move || vec![folder.clone()]);
@@ -313,10 +315,10 @@ fn lone_servers(
 }
 
 async fn probe(server: McpServer, servers: &Servers) -> McpProbe {
-    let state = match server.gate {
-        Gate::Open => None,
-        Gate::Blocked => Some(ProbeState::Blocked),
-        Gate::Disabled | Gate::Untrusted => Some(ProbeState::Disabled),
+    let state = match server.start_block {
+        StartBlock::Open => None,
+        StartBlock::Blocked => Some(ProbeState::Blocked),
+        StartBlock::Disabled | StartBlock::Untrusted => Some(ProbeState::Disabled),
     };
     if let Some(state) = state {
         return McpProbe { server, state, error: None, tools: 0 };

@@ -6,7 +6,7 @@ pub use parallax_exec::program::open_address;
 pub use parallax_mcp::view::{
     McpAccess, McpItem, McpRow, McpState, McpUpdate, McpUpdates, McpView,
 };
-pub use parallax_mcp::{Asker, UserRequest, UserResponse, WantedSignIn};
+pub use parallax_mcp::{Asker, PendingSignIn, UserRequest, UserResponse};
 
 use crate::open::OpenSession;
 
@@ -16,7 +16,7 @@ impl OpenSession {
         let servers = self.mcp()?.clone();
         let launch = self.launch.clone();
         let access = McpAccess {
-            homes: launch.config.homes.clone(),
+            dirs: launch.config.dirs.clone(),
             tokens: launch.mcp_manager().token_files(),
             port: launch.mcp_manager().oauth_port(),
             http: launch.client_options(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_agents::{SessionAgents, SessionSkills};
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_commands::Commands;
 use parallax_commands::Expander;
 use parallax_context_files::{ContextFile, NestedContext};
@@ -57,7 +57,7 @@ pub struct OpenSession {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) found: Arc<NestedContext>,
     pub(crate) launch: SessionConfig,
-    pub(crate) versions: Option<Arc<Versions>>,
+    pub(crate) checkpoint_manager: Option<Arc<CheckpointManager>>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
     skills: Arc<SessionSkills>,
@@ -119,12 +119,10 @@ impl OpenSession {
     /// Returns a function that reads the current records of the session from its journal. The
     /// function blocks.
     pub fn journal_reader(&self) -> impl FnOnce() -> Vec<Record> + Send + 'static {
-        let homes = self.launch.homes();
-        let path = homes.journal(&self.launch.options.directory, &self.id);
+        let dirs = self.launch.dirs();
+        let path = dirs.journal(&self.launch.options.directory, &self.id);
         // A session without a prompt has no journal yet.
-        move || {
-            parallax_store::load(&path, &homes.keys).map_or_else(|_| Vec::new(), |it| it.records)
-        }
+        move || parallax_store::load(&path, &dirs.keys).map_or_else(|_| Vec::new(), |it| it.records)
     }
 
     /// Returns whether the last turn of the session was cut off, so that [`Op::Continue`] resumes
@@ -235,18 +233,19 @@ impl OpenSession {
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         let replaced = self.toolbox.close().await;
-        let (homes, directory) = (self.launch.homes(), self.launch.options.directory.clone());
+        let (dirs, directory) = (self.launch.dirs(), self.launch.options.directory.clone());
         let id = self.id.clone();
         let clearing = tokio::task::spawn_blocking(move || {
-            encrypted_sessions::clear_elsewhere(&homes, &directory, &id);
+            encrypted_sessions::clear_elsewhere(&dirs, &directory, &id);
         });
         // If this fails, the files are in memory and disappear when the user logs out.
         drop(clearing.await);
         notes.extend(replaced);
-        let Some(versions) = self.versions else { return notes };
+        let Some(checkpoint_manager) = self.checkpoint_manager else { return notes };
         let interactive = self.launch.options.interactive;
-        let settling =
-            tokio::task::spawn_blocking(move || versions.settle(had_background, interactive));
+        let settling = tokio::task::spawn_blocking(move || {
+            checkpoint_manager.settle(had_background, interactive)
+        });
         notes.extend(settling.await.unwrap_or_default());
         notes
     }
@@ -254,12 +253,12 @@ impl OpenSession {
 
 /// Trims the stored tool outputs of all sessions if this session stored any.
 async fn trim_outputs(launch: &SessionConfig, id: &SessionId) {
-    let homes = launch.homes();
-    let own = homes.artifacts(&launch.options.directory, id).tool_outputs();
+    let dirs = launch.dirs();
+    let own = dirs.artifacts(&launch.options.directory, id).tool_outputs();
     let trimming = tokio::task::spawn_blocking(move || {
         let kept_any = own.read_dir().is_ok_and(|mut entries| entries.next().is_some());
         if kept_any {
-            parallax_store::trim_outputs(&homes, parallax_store::OUTPUTS_LIMIT, &own);
+            parallax_store::trim_outputs(&dirs, parallax_store::OUTPUTS_LIMIT, &own);
         }
     });
     // A panic in the task would be a bug; the next session trims again.

@@ -73,11 +73,11 @@ fn container(
     terminal: bool,
 ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
     let settings = launch.config.settings.program_sandbox();
-    let homes = &launch.config.homes;
+    let dirs = &launch.config.dirs;
     // Directories created by the container engine would belong to root.
     container::WRITABLE_DIRECTORIES
         .iter()
-        .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
+        .try_for_each(|name| parallax_exec::create_private_folder(&dirs.parallax.join(name)))
         .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
     let variables =
         launch.options.variables.iter().filter_map(|(name, value)| {
@@ -88,9 +88,9 @@ fn container(
         binary: own_binary(engine.program())?,
         arguments,
         directory: launch.options.directory.clone(),
-        home: homes.user.clone(),
-        gemini: homes.gemini.clone(),
-        parallax: homes.parallax.clone(),
+        home: dirs.user.clone(),
+        gemini: dirs.gemini.clone(),
+        parallax: dirs.parallax.clone(),
         temporary: real(&std::env::temp_dir()),
         variables: variables.collect(),
         existing: Vec::new(),
@@ -119,7 +119,7 @@ fn seatbelt(
         });
     }
     let binary = own_binary("sandbox-exec")?;
-    let user = &config.homes.user;
+    let user = &config.dirs.user;
     let target = real(&launch.options.directory);
     let mut include = config.settings.include_directories();
     include.extend(launch.options.include_directories.iter().cloned());
@@ -127,7 +127,7 @@ fn seatbelt(
         temporary: real(&std::env::temp_dir()),
         home: user.clone(),
         cache: user.join("Library/Caches"),
-        parallax: config.homes.parallax.clone(),
+        parallax: config.dirs.parallax.clone(),
         readable: vec![binary.clone()],
         include: expanded(launch, &include).iter().map(|path| real(path)).collect(),
         hidden: expanded(launch, &config.settings.sandbox().hidden),
@@ -152,8 +152,8 @@ fn own_profile(launch: &SessionConfig, name: &str) -> Result<String, ProgramSand
         return Err(refused(format!("invalid profile name `{name}`")));
     }
     let file = format!("sandbox-macos-{name}.sb");
-    let homes = [&launch.config.homes.parallax, &launch.config.homes.gemini];
-    match homes.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
+    let dirs = [&launch.config.dirs.parallax, &launch.config.dirs.gemini];
+    match dirs.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
         None => Err(refused(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),

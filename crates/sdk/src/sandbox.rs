@@ -31,10 +31,10 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         full.map(|path| real(&path)).collect()
     };
     let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
-    let homes = launch.homes();
-    if !homes.is_temporary_at_home() {
+    let dirs = launch.dirs();
+    if !dirs.is_temporary_at_home() {
         // It also contains the directories of other sessions.
-        hidden.push(real(&homes.temporary));
+        hidden.push(real(&dirs.temporary));
         readable.push(real(artifacts));
     }
     let enabled = match launch.sandbox {
@@ -46,14 +46,14 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         enabled,
         tier: sandbox_tier(launch),
         home: real(&home),
-        ours: real(&launch.config.homes.parallax),
+        ours: real(&launch.config.dirs.parallax),
         other_homes: other_homes(&launch.config, &launch.options.directory, &real(&home)),
         table: launch.policy_sources().sandbox_table().0,
         hidden,
         hidden_places: hidden_places(launch),
         git_directories: GitDirectories::default(),
         closed_names: launch.closed_names.clone(),
-        worktree: parallax_worktrees::access(&launch.config.homes, &launch.options.directory),
+        worktree: parallax_worktrees::access(&launch.config.dirs, &launch.options.directory),
         hides_ignored: launch.config.settings.respect_gemini_ignore(),
         readable,
         writable: paths(&settings.writable),
@@ -65,7 +65,7 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
 /// Returns the record of the workspace files that were hidden so far, in this and earlier
 /// sessions.
 pub(crate) fn hidden_places(launch: &SessionConfig) -> HiddenFileTracker {
-    let ours = &launch.config.homes.parallax;
+    let ours = &launch.config.dirs.parallax;
     let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
     let project = parallax_store::project_folder(&launch.options.directory);
     HiddenFileTracker::with_record(ours.join("hidden").join(project))

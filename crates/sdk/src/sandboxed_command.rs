@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_checkpoints::{self as checkpoints, Versions};
-use parallax_files::ClosedNames;
+use parallax_checkpoints::{self as checkpoints, CheckpointManager};
+use parallax_files::SensitivePathIndex;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, RevertedFiles, WriteScope};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -28,8 +28,8 @@ pub struct SandboxedCommand {
     mode: ApprovalMode,
     permissions: Permissions,
     effects: Effects,
-    homes: parallax_store::Homes,
-    closed_names: ClosedNames,
+    dirs: parallax_store::SessionDirs,
+    closed_names: SensitivePathIndex,
 }
 
 /// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
@@ -45,7 +45,7 @@ pub fn sandboxed_command(
 ) -> Result<SandboxedCommand, Failure> {
     let name = format!("run-{}", std::process::id());
     let project = parallax_store::project_folder(&launch.options.directory);
-    let temporary = launch.config.homes.parallax.join("tmp").join(project).join(name);
+    let temporary = launch.config.dirs.parallax.join("tmp").join(project).join(name);
     let wrong = |message: String| failure(FailureKind::Sandbox, message);
     parallax_store::create_private_dir(&temporary)
         .map_err(|error| wrong(format!("failed to create `{}`: {error}", temporary.display())))?;
@@ -77,7 +77,7 @@ pub fn sandboxed_command(
         mode,
         permissions: permissions.clone(),
         effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
-        homes: launch.homes(),
+        dirs: launch.dirs(),
         closed_names: launch.closed_names.clone(),
     })
 }
@@ -92,9 +92,9 @@ impl SandboxedCommand {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
         let links = Arc::new(self.closed_names);
-        let (homes, project) = (&self.homes, &self.directory);
-        let store = checkpoints::open(homes, project, id.clone(), roots, None, Some(links));
-        let kept = Versions::new(store, Arc::default())
+        let (dirs, project) = (&self.dirs, &self.directory);
+        let store = checkpoints::open(dirs, project, id.clone(), roots, None, Some(links));
+        let kept = CheckpointManager::new(store, Arc::default())
             .before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(
             &self.plan,
@@ -111,7 +111,7 @@ impl SandboxedCommand {
         if reverted.restored.is_empty() {
             // The checkpoint belongs to no session that could be undone.
             let project = parallax_store::project_folder(&self.directory);
-            let journals = self.homes.parallax.join("checkpoints").join(project);
+            let journals = self.dirs.parallax.join("checkpoints").join(project);
             for kind in ["jsonl", "lock"] {
                 let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
             }

@@ -12,11 +12,11 @@ use parallax_policy_sources::PolicySources;
 use parallax_providers::ProviderManager;
 use parallax_sessions::SessionLibrary;
 
-use crate::facts::{SessionFacts, ShellHistory};
 use crate::ide::CompanionManager;
 use crate::mcp::McpManager;
 use crate::options::Answers;
 use crate::session_config::{SessionConfig, script_name};
+use crate::session_info::{SessionFacts, ShellHistory};
 use crate::settings::SettingsManager;
 use crate::trust::TrustManager;
 
@@ -58,7 +58,7 @@ impl SessionConfig {
 
     /// Returns the shell history of the project.
     pub fn shell_history(&self) -> ShellHistory {
-        ShellHistory { homes: self.homes(), directory: self.options.directory.clone() }
+        ShellHistory { dirs: self.dirs(), directory: self.options.directory.clone() }
     }
 
     /// Returns what installs and lists extensions.
@@ -91,7 +91,7 @@ impl SessionConfig {
             config: Arc::clone(&self.config),
             extensions: self.extensions(),
             main_model: self.provider_manager().resolved_model(),
-            reread: Arc::new(move || Ok(launch.reread()?.agent_library())),
+            reload: Arc::new(move || Ok(launch.reload()?.agent_library())),
         }
     }
 
@@ -102,7 +102,7 @@ impl SessionConfig {
             config: Arc::clone(&self.config),
             extensions: self.extensions(),
             running: Arc::clone(&self.running_hooks),
-            reread: Arc::new(move || Ok(launch.reread()?.hook_library())),
+            reload: Arc::new(move || Ok(launch.reload()?.hook_library())),
         }
     }
 
@@ -127,7 +127,7 @@ impl SessionConfig {
         ContextSources {
             config: Arc::clone(&self.config),
             extensions: self.extensions(),
-            homes: self.homes(),
+            dirs: self.dirs(),
             directory: self.options.directory.clone(),
             ephemeral: self.options.ephemeral,
             count_tokens: parallax_engine::tokens::of_text,
@@ -141,7 +141,7 @@ impl SessionConfig {
             config: Arc::clone(&self.config),
             extensions: self.extensions(),
             directories: self.options.skill_directories.clone(),
-            reread: Arc::new(move || Ok(launch.reread()?.skill_library())),
+            reload: Arc::new(move || Ok(launch.reload()?.skill_library())),
         }
     }
 
@@ -174,7 +174,7 @@ impl SessionConfig {
     }
 
     /// Returns where sessions are stored and with which keys.
-    pub fn homes(&self) -> parallax_store::Homes {
-        parallax_sessions::encrypted_sessions::homes(&self.config)
+    pub fn dirs(&self) -> parallax_store::SessionDirs {
+        parallax_sessions::encrypted_sessions::dirs(&self.config)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::{ProgramSandbox, choose};
-use parallax_files::ClosedNames;
+use parallax_files::SensitivePathIndex;
 use parallax_hooks::RunningHook;
 use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -45,7 +45,7 @@ pub struct SessionConfig {
     pub(crate) sampling: Option<Sampling>,
     /// The protected names of the workspace, and what protected links lead to, for the policy, the
     /// sandbox, and checkpoints.
-    pub(crate) closed_names: ClosedNames,
+    pub(crate) closed_names: SensitivePathIndex,
     /// The requested sandbox. With `BuiltIn`, commands run in the sandbox or not at all; with
     /// `Off`, they run without one.
     pub sandbox: ProgramSandbox,
@@ -99,7 +99,7 @@ impl SessionConfig {
     ///
     /// # Errors
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
-    pub fn reread(&self) -> Result<Self, Failure> {
+    pub fn reload(&self) -> Result<Self, Failure> {
         Self::of(self.options.clone(), Self::load(&self.options)?)
     }
 
@@ -143,7 +143,7 @@ impl SessionConfig {
     /// Returns whether a session of the project is stored on disk and can be resumed. A session
     /// without a prompt is not.
     pub fn keeps_session(&self, id: &SessionId) -> bool {
-        self.homes().journal(&self.options.directory, id).is_file()
+        self.dirs().journal(&self.options.directory, id).is_file()
     }
 
     /// Returns the approval mode at the start of the session.
@@ -158,7 +158,7 @@ impl SessionConfig {
 
     /// Returns the directory of Parallax's own files (`~/.parallax`).
     pub fn home(&self) -> &Path {
-        &self.config.homes.parallax
+        &self.config.dirs.parallax
     }
 
     /// Returns the requested model: the flag, the environment variable, or the setting, in this

@@ -236,7 +236,7 @@ pub(crate) fn subagent_prompt(launch: &SessionConfig, root: &Path, tools: &[Stri
     // Problems with the files were reported when the session was opened.
     let files = prompt_files(launch).unwrap_or_default();
     let text = sections(flags, &files, &disabled_sections(launch));
-    let notes = launch.homes().notes(&launch.options.directory);
+    let notes = launch.dirs().notes(&launch.options.directory);
     text.replace("{notes}", &notes.display().to_string())
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn prompt_files(launch: &SessionConfig) -> Result<PromptFiles, Failur
     let config = &launch.config;
     parallax_config::prompt_files(&PromptPlaces {
         environment: &config.environment,
-        homes: &config.homes,
+        dirs: &config.dirs,
         cwd: &config.cwd,
         trusted: config.trust.trusted,
         sections: &sections,

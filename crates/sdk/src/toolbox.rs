@@ -14,7 +14,7 @@ use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
 use parallax_tools::ask_user::AskUser;
 use parallax_tools::enter_plan_mode::EnterPlanMode;
-use parallax_tools::exit_plan_mode::{ExitPlanMode, PlanPlace};
+use parallax_tools::exit_plan_mode::{ExitPlanMode, PlanLocation};
 use parallax_tools::glob::Glob;
 use parallax_tools::google_web_search::GoogleWebSearch;
 use parallax_tools::grep_search::GrepSearch;
@@ -206,7 +206,7 @@ pub(crate) fn build(
     }
     if launch.has_plan_mode() {
         let place =
-            PlanPlace { folder: plans.to_owned(), unattended: plans::mode_after_plan(launch) };
+            PlanLocation { folder: plans.to_owned(), unattended: plans::mode_after_plan(launch) };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
@@ -219,7 +219,7 @@ fn memory_files(launch: &SessionConfig) -> MemoryFiles {
     let config = &launch.config;
     let names = config.settings.memory_file_names();
     MemoryFiles {
-        user: parallax_config::user_memory_file(&config.homes, &names),
+        user: parallax_config::user_memory_file(&config.dirs, &names),
         project: parallax_config::project_memory_file(&config.cwd, &names),
         with_fact: parallax_config::with_fact,
     }
@@ -249,7 +249,7 @@ pub(crate) fn shell_options(launch: &SessionConfig, artifacts: PathBuf) -> Shell
         blocked: redaction.blocked,
         credentials: redaction.credentials,
     };
-    options.redact = launch.homes().keys.redact();
+    options.redact = launch.dirs().keys.redact();
     let environment = &launch.config.environment;
     options.dotenv_names = environment.names_of_project().map(str::to_owned).collect();
     let pairs = environment.of_users_file();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::TRUST_VARIABLE;
 use parallax_config::trust::{self, TrustFiles};
-use parallax_config::trust_standing::standing;
+use parallax_config::trust_state::standing;
 use parallax_config::{Config, ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
@@ -13,12 +13,14 @@ use crate::options::LaunchOptions;
 use crate::session_config::{SessionConfig, failure};
 
 pub use parallax_config::trust::TrustLevel;
-pub use parallax_config::trust_standing::Standing;
-pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
+pub use parallax_config::trust_state::TrustState;
+pub use parallax_config::{
+    Acceptance, LooseSettings, PreviewedHook, PreviewedServer, Trust, TrustPreview,
+};
 pub use parallax_policy_sources::PolicyUpdate;
 
 /// The configuration of a session, or a question that must be answered first.
-pub enum Prepared {
+pub enum PreparedConfig {
     /// The launch is ready to open.
     Ready(Box<SessionConfig>),
     /// It is not known whether the directory is trusted.
@@ -34,7 +36,7 @@ pub struct TrustQuestion {
     pub parent: Option<PathBuf>,
     /// What the directory would add: unmodified names and texts, which must be sanitized before
     /// they are printed to a terminal.
-    pub brings: Survey,
+    pub brings: TrustPreview,
     ui: parallax_config::UiSettings,
     wants_companion: bool,
     files: TrustFiles,
@@ -104,15 +106,15 @@ impl SessionConfig {
     ///
     /// # Errors
     /// Returns an error if settings are invalid or the approval mode is disabled.
-    pub fn prepare_or_ask(options: LaunchOptions) -> Result<Prepared, Failure> {
+    pub fn prepare_or_ask(options: LaunchOptions) -> Result<PreparedConfig, Failure> {
         let loaded = Self::load(&options)?;
         if loaded.trust.trusted || loaded.trust.reason != TrustReason::Unknown {
-            return Ok(Prepared::Ready(Box::new(Self::of(options, loaded)?)));
+            return Ok(PreparedConfig::Ready(Box::new(Self::of(options, loaded)?)));
         }
-        let files = TrustFiles::find(&loaded.environment, &loaded.homes);
+        let files = TrustFiles::find(&loaded.environment, &loaded.dirs);
         let folder = loaded.project.clone();
         let real = std::fs::canonicalize(&folder).unwrap_or(folder);
-        Ok(Prepared::NeedsTrust(Box::new(TrustQuestion {
+        Ok(PreparedConfig::NeedsTrust(Box::new(TrustQuestion {
             parent: real.parent().map(Path::to_owned),
             brings: parallax_config::survey(&real, &loaded.outer),
             ui: parallax_config::UiSettings::of(&loaded.settings),
@@ -144,8 +146,8 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn accept_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
-        let (homes, project) = (&self.config.homes, &self.config.project);
-        parallax_config::accept_settings(homes, &self.config.outer, project)
+        let (dirs, project) = (&self.config.dirs, &self.config.project);
+        parallax_config::accept_settings(dirs, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
 
@@ -154,8 +156,8 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn decline_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
-        let (homes, project) = (&self.config.homes, &self.config.project);
-        parallax_config::decline_settings(homes, &self.config.outer, project)
+        let (dirs, project) = (&self.config.dirs, &self.config.project);
+        parallax_config::decline_settings(dirs, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
 
@@ -234,7 +236,7 @@ impl<'a> TrustManager<'a> {
         }
     }
 
-    fn standing(&self, folder: &Path) -> Result<Standing, Failure> {
+    fn standing(&self, folder: &Path) -> Result<TrustState, Failure> {
         standing(&self.options.load_options(), folder).map_err(|error| config(&error))
     }
 }

@@ -21,7 +21,7 @@ impl SessionLibrary<'_> {
     /// Returns the saved conversations of this project, oldest first, including those saved by
     /// Gemini CLI. Blocking.
     pub fn chats(&self) -> Vec<SavedChat> {
-        parallax_store::saved_chats(&self.homes(), self.directory)
+        parallax_store::saved_chats(&self.dirs(), self.directory)
     }
 
     /// Returns whether a conversation is saved under this name.
@@ -35,7 +35,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if it is not found.
     pub fn find_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::find_chat(&self.homes(), self.directory, tag).map_err(input)
+        parallax_store::find_chat(&self.dirs(), self.directory, tag).map_err(input)
     }
 
     /// Saves the current state of a session under a name and returns the file. Blocking.
@@ -50,8 +50,8 @@ impl SessionLibrary<'_> {
         replace: bool,
     ) -> Result<PathBuf, Failure> {
         let loaded = self.journal_of(session)?;
-        let (homes, project) = (self.homes(), self.directory);
-        parallax_store::save_chat(&homes, project, tag, &loaded, replace).map_err(input)
+        let (dirs, project) = (self.dirs(), self.directory);
+        parallax_store::save_chat(&dirs, project, tag, &loaded, replace).map_err(input)
     }
 
     /// Deletes the conversation saved under a name. Blocking.
@@ -59,7 +59,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if it is not found or was saved by Gemini CLI.
     pub fn delete_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::delete_chat(&self.homes(), self.directory, tag).map_err(input)
+        parallax_store::delete_chat(&self.dirs(), self.directory, tag).map_err(input)
     }
 
     /// Writes the conversation of a session: as Markdown (`.md`), as JSON contents (`.json`), as a
@@ -108,7 +108,7 @@ impl SessionLibrary<'_> {
     }
 
     fn title_of(&self, session: &SessionId) -> String {
-        let sessions = parallax_store::list(&self.homes(), self.directory);
+        let sessions = parallax_store::list(&self.dirs(), self.directory);
         let found = sessions.into_iter().find(|entry| entry.id == session.as_str());
         found.map(|entry| entry.title).unwrap_or_default()
     }
@@ -116,7 +116,7 @@ impl SessionLibrary<'_> {
     /// Returns the last `most` inputs in this project, oldest first, including those of Gemini CLI.
     /// Blocking.
     pub fn input_history(&self, most: usize) -> Vec<String> {
-        parallax_store::input_history(&self.homes(), self.directory, most)
+        parallax_store::input_history(&self.dirs(), self.directory, most)
     }
 
     /// Adds an input to the history. Blocks briefly.
@@ -124,7 +124,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn remember_input(&self, text: &str) -> Result<(), Failure> {
-        parallax_store::remember_input(&self.homes(), self.directory, text)
+        parallax_store::remember_input(&self.dirs(), self.directory, text)
             .map_err(|error| input(format!("failed to save the input history: {error}")))
     }
 
@@ -133,17 +133,17 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the file cannot be read or written.
     pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
-        parallax_store::forget_inputs(&self.homes(), self.directory, texts)
+        parallax_store::forget_inputs(&self.dirs(), self.directory, texts)
             .map_err(|error| input(format!("failed to delete the input history: {error}")))
     }
 
     /// Loads the journal of a Parallax session.
     fn journal_of(&self, session: &SessionId) -> Result<LoadedSession, Failure> {
-        let path = self.homes().journal(self.directory, session);
+        let path = self.dirs().journal(self.directory, session);
         if !path.exists() {
             return Err(input("the conversation is empty: there is nothing to save"));
         }
-        parallax_store::load(&path, &self.homes().keys).map_err(input)
+        parallax_store::load(&path, &self.dirs().keys).map_err(input)
     }
 }
 

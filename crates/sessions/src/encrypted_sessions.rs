@@ -8,7 +8,7 @@ use parallax_config::Config;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::secret::Redact;
-use parallax_store::{Homes, KeyPlace, Keys};
+use parallax_store::{KeyPlace, Keys, SessionDirs};
 
 use crate::SessionLibrary;
 
@@ -19,18 +19,18 @@ const SETTING: &str = "general.sessionEncryption";
 const REDACTION: &str = "general.sessionRedaction";
 
 /// Returns where sessions are stored and with which keys.
-pub fn homes(config: &Config) -> Homes {
-    let mut homes = Homes::new(&config.homes.parallax, &config.homes.gemini);
+pub fn dirs(config: &Config) -> SessionDirs {
+    let mut dirs = SessionDirs::new(&config.dirs.parallax, &config.dirs.gemini);
     let new = match config.settings.text(SETTING).as_deref() {
         Some("keychain") => Some(KeyPlace::Keychain),
         Some("file") => Some(KeyPlace::File),
         _ => None,
     };
-    homes.keys =
-        Keys::new(config.keychain.clone(), &config.homes.parallax, new).redacting(redactor(config));
+    dirs.keys =
+        Keys::new(config.keychain.clone(), &config.dirs.parallax, new).redacting(redactor(config));
     match new {
-        None => homes.or_elsewhere(&std::env::temp_dir()),
-        Some(_) => homes.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
+        None => dirs.or_elsewhere(&std::env::temp_dir()),
+        Some(_) => dirs.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
     }
 }
 
@@ -59,12 +59,12 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
 
 /// Removes the files of a session outside the home directory. Tool outputs that a resumed session
 /// may need are stored encrypted first.
-pub fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
-    if !homes.is_temporary_at_home() {
-        let artifacts = homes.artifacts(directory, id);
-        if homes.keys.encrypts() && homes.journal(directory, id).is_file() {
-            let kept = homes.encrypted_outputs(directory, id);
-            parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &homes.keys);
+pub fn clear_elsewhere(dirs: &SessionDirs, directory: &Path, id: &SessionId) {
+    if !dirs.is_temporary_at_home() {
+        let artifacts = dirs.artifacts(directory, id);
+        if dirs.keys.encrypts() && dirs.journal(directory, id).is_file() {
+            let kept = dirs.encrypted_outputs(directory, id);
+            parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &dirs.keys);
         }
         // The directory may not exist.
         let _ = parallax_files::remove_tree(artifacts.root());
@@ -81,15 +81,15 @@ impl SessionLibrary<'_> {
         if self.ephemeral {
             return Ok(());
         }
-        let checked = self.homes().keys.check();
+        let checked = self.dirs().keys.check();
         checked.map_err(|error| Failure::new(FailureKind::Config, error.to_string()))
     }
 
     /// Creates the directory for temporary files if it is outside the home directory. Blocking.
     pub fn make_temporary(&self) -> Result<(), Failure> {
-        let homes = self.homes();
-        homes.make_temporary().map_err(|error| {
-            let place = homes.temporary.display();
+        let dirs = self.dirs();
+        dirs.make_temporary().map_err(|error| {
+            let place = dirs.temporary.display();
             let why = format!("cannot use `{place}` for temporary files: {error}");
             Failure::new(FailureKind::Config, why)
         })
@@ -98,13 +98,13 @@ impl SessionLibrary<'_> {
     /// Returns the directory for clipboard images. With encrypted sessions, it is in memory and
     /// removed with the session; `None` if this system has no such directory.
     pub fn images_folder(&self, session: &SessionId) -> Option<PathBuf> {
-        let (homes, project) = (self.homes(), self.directory);
-        match (homes.keys.encrypts(), homes.is_temporary_at_home()) {
+        let (dirs, project) = (self.dirs(), self.directory);
+        match (dirs.keys.encrypts(), dirs.is_temporary_at_home()) {
             (false, _) => {
                 let project = parallax_store::project_folder(project);
-                Some(homes.parallax.join("images").join(project))
+                Some(dirs.parallax.join("images").join(project))
             }
-            (true, false) => Some(homes.artifacts(project, session).root().join("images")),
+            (true, false) => Some(dirs.artifacts(project, session).root().join("images")),
             (true, true) => None,
         }
     }
@@ -112,18 +112,18 @@ impl SessionLibrary<'_> {
     /// Returns the directory for files that are open in an editor. With encrypted sessions, it is
     /// in memory if the system has such a directory.
     pub fn editing_folder(&self) -> PathBuf {
-        let homes = self.homes();
-        let in_memory = homes.keys.encrypts() && !homes.is_temporary_at_home();
-        match in_memory && homes.make_temporary().is_ok() {
-            true => homes.temporary,
+        let dirs = self.dirs();
+        let in_memory = dirs.keys.encrypts() && !dirs.is_temporary_at_home();
+        match in_memory && dirs.make_temporary().is_ok() {
+            true => dirs.temporary,
             false => std::env::temp_dir(),
         }
     }
 
     /// Returns whether session contents may be written to the session's temporary directory.
     pub fn keeps_clear_text(&self) -> bool {
-        let homes = self.homes();
-        let is_open = !homes.keys.encrypts() || !homes.is_temporary_at_home();
+        let dirs = self.dirs();
+        let is_open = !dirs.keys.encrypts() || !dirs.is_temporary_at_home();
         is_open && !self.ephemeral
     }
 }

@@ -17,7 +17,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::store::Record;
 use parallax_store::LoadedSession;
 
-use crate::past;
+use crate::recorded_items;
 pub(crate) use record::Messages;
 
 pub use colours::{CodePiece, SyntaxHighlighter};
@@ -98,7 +98,7 @@ pub fn export(
         Failure::new(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
-        ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),
+        ExportForm::Markdown => Ok(markdown(&recorded_items::items(&session.records))),
         ExportForm::Html => html::page(session, title, by).map_err(wrong),
         ExportForm::Json => record::document(session, title).map_err(wrong),
         ExportForm::Jsonl => journal(session).map_err(wrong),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parallax_protocol::store::{Record, Store, StoreError};
 
 use crate::SessionLibrary;
-use crate::transcript::{Making, TranscriptTarget};
+use crate::transcript::{TranscriptConverter, TranscriptTarget};
 
 /// The setting that enables the mirror.
 pub const SETTING: &str = "sessions.mirror";
@@ -24,7 +24,7 @@ pub struct MirroredJournal {
     /// When the mirror was updated last.
     updated: Mutex<Option<Instant>>,
     /// `None`: the mirror cannot be written.
-    mirror: Mutex<Option<Making>>,
+    mirror: Mutex<Option<TranscriptConverter>>,
     /// A problem that the user has not been told yet.
     problem: Mutex<Option<String>>,
 }
@@ -65,16 +65,17 @@ impl SessionLibrary<'_> {
         if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
             return journal;
         }
-        if self.homes().keys.encrypts() {
+        if self.dirs().keys.encrypts() {
             tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
             return journal;
         }
         let project = self.directory;
-        let folder = parallax_store::gemini_folder(&self.homes(), project);
+        let folder = parallax_store::gemini_folder(&self.dirs(), project);
         let claimed = parallax_store::claim_gemini_folder(&folder, project);
         let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
         let chats = TranscriptTarget::Chats(folder.join("chats"));
-        let mirror = error.is_none().then(|| Making::new(path, self.homes().keys, chats));
+        let mirror =
+            error.is_none().then(|| TranscriptConverter::new(path, self.dirs().keys, chats));
         Arc::new(MirroredJournal {
             journal,
             updated: Mutex::default(),

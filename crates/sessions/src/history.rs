@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{SessionChoice, SessionLibrary};
 
 /// The state with which a session begins.
-pub struct Resumed {
+pub struct ResumedState {
     pub id: SessionId,
     pub journal: Journal,
     pub contents: Vec<Sealed>,
@@ -51,7 +51,7 @@ fn input(message: impl std::fmt::Display) -> Failure {
 ///
 /// # Errors
 /// Returns an error if an id is taken or invalid, or a session or file is not found.
-pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resumed, Failure> {
+pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<ResumedState, Failure> {
     match choice {
         SessionChoice::New | SessionChoice::Clear => {
             let mut fresh = fresh(library, new_id(), Vec::new());
@@ -65,7 +65,7 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         SessionChoice::Resume(selector) => resume(library, selector),
         SessionChoice::Import(path) => {
             let loaded =
-                parallax_store::import(path, &library.homes().keys).and_then(|it| sound(it, path));
+                parallax_store::import(path, &library.dirs().keys).and_then(|it| sound(it, path));
             let loaded = loaded.map_err(input)?;
             Ok(fork(library, new_id(), loaded, path.display().to_string()))
         }
@@ -104,12 +104,12 @@ fn journal(library: &SessionLibrary<'_>, id: &SessionId, forked_from: Option<Str
         forked_from,
         one_shot: !library.interactive,
     };
-    let homes = library.homes();
-    Journal::create(homes.journal(project(library), id), head).with_keys(&homes.keys)
+    let dirs = library.dirs();
+    Journal::create(dirs.journal(project(library), id), head).with_keys(&dirs.keys)
 }
 
-fn fresh(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> Resumed {
-    Resumed {
+fn fresh(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> ResumedState {
+    ResumedState {
         journal: journal(library, &id, None),
         id,
         contents: Vec::new(),
@@ -125,7 +125,7 @@ fn fresh(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> R
     }
 }
 
-fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<Resumed, Failure> {
+fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<ResumedState, Failure> {
     if !SessionId::is_valid(id) {
         return Err(input(format!(
             "invalid session id `{}`: use at most 128 letters, digits, `-`, and `_`",
@@ -146,7 +146,7 @@ fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<Resumed, Failure> {
         ))
     };
     // Reserving the id later detects an existing empty file.
-    if parallax_store::has_id(&library.homes(), project(library), &session) {
+    if parallax_store::has_id(&library.dirs(), project(library), &session) {
         return Err(is_taken());
     }
     let mut resumed = fresh(library, session, Vec::new());
@@ -162,9 +162,9 @@ fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<Resumed, Failure> {
     Ok(resumed)
 }
 
-fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failure> {
+fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, Failure> {
     let is_exact = library.is_exact;
-    let entry = match parallax_store::find(&library.homes(), project(library), selector) {
+    let entry = match parallax_store::find(&library.dirs(), project(library), selector) {
         Ok(entry) => entry,
         Err(FindError::NoSessions { .. }) if selector == "latest" => {
             let notice = "no earlier session in this project; starting a new one".to_owned();
@@ -185,7 +185,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
     if entry.origin != SessionOrigin::Parallax {
         return adopt(library, &entry);
     }
-    match Journal::open_append(&entry.path, &library.homes().keys) {
+    match Journal::open_append(&entry.path, &library.dirs().keys) {
         Ok((_, loaded)) if is_exact && is_damaged(&loaded) => Err(input(format_args!(
             "the file of the session `{selector}` is damaged: `parallax --resume {selector}` \
              continues a repaired copy"
@@ -238,12 +238,12 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
 
 /// Opens a session of this project that has no prompt yet, if its id is given exactly. It is in no
 /// list.
-fn unprompted(library: &SessionLibrary<'_>, id: &str) -> Option<Resumed> {
+fn unprompted(library: &SessionLibrary<'_>, id: &str) -> Option<ResumedState> {
     if !library.is_exact || !SessionId::is_valid(id) {
         return None;
     }
-    let path = library.homes().journal(project(library), &SessionId::from(id));
-    let (journal, loaded) = Journal::open_append(&path, &library.homes().keys).ok()?;
+    let path = library.dirs().journal(project(library), &SessionId::from(id));
+    let (journal, loaded) = Journal::open_append(&path, &library.dirs().keys).ok()?;
     Some(taken(loaded.head.session_id.clone(), journal, loaded))
 }
 
@@ -263,7 +263,7 @@ fn in_a_copy(
     library: &SessionLibrary<'_>,
     entry: &SessionEntry,
     loaded: LoadedSession,
-) -> Result<Resumed, Failure> {
+) -> Result<ResumedState, Failure> {
     let (id, from) = (new_id(), entry.id.clone());
     let notice = format!(
         "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
@@ -292,18 +292,18 @@ fn elsewhere(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
 
 /// Returns why a Parallax CLI session file with exactly this name is not listed.
 fn unreadable(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
-    let file = library.homes().parallax.join(format!("{selector}.json"));
+    let file = library.dirs().parallax.join(format!("{selector}.json"));
     if !SessionId::is_valid(selector) || !file.is_file() {
         return None;
     }
-    parallax_store::import(&file, &library.homes().keys).err().map(input)
+    parallax_store::import(&file, &library.dirs().keys).err().map(input)
 }
 
 /// Resumes another program's session in a new Parallax journal. It keeps its id, so that it can be
 /// found under it again. If a Parallax journal already has the id, the other program has continued
 /// separately, and the result is a fork with a new id.
-fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Resumed, Failure> {
-    let loaded = parallax_store::import(&entry.path, &library.homes().keys).map_err(input)?;
+fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<ResumedState, Failure> {
+    let loaded = parallax_store::import(&entry.path, &library.dirs().keys).map_err(input)?;
     if !entry.is_elsewhere() {
         let known = SessionId::is_valid(&entry.id);
         let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
@@ -321,7 +321,7 @@ fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Resumed, 
 
 /// Finds a session of the project by number, id, or id prefix.
 pub fn found(library: &SessionLibrary<'_>, selector: &str) -> Result<SessionEntry, Failure> {
-    parallax_store::find(&library.homes(), project(library), selector).map_err(input)
+    parallax_store::find(&library.dirs(), project(library), selector).map_err(input)
 }
 
 /// Loads the file of a session.
@@ -329,7 +329,7 @@ pub fn loaded(
     library: &SessionLibrary<'_>,
     entry: &SessionEntry,
 ) -> Result<LoadedSession, Failure> {
-    let keys = library.homes().keys;
+    let keys = library.dirs().keys;
     let path = &entry.path;
     match entry.origin {
         SessionOrigin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
@@ -349,7 +349,7 @@ fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError>
 }
 
 /// Removes everything after the first `keep` contents of a Parallax session.
-fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed, Failure> {
+fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<ResumedState, Failure> {
     let entry = found(library, id)?;
     if entry.origin != SessionOrigin::Parallax {
         return Err(input(format!(
@@ -357,7 +357,7 @@ fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed
         )));
     }
     let (journal, mut loaded) =
-        Journal::open_append(&entry.path, &library.homes().keys).map_err(input)?;
+        Journal::open_append(&entry.path, &library.dirs().keys).map_err(input)?;
     if is_damaged(&loaded) {
         loaded.cut(keep);
         return in_a_copy(library, &entry, loaded);
@@ -376,7 +376,7 @@ fn fork(
     asked: SessionId,
     loaded: LoadedSession,
     from: String,
-) -> Resumed {
+) -> ResumedState {
     let mut id = asked;
     let mut journal = journal(library, &id, Some(from.clone()));
     let mut renamed = None;
@@ -396,12 +396,12 @@ fn fork(
 }
 
 /// Returns the initial state of a loaded session.
-fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
+fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> ResumedState {
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
     let records: Arc<[Record]> = loaded.records.into();
     let head = SessionHead { session_id: id.clone(), ..loaded.head };
     journal.began_with(head, Arc::clone(&records));
-    Resumed {
+    ResumedState {
         id,
         journal,
         turns: loaded.turns,

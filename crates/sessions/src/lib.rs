@@ -12,7 +12,7 @@ pub mod gemini_record;
 pub mod history;
 mod listing;
 pub mod moves;
-pub mod past;
+pub mod recorded_items;
 pub mod retention;
 pub mod search;
 pub mod session_stats;
@@ -22,7 +22,7 @@ pub mod transcript;
 mod tree;
 pub mod usage_report;
 pub mod usage_text;
-pub mod used;
+pub mod usage_totals;
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub struct SessionLibrary<'a> {
 
 impl SessionLibrary<'_> {
     /// Returns where sessions are stored and with which keys.
-    pub fn homes(&self) -> parallax_store::Homes {
-        encrypted_sessions::homes(self.config)
+    pub fn dirs(&self) -> parallax_store::SessionDirs {
+        encrypted_sessions::dirs(self.config)
     }
 }

@@ -6,9 +6,9 @@ use parallax_protocol::store::Record;
 
 use crate::SessionLibrary;
 use crate::history::{found, loaded};
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 
-use parallax_store::Homes;
+use parallax_store::SessionDirs;
 use parallax_store::SessionEntry;
 
 /// Returns how the last turn of a session ended, by its records and whether it was cut off.
@@ -31,7 +31,7 @@ impl SessionLibrary<'_> {
     /// Returns the sessions of this project, oldest first. Reads only headers and first prompts.
     /// Blocking.
     pub fn sessions(&self) -> Vec<SessionEntry> {
-        parallax_store::list(&self.homes(), self.directory)
+        parallax_store::list(&self.dirs(), self.directory)
     }
 
     /// Returns a session of this project: `latest`, a number of the list, an id, or an id prefix.
@@ -60,9 +60,9 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the session is not found, belongs to another program, or is in use.
     pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        let homes = self.homes();
+        let dirs = self.dirs();
         let project = self.directory;
-        let entry = parallax_store::find_listed(&homes, project, selector).map_err(input)?;
+        let entry = parallax_store::find_listed(&dirs, project, selector).map_err(input)?;
         self.delete_entry(entry)
     }
 
@@ -71,31 +71,36 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the session is in use or cannot be deleted.
     pub fn delete_entry(&self, entry: SessionEntry) -> Result<SessionEntry, Failure> {
-        let homes = self.homes();
+        let dirs = self.dirs();
         let project = match entry.project.as_os_str().is_empty() {
             true => self.directory,
             false => &entry.project,
         };
         let id = SessionId::from(entry.id.as_str());
-        let mut artifacts = parallax_store::belongings(&homes, project, &entry);
-        artifacts.push(Homes::new(&homes.parallax, "").artifacts(project, &id).root().to_owned());
-        parallax_store::delete(&homes, project, &entry, &artifacts).map_err(input)?;
-        parallax_store::delete_mirrors(&homes, project, &entry.id);
+        let mut artifacts = parallax_store::belongings(&dirs, project, &entry);
+        artifacts
+            .push(SessionDirs::new(&dirs.parallax, "").artifacts(project, &id).root().to_owned());
+        parallax_store::delete(&dirs, project, &entry, &artifacts).map_err(input)?;
+        parallax_store::delete_mirrors(&dirs, project, &entry.id);
         Ok(entry)
     }
 
     /// Returns the number of prompts and answers of a session; `None` if it cannot be read.
     /// Blocking: reads the whole file, so call it only for visible sessions.
     pub fn message_count(&self, entry: &SessionEntry) -> Option<usize> {
-        parallax_store::count_messages(entry, &self.homes().keys)
+        parallax_store::count_messages(entry, &self.dirs().keys)
     }
 
     /// Returns the items of the last prompts of a session, oldest first. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn preview(&self, entry: &SessionEntry, prompts: usize) -> Result<Vec<PastItem>, Failure> {
-        Ok(past::recent(&loaded(self, entry)?.records, prompts).0)
+    pub fn preview(
+        &self,
+        entry: &SessionEntry,
+        prompts: usize,
+    ) -> Result<Vec<RecordedItem>, Failure> {
+        Ok(recorded_items::recent(&loaded(self, entry)?.records, prompts).0)
     }
 }
 

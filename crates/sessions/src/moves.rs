@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::export::{self, ExportForm};
 use crate::gemini_record::record_name;
 use crate::history::{keep_before, loaded};
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 use crate::{SessionChoice, SessionLibrary};
 
 fn input(message: impl std::fmt::Display) -> Failure {
@@ -35,7 +35,7 @@ pub struct NewSession {
 
 /// Result of a move.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveResult {
     /// The moved sessions with their new files.
     pub sessions: Vec<(String, PathBuf)>,
     /// The sessions that were not moved, each with the reason.
@@ -70,7 +70,7 @@ fn project_name(names: &mut Vec<(PathBuf, String)>, project: &Path) -> String {
 impl SessionLibrary<'_> {
     /// Returns the sessions of all projects, oldest first. Blocking.
     pub fn all_sessions(&self) -> Vec<SessionEntry> {
-        parallax_store::list_all(&self.homes())
+        parallax_store::list_all(&self.dirs())
     }
 
     /// Returns a session of this project (`latest`, a number, an id, or an id prefix), or one of
@@ -79,7 +79,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if no session or several sessions match.
     pub fn any_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        let here = parallax_store::find(&self.homes(), self.directory, selector);
+        let here = parallax_store::find(&self.dirs(), self.directory, selector);
         let missing = match here {
             Ok(entry) => return Ok(entry),
             Err(error @ FindError::Ambiguous { .. }) => return Err(input(error)),
@@ -99,7 +99,7 @@ impl SessionLibrary<'_> {
             input(format!(
                 "no session `{selector}` in any project (searched `{}`, and the sessions of Gemini \
                  CLI); `parallax sessions list` shows them",
-                self.homes().parallax.join("sessions").display()
+                self.dirs().parallax.join("sessions").display()
             ))
         };
         match fitting.len() {
@@ -117,7 +117,7 @@ impl SessionLibrary<'_> {
         let file = self.directory.join(self.config.expand_home(Path::new(what.trim())));
         if file.is_file() {
             // Checked now, before the open session is closed.
-            parallax_store::import(&file, &self.homes().keys)
+            parallax_store::import(&file, &self.dirs().keys)
                 .map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
             return Ok(SessionChoice::Import(file));
         }
@@ -136,8 +136,8 @@ impl SessionLibrary<'_> {
     ///
     /// # Errors
     /// Returns an error if its file cannot be read.
-    pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<PastItem>, Failure> {
-        Ok(past::items(&loaded(self, entry)?.records))
+    pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<RecordedItem>, Failure> {
+        Ok(recorded_items::items(&loaded(self, entry)?.records))
     }
 
     /// Exports a session as a document. Blocking.
@@ -231,14 +231,14 @@ impl SessionLibrary<'_> {
     /// Returns an error if the file contains no session or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
         let path = self.directory.join(self.config.expand_home(file));
-        let session = parallax_store::import(&path, &self.homes().keys).map_err(input)?;
+        let session = parallax_store::import(&path, &self.dirs().keys).map_err(input)?;
         self.new_session(&session, path.display().to_string())
     }
 
     fn new_session(&self, session: &LoadedSession, from: String) -> Result<NewSession, Failure> {
         let id = SessionId::new(Uuid::new_v4().to_string());
         let directory = self.directory;
-        let path = self.homes().journal(directory, &id);
+        let path = self.dirs().journal(directory, &id);
         let head = SessionHead {
             version: 1,
             session_id: id.clone(),
@@ -247,7 +247,7 @@ impl SessionLibrary<'_> {
             forked_from: Some(from),
             one_shot: false,
         };
-        let journal = Journal::create(&path, head).with_keys(&self.homes().keys);
+        let journal = Journal::create(&path, head).with_keys(&self.dirs().keys);
         journal.append_all(session).and_then(|()| journal.sync()).map_err(input)?;
         let (contents, notices) = (session.contents.len(), session.notices.clone());
         Ok(NewSession { id, path, contents, notices })
@@ -258,11 +258,11 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the session is not found, belongs to another program, or is in use, or
     /// if writing fails.
-    pub fn move_session(&self, selector: &str, to: &Path) -> Result<Moved, Failure> {
+    pub fn move_session(&self, selector: &str, to: &Path) -> Result<MoveResult, Failure> {
         let entry = self.any_session(selector)?;
         let to = self.target(to)?;
-        let path = parallax_store::move_session(&self.homes(), &entry, &to).map_err(input)?;
-        Ok(Moved { sessions: vec![(entry.id, path)], ..Moved::default() })
+        let path = parallax_store::move_session(&self.dirs(), &entry, &to).map_err(input)?;
+        Ok(MoveResult { sessions: vec![(entry.id, path)], ..MoveResult::default() })
     }
 
     /// Moves all Parallax sessions, saved conversations, and the input history of a project to
@@ -270,24 +270,24 @@ impl SessionLibrary<'_> {
     ///
     /// # Errors
     /// Returns an error if the project has nothing to move.
-    pub fn move_project(&self, from: &Path, to: &Path) -> Result<Moved, Failure> {
+    pub fn move_project(&self, from: &Path, to: &Path) -> Result<MoveResult, Failure> {
         let (from, to) = (self.folder(from), self.target(to)?);
         if from == to {
             return Err(input("both are the same directory"));
         }
-        let homes = self.homes();
-        let mut moved = Moved::default();
-        for entry in parallax_store::list(&homes, &from) {
+        let dirs = self.dirs();
+        let mut moved = MoveResult::default();
+        for entry in parallax_store::list(&dirs, &from) {
             if entry.origin != parallax_store::SessionOrigin::Parallax {
                 continue;
             }
-            match parallax_store::move_session(&homes, &entry, &to) {
+            match parallax_store::move_session(&dirs, &entry, &to) {
                 Ok(path) => moved.sessions.push((entry.id, path)),
                 Err(error) => moved.kept.push((entry.id, error.to_string())),
             }
         }
-        moved.other_files = parallax_store::move_belongings(&homes, &from, &to);
-        if moved == Moved::default() {
+        moved.other_files = parallax_store::move_belongings(&dirs, &from, &to);
+        if moved == MoveResult::default() {
             return Err(input(format!("no sessions of `{}`", from.display())));
         }
         Ok(moved)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parallax_config::Settings;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_store::{Discarded, Homes, Retention};
+use parallax_store::{DeletedSession, Retention, SessionDirs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const STRAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A session that was or would be removed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Removed {
+pub struct RemovedSession {
     /// Id of the session.
     pub id: String,
     /// Its title.
@@ -35,9 +35,9 @@ pub struct Removed {
 /// Result of a cleanup.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Collected {
+pub struct CleanupResult {
     /// Sessions moved to the trash.
-    pub sessions: Vec<Removed>,
+    pub sessions: Vec<RemovedSession>,
     /// Failures with their reasons.
     pub failed: Vec<String>,
     /// Number of sessions permanently deleted from the trash.
@@ -61,8 +61,8 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the settings are invalid or contradict each other. Nothing is removed
     /// then.
-    pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
-        let homes = self.homes();
+    pub fn collect_sessions(&self, dry: bool) -> Result<CleanupResult, Failure> {
+        let dirs = self.dirs();
         if let Some(key) = self.config.settings.unusable_retention() {
             let why = format!("no sessions are deleted: the value of `{key}` is invalid");
             return Err(Failure::new(FailureKind::Config, why));
@@ -76,12 +76,12 @@ impl SessionLibrary<'_> {
         if let Some(wrong) = wrong {
             return Err(Failure::new(FailureKind::Config, wrong));
         }
-        let own = homes.sessions(self.directory);
-        let mut collected = Collected::default();
-        for folder in parallax_store::session_folders(&homes) {
+        let own = dirs.sessions(self.directory);
+        let mut collected = CleanupResult::default();
+        for folder in parallax_store::session_folders(&dirs) {
             if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
-                for session in parallax_store::outdated(&folder, rule, None, &homes.keys) {
-                    let gone = if dry { Ok(()) } else { parallax_store::discard(&homes, &session) };
+                for session in parallax_store::outdated(&folder, rule, None, &dirs.keys) {
+                    let gone = if dry { Ok(()) } else { parallax_store::discard(&dirs, &session) };
                     match gone {
                         Ok(()) => collected.sessions.push(removed(session)),
                         Err(error) => {
@@ -93,8 +93,8 @@ impl SessionLibrary<'_> {
             }
         }
         if !dry {
-            collected.emptied = parallax_store::empty_trash(&homes);
-            collected.stray_outputs = parallax_store::remove_stray_outputs(&homes, STRAY);
+            collected.emptied = parallax_store::empty_trash(&dirs);
+            collected.stray_outputs = parallax_store::remove_stray_outputs(&dirs, STRAY);
             match self.index_sessions(false) {
                 Ok(indexed) => collected.indexed = indexed.all,
                 Err(error) => collected.failed.push(error.message),
@@ -107,22 +107,22 @@ impl SessionLibrary<'_> {
 /// Removes old sessions of this project, at most once a day. Blocking; meant for the background
 /// and safe to interrupt.
 pub fn clean_lazily(
-    homes: &Homes,
+    dirs: &SessionDirs,
     project: &std::path::Path,
     rule: &Retention,
     current: &SessionId,
 ) {
-    if !parallax_store::is_due(homes, project) {
+    if !parallax_store::is_due(dirs, project) {
         return;
     }
     for session in
-        parallax_store::outdated(&homes.sessions(project), rule, Some(current), &homes.keys)
+        parallax_store::outdated(&dirs.sessions(project), rule, Some(current), &dirs.keys)
     {
-        if let Err(error) = parallax_store::discard(homes, &session) {
+        if let Err(error) = parallax_store::discard(dirs, &session) {
             tracing::warn!(%error, session = session.id, "failed to delete an old session");
         }
     }
-    parallax_store::empty_trash(homes);
+    parallax_store::empty_trash(dirs);
 }
 
 /// Returns the retention rule of some settings; see [`SessionLibrary::retention`].
@@ -166,7 +166,7 @@ fn whole(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 
-fn removed(session: Discarded) -> Removed {
-    let Discarded { id, title, path, why, bytes } = session;
-    Removed { id, title, path, why: why.word(), bytes }
+fn removed(session: DeletedSession) -> RemovedSession {
+    let DeletedSession { id, title, path, why, bytes } = session;
+    RemovedSession { id, title, path, why: why.word(), bytes }
 }

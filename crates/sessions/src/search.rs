@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    EncryptedSessions, Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery,
-    SessionOrigin, TurnText, UpdateProgress,
+    EncryptedSessions, LoadedSession, SearchError, SearchIndex, SearchQuery, SessionDirs,
+    SessionOrigin, TurnText, UpdateProgress, UpdateResult,
 };
 
 use crate::SessionLibrary;
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 
 pub use parallax_store::SearchHit;
 pub use parallax_store::UpdateProgress as IndexStep;
@@ -63,21 +63,21 @@ impl SessionLibrary<'_> {
             project: search.here.then(|| self.directory.to_owned()),
             limit: search.limit,
         };
-        let homes = self.homes();
+        let dirs = self.dirs();
         let indexed = self.with_index(search.rebuild, watch, |index, _| {
-            Ok((index.search(&query)?, index.encrypted(&homes)?))
+            Ok((index.search(&query)?, index.encrypted(&dirs)?))
         });
         let (mut hits, encrypted) = match indexed {
             Ok(found) => found,
             // The files give the same result, only slower.
             Err(error) if !search.rebuild => {
                 tracing::warn!(error = error.message, "the search ran without the index");
-                in_memory(&homes, &query, false, watch)?
+                in_memory(&dirs, &query, false, watch)?
             }
             Err(error) => return Err(error),
         };
         if encrypted.opened > 0 {
-            hits.extend(in_memory(&homes, &query, true, watch)?.0);
+            hits.extend(in_memory(&dirs, &query, true, watch)?.0);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
@@ -108,7 +108,7 @@ impl SessionLibrary<'_> {
     ///
     /// # Errors
     /// Returns an error if it cannot be read or written.
-    pub fn index_sessions(&self, rebuild: bool) -> Result<Indexed, Failure> {
+    pub fn index_sessions(&self, rebuild: bool) -> Result<UpdateResult, Failure> {
         self.with_index(rebuild, &|_| true, |_, indexed| Ok(indexed))
     }
 
@@ -118,16 +118,16 @@ impl SessionLibrary<'_> {
         &self,
         rebuild: bool,
         watch: &dyn Fn(UpdateProgress) -> bool,
-        work: impl Fn(&SearchIndex, Indexed) -> Result<T, SearchError>,
+        work: impl Fn(&SearchIndex, UpdateResult) -> Result<T, SearchError>,
     ) -> Result<T, Failure> {
-        let homes = self.homes();
+        let dirs = self.dirs();
         let once = |rebuild| {
-            let mut index = SearchIndex::open(&homes)?;
+            let mut index = SearchIndex::open(&dirs)?;
             if rebuild && let Some(_alone) = index.rebuild()? {
-                index.update(&homes, &texts, watch)?;
+                index.update(&dirs, &texts, watch)?;
             }
             let _held = index.hold()?;
-            let indexed = index.update(&homes, &texts, watch)?;
+            let indexed = index.update(&dirs, &texts, watch)?;
             work(&index, indexed)
         };
         let mut done = once(rebuild);
@@ -135,7 +135,7 @@ impl SessionLibrary<'_> {
             match &done {
                 Err(error) if error.is_damage() => {
                     tracing::warn!(%error, "the search index is damaged and is being rebuilt");
-                    SearchIndex::throw_away(&homes);
+                    SearchIndex::throw_away(&dirs);
                     done = once(false);
                 }
                 Err(error) if error.is_passing() => {
@@ -152,15 +152,15 @@ impl SessionLibrary<'_> {
 /// Searches the session files, or only the encrypted ones. Also returns which of those could not be
 /// decrypted.
 fn in_memory(
-    homes: &Homes,
+    dirs: &SessionDirs,
     query: &SearchQuery,
     only_encrypted: bool,
     watch: &dyn Fn(UpdateProgress) -> bool,
 ) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
-        index.update(homes, &texts, watch)?;
+        index.update(dirs, &texts, watch)?;
         // Sessions that were decrypted are part of the index.
-        let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(homes)? };
+        let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(dirs)? };
         Ok((index.search(query)?, encrypted))
     });
     found.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))
@@ -169,8 +169,8 @@ fn in_memory(
 /// Returns the searchable text of a session by turn.
 pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
     let mut turns: Vec<TurnText> = Vec::new();
-    for item in past::items(&session.records) {
-        if let PastItem::User { turn, .. } = &item {
+    for item in recorded_items::items(&session.records) {
+        if let RecordedItem::User { turn, .. } = &item {
             turns.push(TurnText { turn: *turn, text: String::new() });
         }
         if turns.is_empty() {
@@ -178,16 +178,16 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
         }
         let Some(TurnText { text, .. }) = turns.last_mut() else { continue };
         match item {
-            PastItem::User { text: said, .. }
-            | PastItem::Steer { text: said }
-            | PastItem::Thought { text: said }
-            | PastItem::Text { text: said, .. } => add(text, &said),
-            PastItem::Image(_) | PastItem::Ended { .. } => {}
-            PastItem::Shell { command, output, .. } => {
+            RecordedItem::User { text: said, .. }
+            | RecordedItem::Steer { text: said }
+            | RecordedItem::Thought { text: said }
+            | RecordedItem::Text { text: said, .. } => add(text, &said),
+            RecordedItem::Image(_) | RecordedItem::Ended { .. } => {}
+            RecordedItem::Shell { command, output, .. } => {
                 add(text, &command);
                 add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));
             }
-            PastItem::Tool { name, args, output, .. } => {
+            RecordedItem::Tool { name, args, output, .. } => {
                 add(text, &name);
                 args.values().for_each(|value| add_values(text, value));
                 add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));

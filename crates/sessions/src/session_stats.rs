@@ -19,7 +19,7 @@ pub struct SessionStats {
     /// Tokens of the last prompt of the main model, which is the context usage.
     pub context: u64,
     /// Usage before this process; included in the totals.
-    pub before: Before,
+    pub before: PriorUsage,
     began: Instant,
     agent: Duration,
     /// Indexes of turns by number.
@@ -28,7 +28,7 @@ pub struct SessionStats {
 
 /// Usage of a resumed session before this process.
 #[derive(Debug, Clone, Default)]
-pub struct Before {
+pub struct PriorUsage {
     /// Tokens of all answers.
     pub tokens: Tokens,
     /// US dollars, as far as prices are known.
@@ -65,7 +65,7 @@ impl SessionStats {
             totals: Stats::default(),
             turns: Vec::new(),
             context: 0,
-            before: Before::default(),
+            before: PriorUsage::default(),
             began,
             agent: Duration::ZERO,
             places: HashMap::new(),
@@ -75,13 +75,15 @@ impl SessionStats {
     /// Creates statistics from the records of earlier processes.
     pub fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut stats = Self::default();
-        crate::used::requests(records, price).iter().for_each(|sum| stats.totals.requests(sum));
+        crate::usage_totals::requests(records, price)
+            .iter()
+            .for_each(|sum| stats.totals.requests(sum));
         records.iter().for_each(|record| stats.totals.record(record));
         let model = records.iter().rev().find_map(|record| match record {
             Record::Content(content) if content.usage.is_some() => content.model.clone(),
             _ => None,
         });
-        stats.before = Before { tokens: stats.tokens(), cost: stats.totals.cost.usd, model };
+        stats.before = PriorUsage { tokens: stats.tokens(), cost: stats.totals.cost.usd, model };
         stats
     }
 

@@ -35,7 +35,7 @@ impl SessionSource {
     /// When the file cannot be read.
     pub fn open(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Self, SourceError> {
         if entry.origin == SessionOrigin::Parallax {
-            let journal = JournalTail::new(entry.path.clone(), library.homes().keys);
+            let journal = JournalTail::new(entry.path.clone(), library.dirs().keys);
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }
         let session = loaded(library, entry)?;
@@ -45,9 +45,9 @@ impl SessionSource {
 
     /// The same for a session of the project of the library, which may have no journal yet.
     pub fn of_running(library: &SessionLibrary<'_>, id: &SessionId) -> Self {
-        let homes = library.homes();
-        let path = homes.journal(library.directory, id);
-        Self { journal: Some(JournalTail::new(path, homes.keys)), imported: String::new() }
+        let dirs = library.dirs();
+        let path = dirs.journal(library.directory, id);
+        Self { journal: Some(JournalTail::new(path, dirs.keys)), imported: String::new() }
     }
 
     /// The lines since the last call. Blocking.

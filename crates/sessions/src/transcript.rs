@@ -21,7 +21,7 @@ pub const TRANSCRIPT: &str = "transcript.jsonl";
 pub struct TranscriptFile {
     /// Path that hooks receive. If no transcript is written, this is the journal.
     path: PathBuf,
-    made: Option<Arc<Mutex<Making>>>,
+    made: Option<Arc<Mutex<TranscriptConverter>>>,
 }
 
 /// Where to write the transcript.
@@ -33,7 +33,7 @@ pub enum TranscriptTarget {
 }
 
 /// Converts a growing journal to Gemini CLI's transcript format.
-pub struct Making {
+pub struct TranscriptConverter {
     journal: JournalTail,
     place: TranscriptTarget,
     messages: Messages,
@@ -47,7 +47,7 @@ impl TranscriptFile {
     /// `path` is the transcript file; with `None`, no transcript is written.
     pub fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
-        let making = Making::new(journal, keys, TranscriptTarget::File(path.clone()));
+        let making = TranscriptConverter::new(journal, keys, TranscriptTarget::File(path.clone()));
         Self { path, made: Some(Arc::new(Mutex::new(making))) }
     }
 
@@ -69,7 +69,7 @@ impl TranscriptFile {
     }
 }
 
-impl Making {
+impl TranscriptConverter {
     /// Writes nothing until the first [`update`](Self::update).
     pub fn new(journal: PathBuf, keys: Keys, place: TranscriptTarget) -> Self {
         let journal = JournalTail::new(journal, keys);

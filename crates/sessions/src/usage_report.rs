@@ -169,8 +169,8 @@ struct SessionUsage {
 impl SessionLibrary<'_> {
     /// Returns the usage of the sessions of all projects since a day. Blocking.
     pub fn usage_report(&self, since: Option<Date>) -> UsageReport {
-        let homes = self.homes();
-        let entries: Vec<SessionEntry> = parallax_store::list_all(&homes)
+        let dirs = self.dirs();
+        let entries: Vec<SessionEntry> = parallax_store::list_all(&dirs)
             .into_iter()
             .filter(|entry| entry.origin == SessionOrigin::Parallax)
             .filter(|entry| since.is_none_or(|since| day_of(entry.last_used) >= since))
@@ -180,7 +180,7 @@ impl SessionLibrary<'_> {
             for _ in 0..THREADS.min(entries.len()) {
                 scope.spawn(|| {
                     while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let used = session_usage(entry, &homes.keys, since);
+                        let used = session_usage(entry, &dirs.keys, since);
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(used);
                     }
                 });

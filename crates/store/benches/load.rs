@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
-    ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
+    ContentRecord, Record, ResultRecord, SessionHead, StepRecord, Store as _,
 };
-use parallax_store::{Homes, Journal, Keys, list, load};
+use parallax_store::{Journal, Keys, SessionDirs, list, load};
 use serde_json::value::RawValue;
 
 fn main() {
@@ -60,7 +60,7 @@ fn fill(journal: &Journal, rounds: usize, output: usize) {
             display: None,
             told: None,
         }));
-        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None, said: None }));
+        let _ = journal.append(&Record::Round(StepRecord { results: 1, tail: None, said: None }));
     }
 }
 
@@ -75,12 +75,12 @@ fn load_50_mb(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn list_300_sessions(bencher: divan::Bencher<'_, '_>) {
     let Ok(folder) = tempfile::tempdir() else { return };
-    let homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
+    let dirs = SessionDirs::new(folder.path().join("p"), folder.path().join("g"));
     let project = PathBuf::from("/project");
     for number in 0..300 {
         let id = format!("s{number}");
-        let path = homes.journal(&project, &id.as_str().into());
+        let path = dirs.journal(&project, &id.as_str().into());
         fill(&Journal::create(path, head(&id)), 20, 20_000);
     }
-    bencher.bench(|| list(&homes, &project).len());
+    bencher.bench(|| list(&dirs, &project).len());
 }

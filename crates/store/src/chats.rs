@@ -11,7 +11,7 @@ use parallax_protocol::store::Store as _;
 use crate::journal::Journal;
 use crate::list::modified;
 use crate::load::LoadedSession;
-use crate::paths::{Homes, project_folder};
+use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::create_private_dir;
 use crate::session_files::files;
 use crate::session_files::gemini_folders;
@@ -84,11 +84,11 @@ pub enum ChatError {
 
 /// Returns the conversations of a project, oldest first. If two have the same name, the one saved
 /// by Parallax is returned.
-pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
+pub fn saved_chats(dirs: &SessionDirs, project: &Path) -> Vec<SavedChat> {
     let mut chats: Vec<SavedChat> = Vec::new();
     let ours =
-        files(&folder(homes, project)).into_iter().map(|path| (path, SessionOrigin::Parallax));
-    let theirs = gemini_folders(homes, project).into_iter().flat_map(|folder| files(&folder));
+        files(&folder(dirs, project)).into_iter().map(|path| (path, SessionOrigin::Parallax));
+    let theirs = gemini_folders(dirs, project).into_iter().flat_map(|folder| files(&folder));
     for (path, origin) in ours.chain(theirs.map(|path| (path, SessionOrigin::GeminiCli))) {
         let Some(tag) = tag_of(&path, origin) else { continue };
         let Some(saved) = modified(&path) else { continue };
@@ -104,8 +104,8 @@ pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
 ///
 /// # Errors
 /// Returns [`ChatError::Missing`] if there is none.
-pub fn find_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
-    let found = saved_chats(homes, project).into_iter().find(|chat| chat.tag == tag.trim());
+pub fn find_chat(dirs: &SessionDirs, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
+    let found = saved_chats(dirs, project).into_iter().find(|chat| chat.tag == tag.trim());
     found.ok_or_else(|| ChatError::Missing { tag: tag.trim().to_owned() })
 }
 
@@ -115,7 +115,7 @@ pub fn find_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, 
 /// Returns an error if the name is empty, too long, or (unless `replace` is set) already used by a
 /// conversation of Parallax, if the conversation is empty, or if the file cannot be written.
 pub fn save_chat(
-    homes: &Homes,
+    dirs: &SessionDirs,
     project: &Path,
     tag: &str,
     session: &LoadedSession,
@@ -132,7 +132,7 @@ pub fn save_chat(
     if session.contents.is_empty() {
         return Err(ChatError::Empty);
     }
-    let folder = folder(homes, project);
+    let folder = folder(dirs, project);
     let path = folder.join(format!("{name}.jsonl"));
     if !replace && path.exists() {
         return Err(ChatError::Exists { tag: tag.to_owned() });
@@ -142,7 +142,7 @@ pub fn save_chat(
     // Write to a temporary file, so that a crash leaves the old file intact.
     let new = folder.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_file(&new);
-    let journal = Journal::create(&new, session.head.clone()).with_keys(&homes.keys);
+    let journal = Journal::create(&new, session.head.clone()).with_keys(&dirs.keys);
     let written = journal.append_all(session).and_then(|()| journal.sync());
     drop(journal);
     let moved = written
@@ -160,8 +160,8 @@ pub fn save_chat(
 /// # Errors
 /// Returns an error if no conversation has this name, it belongs to another program, or the file
 /// cannot be deleted.
-pub fn delete_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
-    let chat = find_chat(homes, project, tag)?;
+pub fn delete_chat(dirs: &SessionDirs, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
+    let chat = find_chat(dirs, project, tag)?;
     if chat.origin != SessionOrigin::Parallax {
         return Err(ChatError::Foreign { tag: chat.tag, path: chat.path });
     }
@@ -170,8 +170,8 @@ pub fn delete_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat
     Ok(chat)
 }
 
-fn folder(homes: &Homes, project: &Path) -> PathBuf {
-    homes.parallax.join("chats").join(project_folder(project))
+fn folder(dirs: &SessionDirs, project: &Path) -> PathBuf {
+    dirs.parallax.join("chats").join(project_folder(project))
 }
 
 fn tag_of(path: &Path, origin: SessionOrigin) -> Option<String> {

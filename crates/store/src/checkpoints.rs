@@ -6,11 +6,12 @@
 //! again later is recognized and left alone. Nothing outside the workspace directories is read or
 //! written, and symbolic links in paths are not followed.
 
-mod beneath;
 mod command;
 mod command_mark;
 mod compare;
+mod confined_root;
 mod copy_budget;
+mod crash_recovery;
 mod edit;
 mod error;
 mod fixed_files;
@@ -22,19 +23,18 @@ mod listing;
 mod missing;
 mod moved_folders;
 mod objects;
-mod observe;
 mod pending_restore;
 mod protected;
 mod record;
 mod repositories;
 mod retention;
 mod set_id;
-mod shared_work;
-mod single;
+mod single_change;
+mod snapshot;
 mod state;
 mod undo;
-mod unfinished;
 mod walk;
+mod work_queue;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -50,16 +50,16 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{Changes, IGNORED_DIRECTORIES};
 pub use command_mark::CommandMark;
+pub use crash_recovery::Unfinished;
 pub use edit::EditMark;
 pub use error::CheckpointError;
 pub use pending_restore::{AbandonedChanges, PendingRestore};
 pub use protected::is_of_lost_repository;
 pub use repositories::MovedRepository;
 pub use retention::CleanupResult;
-pub use single::{Edit, Foreseen};
-pub use unfinished::Unfinished;
+pub use single_change::{Edit, RestorePreview};
 
-use beneath::Roots;
+use confined_root::Roots;
 use journal::Journal;
 use objects::Objects;
 use record::Record;
@@ -226,7 +226,7 @@ struct WorkspaceRoots {
 #[derive(Debug, Default)]
 struct Caches {
     indexes: git::Indexes,
-    contents: HashMap<beneath::ConfinedPath, (Stamp, command_mark::Old)>,
+    contents: HashMap<confined_root::ConfinedPath, (Stamp, command_mark::PreviousContent)>,
     /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
 }
@@ -293,7 +293,7 @@ impl Checkpoints {
             return Vec::new();
         }
         let is_there = |(path, last): &(PathBuf, &PathState)| {
-            let Some(Ok(now)) = roots.place(path).map(|place| beneath::look(&place)) else {
+            let Some(Ok(now)) = roots.place(path).map(|place| confined_root::look(&place)) else {
                 return false;
             };
             match (&now, *last) {
@@ -435,7 +435,7 @@ pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
     let sessions = files.filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
         let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id));
-        let id = id.map(SessionId::from).or_else(|| unfinished::cut_short(&file.path()))?;
+        let id = id.map(SessionId::from).or_else(|| crash_recovery::cut_short(&file.path()))?;
         let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         Some((facts.modified().ok()?, id))
     });

@@ -11,7 +11,7 @@ use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::{
-    ContentRecord, NameRecord, Record, ResultRecord, RoundRecord, SessionHead,
+    ContentRecord, NameRecord, Record, ResultRecord, SessionHead, StepRecord,
 };
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -103,7 +103,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         });
         return Ok(session);
     }
-    let Foreign { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {
+    let ImportedFile { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {
         none(
             "expected a session of Parallax, Gemini CLI, Claude Code, or Codex, or an array of \
             contents",
@@ -153,15 +153,15 @@ struct ForeignDocument {
 }
 
 /// The contents of a foreign file.
-struct Foreign {
+struct ImportedFile {
     head: SessionHead,
     /// The name of the session.
     summary: Option<String>,
     messages: Vec<ImportedMessage>,
 }
 
-fn read_foreign(text: &str) -> Option<Foreign> {
-    let plain = |head, messages| Foreign { head, summary: None, messages };
+fn read_foreign(text: &str) -> Option<ImportedFile> {
+    let plain = |head, messages| ImportedFile { head, summary: None, messages };
     if text.starts_with('[') {
         let items: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
         return Some(plain(empty_head(), read_items(&items)));
@@ -178,7 +178,7 @@ fn read_foreign(text: &str) -> Option<Foreign> {
     let mut head = empty_head();
     head.session_id = SessionId::new(document.session_id.or(document.id).unwrap_or_default());
     head.start_time = document.start_time.unwrap_or_default();
-    Some(Foreign { summary: document.summary, ..plain(head, read_items(&items)) })
+    Some(ImportedFile { summary: document.summary, ..plain(head, read_items(&items)) })
 }
 
 /// Reads contents (with `role`) or message records (with `type`).
@@ -304,7 +304,7 @@ pub(crate) fn build(
             builder.record(Record::Result(result_record(index, id.as_deref(), name, found, &time)));
         }
         let tail = (!tail.is_empty()).then(|| to_raw_value(&tail).ok()).flatten();
-        builder.record(Record::Round(RoundRecord { results: calls.len(), tail, said: None }));
+        builder.record(Record::Round(StepRecord { results: calls.len(), tail, said: None }));
     }
     if lost > 0 {
         let calls = if lost == 1 { "call" } else { "calls" };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Homes, project_folder};
+use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::{create_private_dir, set_mode};
 use crate::session_files::gemini_folders;
 
@@ -40,9 +40,9 @@ struct GeminiLogEntry {
 
 /// Returns the last `most` texts, oldest first, without consecutive duplicates. Logs that cannot be
 /// read count as empty.
-pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
-    let mut inputs = ours(&log(homes, project)).unwrap_or_default();
-    for folder in gemini_folders(homes, project) {
+pub fn input_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
+    let mut inputs = ours(&log(dirs, project)).unwrap_or_default();
+    for folder in gemini_folders(dirs, project) {
         inputs.extend(theirs(&folder.join("logs.json")).unwrap_or_default());
     }
     inputs.sort_by_key(|(time, _)| *time);
@@ -56,11 +56,11 @@ pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> 
 ///
 /// # Errors
 /// Returns an error if the log cannot be written.
-pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<()> {
-    if homes.keys.encrypts() {
+pub fn remember_input(dirs: &SessionDirs, project: &Path, text: &str) -> io::Result<()> {
+    if dirs.keys.encrypts() {
         return Ok(());
     }
-    append(&log(homes, project), &homes.keys.redacted(text))
+    append(&log(dirs, project), &dirs.keys.redacted(text))
 }
 
 /// Removes texts from the log, for a session that must leave nothing behind. Removes the newest
@@ -68,14 +68,14 @@ pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<(
 ///
 /// # Errors
 /// Returns an error if the log cannot be read or written.
-pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Result<()> {
-    let path = log(homes, project);
+pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io::Result<()> {
+    let path = log(dirs, project);
     if texts.is_empty() || !path.exists() {
         return Ok(());
     }
     let lock = OpenOptions::new().append(true).create(true).open(path.with_extension("lock"))?;
     lock.lock()?;
-    let mut left: Vec<_> = texts.iter().map(|text| homes.keys.redacted(text)).collect();
+    let mut left: Vec<_> = texts.iter().map(|text| dirs.keys.redacted(text)).collect();
     let text = fs::read_to_string(&path)?;
     let mut kept: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
@@ -95,11 +95,11 @@ pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Res
 
 /// Returns the last `most` shell lines that the user ran in the project, oldest first. Lines of
 /// Gemini CLI have no time and come first.
-pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
-    let theirs = crate::session_files::gemini_folders(homes, project).into_iter();
+pub fn shell_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
+    let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();
     let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
     let mut lines: Vec<String> = theirs.flat_map(|text| joined(&text)).collect();
-    let ours = ours(&shell_log(homes, project)).unwrap_or_default();
+    let ours = ours(&shell_log(dirs, project)).unwrap_or_default();
     lines.extend(ours.into_iter().map(|(_, line)| line));
     lines.dedup();
     lines.drain(..lines.len().saturating_sub(most));
@@ -132,15 +132,15 @@ fn joined(text: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Returns an error if the log cannot be written.
-pub fn remember_shell(homes: &Homes, project: &Path, line: &str) -> io::Result<()> {
-    if homes.keys.encrypts() {
+pub fn remember_shell(dirs: &SessionDirs, project: &Path, line: &str) -> io::Result<()> {
+    if dirs.keys.encrypts() {
         return Ok(());
     }
-    append(&shell_log(homes, project), &homes.keys.redacted(line))
+    append(&shell_log(dirs, project), &dirs.keys.redacted(line))
 }
 
-fn shell_log(homes: &Homes, project: &Path) -> PathBuf {
-    homes.parallax.join("inputs").join(format!("{}.shell.jsonl", project_folder(project)))
+fn shell_log(dirs: &SessionDirs, project: &Path) -> PathBuf {
+    dirs.parallax.join("inputs").join(format!("{}.shell.jsonl", project_folder(project)))
 }
 
 fn append(path: &Path, text: &str) -> io::Result<()> {
@@ -181,8 +181,8 @@ fn ends_whole(file: &mut File) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-fn log(homes: &Homes, project: &Path) -> PathBuf {
-    homes.parallax.join("inputs").join(format!("{}.jsonl", project_folder(project)))
+fn log(dirs: &SessionDirs, project: &Path) -> PathBuf {
+    dirs.parallax.join("inputs").join(format!("{}.jsonl", project_folder(project)))
 }
 
 /// Returns the end of a file, from the start of a line.
@@ -249,28 +249,28 @@ mod tests {
     #[test]
     fn gemini_cli_shell_history_is_oldest() {
         let home = tempfile::tempdir().expect("a folder");
-        let homes = Homes::new(home.path().join("p"), home.path().join("g"));
-        let theirs = homes.gemini.join("tmp/slug");
+        let dirs = SessionDirs::new(home.path().join("p"), home.path().join("g"));
+        let theirs = dirs.gemini.join("tmp/slug");
         fs::create_dir_all(&theirs).expect("a folder");
         let project = home.path().display().to_string();
         fs::write(theirs.join(".project_root"), project).expect("owner");
         fs::write(theirs.join("shell_history"), "ls\nfor i in 1; do\\\n echo\\\ndone\n\npwd\n")
             .expect("history");
-        remember_shell(&homes, home.path(), "make").expect("kept");
-        let lines = shell_history(&homes, home.path(), 10);
+        remember_shell(&dirs, home.path(), "make").expect("kept");
+        let lines = shell_history(&dirs, home.path(), 10);
         assert_eq!(lines, ["ls", "for i in 1; do\n echo\ndone", "pwd", "make"]);
     }
 
     #[test]
     fn deleted_input_leaves_the_others() {
         let home = tempfile::tempdir().expect("a folder");
-        let homes = Homes::new(home.path().join("p"), home.path().join("g"));
+        let dirs = SessionDirs::new(home.path().join("p"), home.path().join("g"));
         for text in ["one", "two", "one", "three"] {
-            remember_input(&homes, home.path(), text).expect("kept");
+            remember_input(&dirs, home.path(), text).expect("kept");
         }
         let texts = ["one".to_owned(), "three".to_owned()];
-        forget_inputs(&homes, home.path(), &texts).expect("forgotten");
-        assert_eq!(input_history(&homes, home.path(), 10), ["one", "two"]);
+        forget_inputs(&dirs, home.path(), &texts).expect("forgotten");
+        assert_eq!(input_history(&dirs, home.path(), 10), ["one", "two"]);
     }
 
     #[test]

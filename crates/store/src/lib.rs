@@ -35,7 +35,7 @@ pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_c
 pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
-    Foreseen, IGNORED_DIRECTORIES, MovedRepository, PendingRestore, TurnChanges, Unfinished,
+    IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges, Unfinished,
     is_of_lost_repository, latest_session,
 };
 pub use cipher::CipherError;
@@ -49,20 +49,20 @@ pub use load::{LoadedSession, PendingBatch, PendingCall, load};
 pub use load_error::LoadError;
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{
-    OUTPUTS_LIMIT, encrypt_outputs, keep_output, keep_output_encrypted, restore_outputs,
+    OUTPUTS_LIMIT, encrypt_outputs, restore_outputs, save_output, save_output_encrypted,
     trim_outputs,
 };
-pub use paths::{Homes, SessionArtifacts, project_folder, project_hash, project_slug};
+pub use paths::{SessionArtifacts, SessionDirs, project_folder, project_hash, project_slug};
 pub use private_files::create_private_dir;
 pub use repair::{is_sound, repaired};
 pub use retention::{
-    Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,
-    remove_stray_outputs, session_folders,
+    DeletedSession, RemovalReason, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due,
+    outdated, remove_stray_outputs, session_folders,
 };
 pub use scan::count_messages;
 pub use search::{
-    EncryptedSessions, Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, TurnText,
-    UpdateProgress,
+    EncryptedSessions, IndexLock, SearchError, SearchHit, SearchIndex, SearchQuery, TurnText,
+    UpdateProgress, UpdateResult,
 };
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};

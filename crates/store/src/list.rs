@@ -18,7 +18,7 @@ use crate::import;
 use crate::keys::Keys;
 use crate::lines::{JournalReader, opened};
 use crate::load::{is_unknown_kind, read_record};
-use crate::paths::Homes;
+use crate::paths::SessionDirs;
 use crate::session_files::{self, SessionFile, gemini_folders, read_start};
 use crate::session_origin::SessionOrigin;
 use crate::title::clean_title;
@@ -108,14 +108,14 @@ pub(crate) fn age(time: Timestamp) -> String {
 
 /// Returns all sessions of a project, oldest first. Skips files that cannot be read or contain no
 /// conversation.
-pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_project(homes, project), &homes.keys)
+pub fn list(dirs: &SessionDirs, project: &Path) -> Vec<SessionEntry> {
+    newest_of_each(session_files::of_project(dirs, project), &dirs.keys)
 }
 
 /// Returns the Parallax session with this full ID, without reading other sessions of the project.
-pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEntry> {
-    let files = session_files::of_id(homes, project, id)?;
-    let entries = newest_of_each(files, &homes.keys).into_iter();
+pub(crate) fn by_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<SessionEntry> {
+    let files = session_files::of_id(dirs, project, id)?;
+    let entries = newest_of_each(files, &dirs.keys).into_iter();
     let mut ours =
         entries.filter(|entry| entry.origin == SessionOrigin::Parallax && entry.id == id);
     ours.next().map(|entry| SessionEntry { index: 0, ..entry })
@@ -124,36 +124,36 @@ pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEn
 /// Returns the most recently used Parallax session of a project without reading all of them:
 /// journals are ordered by modification time. Returns `None` if a session of another program may be
 /// more recent.
-pub(crate) fn newest_of_ours(homes: &Homes, project: &Path) -> Option<SessionEntry> {
-    let files = session_files::of_project(homes, project);
+pub(crate) fn newest_of_ours(dirs: &SessionDirs, project: &Path) -> Option<SessionEntry> {
+    let files = session_files::of_project(dirs, project);
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.origin == SessionOrigin::Parallax);
     ours.sort_by_cached_key(|file| std::cmp::Reverse(modified(&file.path)));
-    let newest = ours.iter().find_map(|file| read_entry(file, &homes.keys))?;
-    let mut theirs = theirs.iter().filter_map(|file| read_entry(file, &homes.keys));
+    let newest = ours.iter().find_map(|file| read_entry(file, &dirs.keys))?;
+    let mut theirs = theirs.iter().filter_map(|file| read_entry(file, &dirs.keys));
     if theirs.any(|entry| entry.last_used >= newest.last_used) {
         return None;
     }
-    by_id(homes, project, &newest.id)
+    by_id(dirs, project, &newest.id)
 }
 
 /// Whether a session of any program in a project has this ID. An empty journal does not count,
 /// because a process may be about to start that session.
-pub fn has_id(homes: &Homes, project: &Path, id: &SessionId) -> bool {
-    let journal = homes.journal(project, id);
+pub fn has_id(dirs: &SessionDirs, project: &Path, id: &SessionId) -> bool {
+    let journal = dirs.journal(project, id);
     if fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0) {
         return true;
     }
-    let mut files = session_files::of_project(homes, project);
+    let mut files = session_files::of_project(dirs, project);
     files.retain(|file| file.origin != SessionOrigin::Parallax);
-    newest_of_each(files, &homes.keys).iter().any(|entry| entry.id == id.as_str())
+    newest_of_each(files, &dirs.keys).iter().any(|entry| entry.id == id.as_str())
 }
 
 /// Returns the sessions of all projects, oldest first, numbered across the whole list. As in the
 /// list of one project, if two files of the same program and project have the same ID, only the
 /// most recently used one is returned.
-pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_all(homes), &homes.keys)
+pub fn list_all(dirs: &SessionDirs) -> Vec<SessionEntry> {
+    newest_of_each(session_files::of_all(dirs), &dirs.keys)
 }
 
 /// ID prefix in lists for a record of Gemini CLI that a journal with the same ID does not fully
@@ -209,9 +209,9 @@ pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry
 
 /// Returns the directories of the user's private notes on a project, oldest program first. They may
 /// not exist. Blocking.
-pub fn note_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
-    let theirs = gemini_folders(homes, project).into_iter().map(|folder| folder.join("memory"));
-    theirs.chain([homes.notes(project)]).collect()
+pub fn note_folders(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
+    let theirs = gemini_folders(dirs, project).into_iter().map(|folder| folder.join("memory"));
+    theirs.chain([dirs.notes(project)]).collect()
 }
 
 pub(crate) fn modified(path: &Path) -> Option<Timestamp> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
-    CompactionRecord, ContentRecord, PromptMark, Record, ResultRecord, RoundRecord, SessionHead,
+    CompactionRecord, ContentRecord, PromptMark, Record, ResultRecord, SessionHead, StepRecord,
     UnfinishedAnswer, assemble_round,
 };
 use parallax_protocol::tool::Display;
@@ -351,7 +351,7 @@ impl Builder {
             });
             return;
         }
-        let round = RoundRecord { results: self.results.len(), tail: None, said: None };
+        let round = StepRecord { results: self.results.len(), tail: None, said: None };
         let sealed = self.finish_round(&round);
         self.records.push((self.contents.len(), Record::Round(round)));
         self.contents.push(sealed);
@@ -382,7 +382,7 @@ impl Builder {
         Some(unfinished)
     }
 
-    fn finish_round(&mut self, round: &RoundRecord) -> Sealed {
+    fn finish_round(&mut self, round: &StepRecord) -> Sealed {
         let results = std::mem::take(&mut self.results);
         if results.len() != round.results {
             let (have, want) = (results.len(), round.results);

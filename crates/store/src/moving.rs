@@ -14,7 +14,7 @@ use crate::lines::opened;
 use crate::lines::read_line;
 use crate::list::SessionEntry;
 use crate::load::{head_of_file, read_record};
-use crate::paths::{Homes, project_folder};
+use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::create_private_dir;
 use crate::session_files::files;
 use crate::session_origin::SessionOrigin;
@@ -57,7 +57,11 @@ pub enum MoveError {
 /// # Errors
 /// Returns an error if the session belongs to another program, is in use, already exists in the
 /// other project, or an I/O operation fails.
-pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<PathBuf, MoveError> {
+pub fn move_session(
+    dirs: &SessionDirs,
+    entry: &SessionEntry,
+    to: &Path,
+) -> Result<PathBuf, MoveError> {
     if entry.origin != SessionOrigin::Parallax {
         return Err(MoveError::Foreign { id: entry.id.clone() });
     }
@@ -66,7 +70,7 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
     if matches!(old.try_lock(), Err(TryLockError::WouldBlock)) {
         return Err(MoveError::InUse { id: entry.id.clone() });
     }
-    let folder = homes.sessions(to);
+    let folder = dirs.sessions(to);
     let name = entry.path.file_name().unwrap_or_default();
     let new = folder.join(name);
     if new == entry.path {
@@ -77,7 +81,7 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
     }
     create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
     let beside = beside(&new);
-    let written = rewrite(&mut old, &entry.path, &beside, to, &homes.keys)
+    let written = rewrite(&mut old, &entry.path, &beside, to, &dirs.keys)
         .and_then(|()| fs::rename(&beside, &new))
         .and_then(|()| fs::remove_file(&entry.path));
     if let Err(source) = written {
@@ -96,7 +100,7 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
         (changes(Path::new(from), &id), changes(Path::new(&to), &id)),
     ];
     for (old, new) in pairs {
-        bring(&homes.parallax.join(old), &homes.parallax.join(new));
+        bring(&dirs.parallax.join(old), &dirs.parallax.join(new));
     }
     Ok(new)
 }
@@ -109,15 +113,15 @@ pub(crate) fn changes(project: &Path, session: &SessionId) -> PathBuf {
 
 /// Moves saved conversations and the input history to another project, except for files that exist
 /// there. Returns the number of files moved.
-pub fn move_belongings(homes: &Homes, from: &Path, to: &Path) -> usize {
+pub fn move_belongings(dirs: &SessionDirs, from: &Path, to: &Path) -> usize {
     let (from, to) = (project_folder(from), project_folder(to));
-    let chats = homes.parallax.join("chats");
+    let chats = dirs.parallax.join("chats");
     let mut moved = 0;
     for chat in files(&chats.join(&from)) {
         let name = chat.file_name().unwrap_or_default().to_owned();
         moved += usize::from(bring(&chat, &chats.join(&to).join(name)));
     }
-    let inputs = homes.parallax.join("inputs");
+    let inputs = dirs.parallax.join("inputs");
     let name = |project: &str| inputs.join(format!("{project}.jsonl"));
     moved + usize::from(bring(&name(&from), &name(&to)))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cipher::Cipher;
 use crate::keys::Keys;
-use crate::paths::{Homes, OUTPUTS, path_hash};
+use crate::paths::{OUTPUTS, SessionDirs, path_hash};
 use crate::private_files::create_private_dir;
 
 /// Writes an output to a separate file that only its owner can read, and returns its path.
@@ -14,7 +14,7 @@ use crate::private_files::create_private_dir;
 ///
 /// # Errors
 /// Returns an error if the directory or the file cannot be written.
-pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf> {
+pub fn save_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf> {
     create_private_dir(folder)?;
     let tool: String =
         tool.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '_').take(64).collect();
@@ -45,20 +45,20 @@ const ENCRYPTED: &str = "encrypted";
 ///
 /// # Errors
 /// Returns an error if it cannot be written or encrypted.
-pub fn keep_output_encrypted(
+pub fn save_output_encrypted(
     folder: &Path,
     kept: &Path,
     keys: &Keys,
     tool: &str,
     text: &str,
 ) -> io::Result<PathBuf> {
-    let path = keep_output(folder, tool, text)?;
+    let path = save_output(folder, tool, text)?;
     encrypt(&path, text.as_bytes(), kept, keys)?;
     Ok(path)
 }
 
 /// Stores encrypted copies of other files that tools wrote to an output directory; see
-/// [`keep_output_encrypted`]. Files that cannot be read or written are skipped. Blocking.
+/// [`save_output_encrypted`]. Files that cannot be read or written are skipped. Blocking.
 pub fn encrypt_outputs(folder: &Path, kept: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = format!("{}.{ENCRYPTED}", entry.file_name().to_string_lossy());
@@ -125,10 +125,10 @@ pub const OUTPUTS_LIMIT: u64 = 2 << 30;
 /// Removes the oldest stored outputs until all of them have at most `limit` bytes in total; outputs
 /// in `spared` are not removed. Returns the number of bytes freed. Files that cannot be read or
 /// removed are skipped. Blocking.
-pub fn trim_outputs(homes: &Homes, limit: u64, spared: &Path) -> u64 {
+pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
     let mut kept = Vec::new();
     let mut total = 0;
-    for project in folders(&homes.parallax.join("tmp")) {
+    for project in folders(&dirs.parallax.join("tmp")) {
         for session in folders(&project) {
             let folder = session.join(OUTPUTS);
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn oldest_outputs_are_deleted_over_the_limit() {
         let home = tempfile::tempdir().expect("folder");
-        let homes = Homes::new(home.path(), home.path().join("g"));
+        let dirs = SessionDirs::new(home.path(), home.path().join("g"));
         let folder = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
         let keep = |session: &str, text: &str, age: u64| {
-            let path = keep_output(&folder(session), "x", text).expect("kept");
+            let path = save_output(&folder(session), "x", text).expect("kept");
             let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
             let file = std::fs::File::options().write(true).open(&path).expect("file");
             file.set_modified(time).expect("time");
@@ -184,10 +184,10 @@ mod tests {
         };
         let (old, middle) = (keep("a", &"o".repeat(100), 300), keep("b", &"m".repeat(100), 200));
         let running = keep("c", &"r".repeat(100), 400);
-        assert_eq!(trim_outputs(&homes, 300, &folder("c")), 0);
-        assert_eq!(trim_outputs(&homes, 200, &folder("c")), 100);
+        assert_eq!(trim_outputs(&dirs, 300, &folder("c")), 0);
+        assert_eq!(trim_outputs(&dirs, 200, &folder("c")), 100);
         assert!(!old.exists() && middle.exists() && running.exists());
-        assert_eq!(trim_outputs(&homes, 0, &folder("c")), 100);
+        assert_eq!(trim_outputs(&dirs, 0, &folder("c")), 100);
         assert!(!middle.exists() && running.exists());
     }
 
@@ -195,8 +195,8 @@ mod tests {
     fn output_is_saved_once_with_private_permissions() {
         let folder = tempfile::tempdir().expect("folder");
         let outputs = folder.path().join("tool-outputs");
-        let one = keep_output(&outputs, "../run shell", "all of it").expect("kept");
-        assert_eq!(keep_output(&outputs, "../run shell", "all of it").expect("kept"), one);
+        let one = save_output(&outputs, "../run shell", "all of it").expect("kept");
+        assert_eq!(save_output(&outputs, "../run shell", "all of it").expect("kept"), one);
         assert_eq!(one.parent(), Some(outputs.as_path()));
         assert_eq!(std::fs::read_to_string(&one).expect("text"), "all of it");
         #[cfg(unix)]

@@ -17,7 +17,7 @@ pub(crate) const OUTPUTS: &str = "tool-outputs";
 
 /// The home directories of Parallax, which is written, and of Gemini CLI, which is read.
 #[derive(Debug, Clone)]
-pub struct Homes {
+pub struct SessionDirs {
     /// `~/.parallax`.
     pub parallax: PathBuf,
     /// `~/.gemini`.
@@ -29,7 +29,7 @@ pub struct Homes {
     pub temporary: PathBuf,
 }
 
-impl Homes {
+impl SessionDirs {
     /// Creates the directories without encryption of sessions.
     pub fn new(parallax: impl Into<PathBuf>, gemini: impl Into<PathBuf>) -> Self {
         let parallax = parallax.into();
@@ -283,27 +283,27 @@ mod tests {
     #[test]
     fn directory_created_by_another_user_is_rejected() {
         let place = tempfile::tempdir().expect("a folder");
-        let homes = Homes::new("/p", "/g");
-        let folder = homes.own_folder(place.path()).expect("free");
+        let dirs = SessionDirs::new("/p", "/g");
+        let folder = dirs.own_folder(place.path()).expect("free");
         assert!(!folder.exists(), "who only looks leaves nothing");
-        let mut at_work = homes.clone();
+        let mut at_work = dirs.clone();
         at_work.temporary = folder.clone();
         at_work.make_temporary().expect("made");
-        assert_eq!(homes.own_folder(place.path()), Some(folder.clone()), "made before");
+        assert_eq!(dirs.own_folder(place.path()), Some(folder.clone()), "made before");
         set_mode(&folder, 0o777).expect("opened");
-        assert_eq!(homes.own_folder(place.path()), None, "others could look into it");
+        assert_eq!(dirs.own_folder(place.path()), None, "others could look into it");
         assert!(at_work.make_temporary().is_err());
         fs::remove_dir(&folder).expect("gone");
         std::os::unix::fs::symlink("/etc", &folder).expect("a link");
-        assert_eq!(homes.own_folder(place.path()), None);
+        assert_eq!(dirs.own_folder(place.path()), None);
     }
 
     #[test]
     fn ids_with_path_components_stay_in_the_directory() {
-        let homes = Homes::new("/p", "/g");
+        let dirs = SessionDirs::new("/p", "/g");
         for id in ["../x", "a/b", "", "."] {
-            let path = homes.journal(Path::new("/w"), &SessionId::from(id));
-            assert_eq!(path.parent(), Some(homes.sessions(Path::new("/w")).as_path()));
+            let path = dirs.journal(Path::new("/w"), &SessionId::from(id));
+            assert_eq!(path.parent(), Some(dirs.sessions(Path::new("/w")).as_path()));
         }
     }
 }

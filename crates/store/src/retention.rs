@@ -14,7 +14,7 @@ use crate::keys::Keys;
 use crate::list::SessionEntry;
 use crate::list::read_entry;
 use crate::moving::changes;
-use crate::paths::{Homes, project_folder};
+use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::create_private_dir;
 use crate::session_files::{SessionFile, files, folders};
 use crate::session_origin::SessionOrigin;
@@ -40,7 +40,7 @@ pub struct Retention {
 
 /// Why a session is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum RemovalReason {
     /// It contains nothing that can be continued.
     Empty,
     /// It is too old.
@@ -49,7 +49,7 @@ pub enum Gone {
     Many,
 }
 
-impl Gone {
+impl RemovalReason {
     /// Returns the reason as a single word.
     pub fn word(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Gone {
 
 /// A session that was or would be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discarded {
+pub struct DeletedSession {
     /// The session ID.
     pub id: String,
     /// The title.
@@ -70,14 +70,14 @@ pub struct Discarded {
     /// The original path of its file.
     pub path: PathBuf,
     /// The reason.
-    pub why: Gone,
+    pub why: RemovalReason,
     /// Length of its journal in bytes.
     pub bytes: u64,
 }
 
 /// Returns the session directories of all projects that have Parallax sessions.
-pub fn session_folders(homes: &Homes) -> Vec<PathBuf> {
-    let mut found = folders(&homes.parallax.join("sessions"));
+pub fn session_folders(dirs: &SessionDirs) -> Vec<PathBuf> {
+    let mut found = folders(&dirs.parallax.join("sessions"));
     found.sort();
     found
 }
@@ -89,7 +89,7 @@ pub fn outdated(
     rule: &Retention,
     current: Option<&SessionId>,
     keys: &Keys,
-) -> Vec<Discarded> {
+) -> Vec<DeletedSession> {
     let now = SystemTime::now();
     let mut kept = Vec::new();
     let mut found = Vec::new();
@@ -111,12 +111,15 @@ pub fn outdated(
             _ if stays => kept.push((modified, None)),
             Some(entry) => {
                 let title = entry.title;
-                let one = Discarded { id: stem, title, path, why: Gone::Many, bytes };
+                let one = DeletedSession { id: stem, title, path, why: RemovalReason::Many, bytes };
                 kept.push((modified, Some((age, one))));
             }
             None => {
                 let (id, title) = (stem, String::new());
-                found.push((modified, Discarded { id, title, path, why: Gone::Empty, bytes }));
+                found.push((
+                    modified,
+                    DeletedSession { id, title, path, why: RemovalReason::Empty, bytes },
+                ));
             }
         }
     }
@@ -124,7 +127,7 @@ pub fn outdated(
     for (place, (modified, session)) in kept.into_iter().enumerate() {
         let Some((age, mut one)) = session else { continue };
         if rule.max_age.is_some_and(|most| age > most) {
-            one.why = Gone::Old;
+            one.why = RemovalReason::Old;
         } else if rule.max_count.is_none_or(|most| place < most) {
             continue;
         }
@@ -138,18 +141,18 @@ pub fn outdated(
 ///
 /// # Errors
 /// Returns an error if an I/O operation fails.
-pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
+pub fn discard(dirs: &SessionDirs, session: &DeletedSession) -> io::Result<()> {
     let project = session.path.parent().and_then(Path::file_name).unwrap_or_default();
     let id = SessionId::from(session.id.as_str());
     if !SessionId::is_valid(id.as_str()) {
         return Err(io::Error::other("its name is not a session id"));
     }
     let now = jiff::Timestamp::now().as_millisecond();
-    let place = homes.parallax.join("trash").join(project).join(format!("{id}-{now}"));
+    let place = dirs.parallax.join("trash").join(project).join(format!("{id}-{now}"));
     create_private_dir(&place)?;
     fs::rename(&session.path, place.join(format!("{id}.jsonl")))?;
     // The other files are useless without the journal.
-    let home = &homes.parallax;
+    let home = &dirs.parallax;
     let tmp = home.join("tmp").join(project).join(id.as_str());
     let _ = fs::rename(tmp, place.join("tmp"));
     let record = home.join(changes(Path::new(project), &id));
@@ -160,10 +163,10 @@ pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
 
 /// Deletes sessions that have been in the trash for longer than [`TRASH_AGE`]. Returns their
 /// number.
-pub fn empty_trash(homes: &Homes) -> usize {
+pub fn empty_trash(dirs: &SessionDirs) -> usize {
     let now = SystemTime::now();
     let mut removed = 0;
-    for project in folders(&homes.parallax.join("trash")) {
+    for project in folders(&dirs.parallax.join("trash")) {
         for session in folders(&project) {
             let modified = fs::metadata(&session).and_then(|facts| facts.modified());
             let old = modified
@@ -178,12 +181,12 @@ pub fn empty_trash(homes: &Homes) -> usize {
 
 /// Removes output directories whose session has been gone for longer than `age`. Returns their
 /// number.
-pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
+pub fn remove_stray_outputs(dirs: &SessionDirs, age: Duration) -> usize {
     let now = SystemTime::now();
     let mut removed = 0;
-    for project in folders(&homes.parallax.join("tmp")) {
+    for project in folders(&dirs.parallax.join("tmp")) {
         let name = project.file_name().unwrap_or_default();
-        let journals = homes.parallax.join("sessions").join(name);
+        let journals = dirs.parallax.join("sessions").join(name);
         for outputs in folders(&project) {
             let id = outputs.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // The project stores other things next to them.
@@ -203,8 +206,8 @@ pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
 
 /// Whether the cleanup of a project is due; if so, the next one is due a day later. Never due for a
 /// project without sessions.
-pub fn is_due(homes: &Homes, project: &Path) -> bool {
-    let folder = homes.sessions(project);
+pub fn is_due(dirs: &SessionDirs, project: &Path) -> bool {
+    let folder = dirs.sessions(project);
     if !folder.is_dir() {
         return false;
     }
@@ -224,11 +227,11 @@ pub fn is_due(homes: &Homes, project: &Path) -> bool {
 
 /// Returns the paths that belong to a Parallax session besides its journal and its outputs, for
 /// permanent deletion with [`crate::delete`].
-pub fn belongings(homes: &Homes, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
+pub fn belongings(dirs: &SessionDirs, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
     let id = SessionId::from(entry.id.as_str());
     if !SessionId::is_valid(id.as_str()) {
         return Vec::new();
     }
-    let record = homes.parallax.join(changes(Path::new(&project_folder(project)), &id));
+    let record = dirs.parallax.join(changes(Path::new(&project_folder(project)), &id));
     vec![record.with_extension("lock"), record]
 }

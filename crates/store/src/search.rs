@@ -23,12 +23,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::lines::{can_open, is_encrypted};
 use crate::list::short_id;
 use crate::load_error::LoadError;
-use crate::paths::Homes;
+use crate::paths::SessionDirs;
 use crate::private_files::create_private_dir;
 use crate::session_origin::SessionOrigin;
 pub use reading::TurnText;
-pub use rebuild::Held;
-pub use update::{Indexed, UpdateProgress};
+pub use rebuild::IndexLock;
+pub use update::{UpdateProgress, UpdateResult};
 use update::{origin_number, path_of};
 
 /// The schema version; an index with another version is discarded.
@@ -134,8 +134,8 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if an I/O operation fails.
-    pub fn open(homes: &Homes) -> Result<Self, SearchError> {
-        let folder = homes.parallax.join("index");
+    pub fn open(dirs: &SessionDirs) -> Result<Self, SearchError> {
+        let folder = dirs.parallax.join("index");
         let path = folder.join("sessions.sqlite");
         let failed = |source| SearchError::Io { path: path.clone(), source };
         create_private_dir(&folder).map_err(failed)?;
@@ -184,11 +184,11 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if the index cannot be read.
-    pub fn encrypted(&self, homes: &Homes) -> Result<EncryptedSessions, SearchError> {
+    pub fn encrypted(&self, dirs: &SessionDirs) -> Result<EncryptedSessions, SearchError> {
         let unread = self.unread().map_err(|error| self.wrong(error))?;
         let mut found = EncryptedSessions::default();
         for path in unread.iter().filter(|path| is_encrypted(path)) {
-            match can_open(path, &homes.keys) {
+            match can_open(path, &dirs.keys) {
                 Ok(()) => found.opened += 1,
                 Err(error) => {
                     found.closed += 1;
@@ -210,8 +210,8 @@ impl SearchIndex {
     }
 
     /// Removes a damaged index; a new one is created when it is next opened.
-    pub fn throw_away(homes: &Homes) {
-        let folder = homes.parallax.join("index");
+    pub fn throw_away(dirs: &SessionDirs) {
+        let folder = dirs.parallax.join("index");
         let Ok(turn) = private(&folder.join("lock")) else { return };
         if wait(PATIENCE, || turn.try_lock()).is_ok() {
             // A failure to remove it is reported when it is next opened.

@@ -8,7 +8,7 @@ use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
 use crate::list::{SessionEntry, by_id, list, newest_of_ours};
-use crate::paths::Homes;
+use crate::paths::SessionDirs;
 use crate::session_origin::SessionOrigin;
 
 /// Why a session was not found.
@@ -48,14 +48,14 @@ pub enum FindError {
 ///
 /// # Errors
 /// Returns an error if no session or more than one matches.
-pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
+pub fn find(dirs: &SessionDirs, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
     let found = match selector.trim() {
-        "latest" => newest_of_ours(homes, project),
-        id => by_id(homes, project, id),
+        "latest" => newest_of_ours(dirs, project),
+        id => by_id(dirs, project, id),
     };
     match found {
         Some(entry) => Ok(entry),
-        None => find_listed(homes, project, selector),
+        None => find_listed(dirs, project, selector),
     }
 }
 
@@ -64,13 +64,13 @@ pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntr
 /// # Errors
 /// Returns an error if no session or more than one matches.
 pub fn find_listed(
-    homes: &Homes,
+    dirs: &SessionDirs,
     project: &Path,
     selector: &str,
 ) -> Result<SessionEntry, FindError> {
-    let searched = homes.sessions(project);
+    let searched = dirs.sessions(project);
     let selector = selector.trim();
-    let mut entries = list(homes, project);
+    let mut entries = list(dirs, project);
     if entries.is_empty() {
         return Err(FindError::NoSessions { searched });
     }
@@ -152,7 +152,7 @@ pub enum DeleteError {
 /// Returns an error if the session belongs to another program, is in use, or an I/O operation
 /// fails.
 pub fn delete(
-    homes: &Homes,
+    dirs: &SessionDirs,
     project: &Path,
     entry: &SessionEntry,
     artifacts: &[PathBuf],
@@ -163,12 +163,12 @@ pub fn delete(
     let id = SessionId::new(entry.id.clone());
     let outside = |what: &Path| DeleteError::Outside { what: what.display().to_string() };
     // Check the path found by the list; the head of the file may contain another ID.
-    if !SessionId::is_valid(&id.0) || entry.path.parent() != Some(&homes.sessions(project)) {
+    if !SessionId::is_valid(&id.0) || entry.path.parent() != Some(&dirs.sessions(project)) {
         return Err(outside(Path::new(&entry.id)));
     }
     for path in artifacts {
         let plain = path.components().all(|part| part != std::path::Component::ParentDir);
-        let deep = path.strip_prefix(&homes.parallax).is_ok_and(|rest| rest.iter().count() > 1);
+        let deep = path.strip_prefix(&dirs.parallax).is_ok_and(|rest| rest.iter().count() > 1);
         if !plain || !deep {
             return Err(outside(path));
         }
@@ -178,7 +178,7 @@ pub fn delete(
     if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         return Err(DeleteError::InUse { id: entry.id.clone() });
     }
-    let own = homes.artifacts(project, &id).root().to_owned();
+    let own = dirs.artifacts(project, &id).root().to_owned();
     for folder in artifacts.iter().chain([&own]) {
         // Remove a symbolic link itself, never its target.
         let removed = match fs::symlink_metadata(folder) {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 
-use crate::paths::{Homes, path_hash, project_slug};
+use crate::paths::{SessionDirs, path_hash, project_slug};
 use crate::private_files::create_private_dir;
 use crate::session_origin::SessionOrigin;
 
@@ -67,26 +67,26 @@ fn inode(_: &fs::Metadata) -> u64 {
 }
 
 /// Returns the files of one project.
-pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
-    let mut found = journals(&homes.sessions(project));
-    for folder in gemini_folders(homes, project) {
+pub(crate) fn of_project(dirs: &SessionDirs, project: &Path) -> Vec<SessionFile> {
+    let mut found = journals(&dirs.sessions(project));
+    for folder in gemini_folders(dirs, project) {
         found.extend(chats(&folder, Some(project)));
     }
-    found.extend(parallax_cli(homes));
+    found.extend(parallax_cli(dirs));
     found
 }
 
 /// Returns the journal of a session and the records of Gemini CLI whose names contain the start of
 /// its ID. Returns `None` if no journal matches.
-pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
+pub(crate) fn of_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
     let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
-    let path = homes.journal(project, &id);
+    let path = dirs.journal(project, &id);
     if !fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file()) {
         return None;
     }
     let mut found = vec![SessionFile { path, origin: SessionOrigin::Parallax, project: None }];
     let beginning: String = id.as_str().chars().take(GEMINI_ID).collect();
-    for folder in gemini_folders(homes, project) {
+    for folder in gemini_folders(dirs, project) {
         let mut records = chats(&folder, Some(project));
         records.retain(|file| {
             file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&beginning))
@@ -97,31 +97,31 @@ pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<Sessi
 }
 
 /// Returns the files of all projects.
-pub(crate) fn of_all(homes: &Homes) -> Vec<SessionFile> {
+pub(crate) fn of_all(dirs: &SessionDirs) -> Vec<SessionFile> {
     let mut found = Vec::new();
-    for folder in folders(&homes.parallax.join("sessions")) {
+    for folder in folders(&dirs.parallax.join("sessions")) {
         found.extend(journals(&folder));
     }
-    let registry = registry(homes);
+    let registry = registry(dirs);
     let mut by_name: HashMap<String, PathBuf> = HashMap::new();
     for (project, slug) in registry {
         by_name.insert(path_hash(&project), project.clone());
         by_name.insert(slug, project);
     }
-    for folder in folders(&homes.gemini.join("tmp")) {
+    for folder in folders(&dirs.gemini.join("tmp")) {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let project = owner(&folder).or_else(|| by_name.get(&name?).cloned());
         found.extend(chats(&folder, project.as_deref()));
     }
-    found.extend(parallax_cli(homes));
+    found.extend(parallax_cli(dirs));
     found
 }
 
 /// Returns the directories where Gemini CLI may store data of this project.
-pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
-    let tmp = homes.gemini.join("tmp");
+pub(crate) fn gemini_folders(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
+    let tmp = dirs.gemini.join("tmp");
     let mut found = vec![tmp.join(path_hash(project))];
-    let slugs = registry(homes).into_iter().filter(|(path, _)| path == project);
+    let slugs = registry(dirs).into_iter().filter(|(path, _)| path == project);
     found.extend(slugs.map(|(_, slug)| tmp.join(slug)));
     found.extend(folders(&tmp).into_iter().filter(|f| owner(f).as_deref() == Some(project)));
     found.sort();
@@ -137,12 +137,12 @@ fn owner(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the projects of Gemini CLI with their directory names.
-fn registry(homes: &Homes) -> Vec<(PathBuf, String)> {
+fn registry(dirs: &SessionDirs) -> Vec<(PathBuf, String)> {
     #[derive(Deserialize)]
     struct Registry {
         projects: HashMap<PathBuf, String>,
     }
-    let text = read_start(&homes.gemini.join("projects.json"), REGISTRY);
+    let text = read_start(&dirs.gemini.join("projects.json"), REGISTRY);
     let registry: Option<Registry> = text.and_then(|text| serde_json::from_str(&text).ok());
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let fits = |slug: &str| !slug.is_empty() && slug.bytes().all(allowed);
@@ -188,9 +188,9 @@ fn is_mirror(path: &Path) -> bool {
 }
 
 /// Deletes the records that mirror a session, ignoring errors. Blocking.
-pub fn delete_mirrors(homes: &Homes, project: &Path, id: &str) {
+pub fn delete_mirrors(dirs: &SessionDirs, project: &Path, id: &str) {
     let head = |path: &Path| read_start(path, HEAD).unwrap_or_default();
-    for folder in gemini_folders(homes, project) {
+    for folder in gemini_folders(dirs, project) {
         let named = files(&folder.join("chats")).into_iter().filter(|path| is_mirror(path));
         for path in named.filter(|path| head(path).contains(&format!("\"{id}\""))) {
             let _ = fs::remove_file(path);
@@ -199,9 +199,9 @@ pub fn delete_mirrors(homes: &Homes, project: &Path, id: &str) {
 }
 
 /// Returns the directory where Gemini CLI stores, or would store, data of this project.
-pub fn gemini_folder(homes: &Homes, project: &Path) -> PathBuf {
-    let tmp = homes.gemini.join("tmp");
-    if let Some((_, slug)) = registry(homes).into_iter().find(|(path, _)| path == project) {
+pub fn gemini_folder(dirs: &SessionDirs, project: &Path) -> PathBuf {
+    let tmp = dirs.gemini.join("tmp");
+    if let Some((_, slug)) = registry(dirs).into_iter().find(|(path, _)| path == project) {
         return tmp.join(slug);
     }
     let slug = project_slug(project);
@@ -229,13 +229,13 @@ pub fn claim_gemini_folder(folder: &Path, project: &Path) -> io::Result<()> {
 
 /// Returns the sessions of Parallax CLI: files with eight hex digits in the Parallax home
 /// directory, without a project.
-fn parallax_cli(homes: &Homes) -> Vec<SessionFile> {
+fn parallax_cli(dirs: &SessionDirs) -> Vec<SessionFile> {
     let is_session = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy());
         let id = name.as_deref().and_then(|name| name.strip_suffix(".json"));
         id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
     };
-    let paths = files(&homes.parallax).into_iter().filter(is_session);
+    let paths = files(&dirs.parallax).into_iter().filter(is_session);
     let origin = SessionOrigin::ParallaxCli;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
 }

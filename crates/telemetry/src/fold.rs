@@ -27,7 +27,7 @@ use request::OpenRequest;
 const MAX_OPEN: usize = 4096;
 
 /// The facts that all records share.
-pub(crate) struct Facts {
+pub(crate) struct CommonAttributes {
     pub(crate) session: String,
     pub(crate) log_prompts: bool,
     pub(crate) traces: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) seed: [u8; 16],
 }
 
-impl Facts {
+impl CommonAttributes {
     pub(crate) fn new(options: &TelemetryOptions, seed: [u8; 16]) -> Self {
         Self {
             session: options.session.clone(),
@@ -72,7 +72,7 @@ pub(crate) enum TelemetryOutput {
 
 /// The state of the fold.
 pub(crate) struct Fold {
-    facts: Facts,
+    facts: CommonAttributes,
     metrics: Metrics,
     mode: ApprovalMode,
     /// The turn of the session, which decides the trace.
@@ -84,7 +84,7 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    pub(crate) fn new(facts: Facts) -> Self {
+    pub(crate) fn new(facts: CommonAttributes) -> Self {
         Self {
             facts,
             metrics: Metrics::new(SystemTime::now()),

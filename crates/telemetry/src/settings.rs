@@ -107,7 +107,7 @@ impl TelemetrySettings<'_> {
             log_prompts: is_test || self.flag("GEMINI_TELEMETRY_LOG_PROMPTS", "logPrompts"),
             traces: self.flag("GEMINI_TELEMETRY_TRACES_ENABLED", "traces"),
             session: id.as_str().to_owned(),
-            installation: installation(&self.config.homes.parallax),
+            installation: installation(&self.config.dirs.parallax),
             interactive: self.interactive,
             auth_type: (self.auth_type)(),
             version: self.version,

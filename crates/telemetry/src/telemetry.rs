@@ -9,7 +9,7 @@ use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Problems, TelemetryError};
-use crate::fold::Facts;
+use crate::fold::CommonAttributes;
 use crate::input::{InputKind, TelemetryInput};
 use crate::options::TelemetryOptions;
 use crate::thread::{Sinks, TelemetryThread};
@@ -40,7 +40,7 @@ impl Telemetry {
     pub fn start(options: TelemetryOptions, seed: [u8; 16]) -> Result<Arc<Self>, TelemetryError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let problems: Problems = Arc::new(Mutex::new(Vec::new()));
-        let (parent, facts) = (options.parent, Facts::new(&options, seed));
+        let (parent, facts) = (options.parent, CommonAttributes::new(&options, seed));
         let sinks = Sinks::open(options, sender.downgrade(), Arc::clone(&problems))?;
         let worker = TelemetryThread::new(facts, sinks);
         std::thread::Builder::new()

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Problems, TelemetryError};
 use crate::file::TelemetryFile;
-use crate::fold::{Facts, Fold, TelemetryOutput};
+use crate::fold::{CommonAttributes, Fold, TelemetryOutput};
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::Metrics;
 use crate::options::TelemetryOptions;
@@ -134,7 +134,7 @@ pub(crate) struct TelemetryThread {
 }
 
 impl TelemetryThread {
-    pub(crate) fn new(facts: Facts, sinks: Sinks) -> Self {
+    pub(crate) fn new(facts: CommonAttributes, sinks: Sinks) -> Self {
         Self { fold: Fold::new(facts), sinks }
     }
 

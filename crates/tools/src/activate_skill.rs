@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -23,7 +23,7 @@ const ENTRIES: usize = 200;
 const DEPTH: usize = 6;
 
 /// Expands variables in the instructions of a skill.
-pub type Fill = Arc<dyn Fn(&str) -> String + Send + Sync>;
+pub type VariableExpander = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A skill that can be activated.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub struct SkillEntry {
     /// The text of a built-in skill.
     pub text: Option<&'static str>,
     /// Expands its instructions; `None` leaves them unchanged.
-    pub fill: Option<Fill>,
+    pub fill: Option<VariableExpander>,
 }
 
 impl fmt::Debug for SkillEntry {
@@ -142,7 +142,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { skill, tree, workspace, .. } = *self;
             let reading = tokio::task::spawn_blocking(move || {
@@ -153,11 +153,12 @@ impl Invocation for Call {
                 }
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
             });
-            let failed =
-                |why: String| Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why));
+            let failed = |why: String| {
+                ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+            };
             match reading.await {
                 Ok(Ok((text, name))) => {
-                    Outcome::text(text).shown(Display::text(format!("Skill `{name}` is active")))
+                    ToolResult::text(text).shown(Display::text(format!("Skill `{name}` is active")))
                 }
                 Ok(Err(error)) => failed(format!("the skill cannot be read: {error}")),
                 Err(error) => failed(error.to_string()),

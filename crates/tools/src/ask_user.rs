@@ -2,8 +2,8 @@
 
 use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind,
-    ToolSpec,
+    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -161,12 +161,12 @@ impl Invocation for Call {
         Some(Preview::Questions { questions: self.questions.clone() })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(std::future::ready(answered(&self.questions, run.answers)))
     }
 }
 
-fn answered(questions: &[UserQuestion], answers: Option<Object>) -> Outcome {
+fn answered(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
     let given: Vec<(usize, &UserQuestion, String)> = questions
         .iter()
         .enumerate()
@@ -178,7 +178,7 @@ fn answered(questions: &[UserQuestion], answers: Option<Object>) -> Outcome {
         .collect();
     if given.is_empty() {
         let text = "The user dismissed the questions without an answer.";
-        return Outcome { data: Some(json!({"answers": null})), ..Outcome::text(text) }
+        return ToolResult { data: Some(json!({"answers": null})), ..ToolResult::text(text) }
             .shown(Display::text("no answer"));
     }
     let lines: Vec<String> = given
@@ -190,7 +190,7 @@ fn answered(questions: &[UserQuestion], answers: Option<Object>) -> Outcome {
         .map(|(index, _, text)| (index.to_string(), Value::String(text.clone())))
         .collect();
     let output = json!({"answers": answers});
-    Outcome { data: Some(output.clone()), ..Outcome::text(output.to_string()) }
+    ToolResult { data: Some(output.clone()), ..ToolResult::text(output.to_string()) }
         .shown(Display::text(lines.join("\n")))
 }
 

@@ -31,20 +31,20 @@ const DIFF_TIME: Duration = Duration::from_millis(400);
 
 /// The state of the file before the change.
 #[derive(Debug, Clone)]
-pub(crate) struct Before {
+pub(crate) struct OriginalFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) decoded: Decoded,
     pub(crate) snapshot: Snapshot,
 }
 
 /// Reads the file to change; `None` if it does not exist.
-pub(crate) fn load(target: &Confined) -> Result<Option<Before>, FileError> {
+pub(crate) fn load(target: &Confined) -> Result<Option<OriginalFile>, FileError> {
     match read_capped(target, MAX_EDITED) {
         Ok((bytes, facts)) => {
             let snapshot = Snapshot::of(facts, &bytes);
             let binary = looks_binary(bytes.get(..4096).unwrap_or(&bytes));
             let decoded = if binary { as_utf8(&bytes) } else { decode(&bytes) };
-            Ok(Some(Before { decoded, bytes, snapshot }))
+            Ok(Some(OriginalFile { decoded, bytes, snapshot }))
         }
         Err(FileError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
@@ -70,7 +70,7 @@ pub(crate) struct UnseenChange {
 
 impl UnseenChange {
     /// Returns the change since the model last saw the file, if there is one.
-    pub(crate) fn of(seen: &SeenFiles, target: &Confined, before: &Before) -> Option<Self> {
+    pub(crate) fn of(seen: &SeenFiles, target: &Confined, before: &OriginalFile) -> Option<Self> {
         let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
             return None;
         };
@@ -86,7 +86,12 @@ impl UnseenChange {
 
     /// Returns the error for a call that must not run on the changed file. If the message contains
     /// the whole change, the model has then seen it.
-    pub(crate) fn refuse(self, seen: &SeenFiles, target: &Confined, before: &Before) -> ToolError {
+    pub(crate) fn refuse(
+        self,
+        seen: &SeenFiles,
+        target: &Confined,
+        before: &OriginalFile,
+    ) -> ToolError {
         let shown = target.shown().display();
         let mut message = format!("`{shown}` was changed on disk since you last saw it.");
         match self.diff {
@@ -118,7 +123,7 @@ impl UnseenChange {
 pub(crate) fn check_fresh(
     seen: &SeenFiles,
     target: &Confined,
-    before: &Before,
+    before: &OriginalFile,
 ) -> Result<(), ToolError> {
     match UnseenChange::of(seen, target, before) {
         Some(change) => Err(change.refuse(seen, target, before)),
@@ -130,7 +135,7 @@ pub(crate) fn check_fresh(
 pub(crate) fn commit(
     seen: &SeenFiles,
     target: &Confined,
-    before: Option<&Before>,
+    before: Option<&OriginalFile>,
     bytes: &[u8],
 ) -> Result<WriteResult, ToolError> {
     let written = commit_unseen(target, before, bytes)?;
@@ -141,7 +146,7 @@ pub(crate) fn commit(
 /// Like [`commit`], for a file that the model has not seen completely.
 pub(crate) fn commit_unseen(
     target: &Confined,
-    before: Option<&Before>,
+    before: Option<&OriginalFile>,
     bytes: &[u8],
 ) -> Result<WriteResult, ToolError> {
     let expected =

@@ -2,8 +2,8 @@
 
 use parallax_protocol::agent::{AgentResult, COMPLETE_TASK};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -96,16 +96,16 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { value, result, .. } = *self;
         let data = json!({"taskCompleted": true, "submittedOutput": &value});
         let outcome = match result.give(value) {
-            true => Outcome {
+            true => ToolResult {
                 data: Some(data),
-                ..Outcome::text("Result returned; the work is done.")
+                ..ToolResult::text("Result returned; the work is done.")
                     .shown(Display::text("result returned"))
             },
-            false => Outcome::failure(ToolError::new(
+            false => ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 "a result was already returned; only the first one is used",
             )),

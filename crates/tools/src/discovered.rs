@@ -12,8 +12,8 @@ use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_sandbox::{Support, Tier};
@@ -208,7 +208,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { args, command, discovery, .. } = *self;
         Box::pin(async move {
             let input = serde_json::to_vec(&args).unwrap_or_default();
@@ -218,7 +218,7 @@ impl Invocation for Call {
             match end {
                 Ok((end, write_scope)) => {
                     let longest = discovery.shell.truncate_threshold;
-                    Outcome { write_scope, ..outcome(&end, discovery.strict, longest) }
+                    ToolResult { write_scope, ..outcome(&end, discovery.strict, longest) }
                 }
                 Err(why) => failed(format!("the call failed to start: {why}")),
             }
@@ -226,20 +226,20 @@ impl Invocation for Call {
     }
 }
 
-fn failed(message: String) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::DiscoveredToolExecutionError, message))
+fn failed(message: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::DiscoveredToolExecutionError, message))
 }
 
 /// Returns the tool result of a call.
-fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
+fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
     let text = |bytes: &[u8]| bounded(&String::from_utf8_lossy(bytes), most);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
     let exit = match &end.ending {
         Some(Ending::Exited { code: 0 }) if !complains => {
-            return Outcome {
+            return ToolResult {
                 data: Some(json!({"exitCode": 0})),
-                ..Outcome::text(stdout.clone()).shown(Display::text(stdout))
+                ..ToolResult::text(stdout.clone()).shown(Display::text(stdout))
             };
         }
         Some(Ending::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),
@@ -297,7 +297,7 @@ mod tests {
         discovery.tools(&told)
     }
 
-    async fn run(tool: &dyn Tool, cancel: CancellationToken) -> Outcome {
+    async fn run(tool: &dyn Tool, cancel: CancellationToken) -> ToolResult {
         let args = object(json!({"text": "it's $HOME"}));
         let call = tool.prepare(args, &scope("x")).expect("a call");
         call.run(Run::new(cancel, Arc::new(parallax_protocol::tool::NoProgress))).await

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, SessionChange, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, SessionChange, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -79,13 +79,13 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let plans = self.plans;
             let made = tokio::task::spawn_blocking(move || make_private(&plans)).await;
             match made {
                 Ok(Ok(())) => {
-                    let mut outcome = Outcome::text("Switching to Plan mode.")
+                    let mut outcome = ToolResult::text("Switching to Plan mode.")
                         .shown(Display::text("Plan mode is on"));
                     outcome.change = Some(SessionChange::Planning);
                     outcome
@@ -100,8 +100,8 @@ impl Invocation for Call {
     }
 }
 
-fn failed(why: String) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+fn failed(why: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
 }
 
 /// Creates the directory; a new one is accessible only to its owner.

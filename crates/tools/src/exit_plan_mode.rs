@@ -8,8 +8,8 @@ use parallax_files::{Access, Confined, Workspace, read_capped};
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Preview, Run, Scope, SessionChange, Sharing, Tool,
-    ToolError, ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Preview, Run, Scope, SessionChange, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -22,7 +22,7 @@ const LONGEST: u64 = 256 * 1024;
 
 /// The plan directory and the mode after plan mode.
 #[derive(Debug, Clone)]
-pub struct PlanPlace {
+pub struct PlanLocation {
     /// The plan directory, with links resolved.
     pub folder: PathBuf,
     /// The mode to switch to if no user can choose one.
@@ -33,13 +33,13 @@ pub struct PlanPlace {
 #[derive(Debug)]
 pub struct ExitPlanMode {
     spec: ToolSpec,
-    place: PlanPlace,
+    place: PlanLocation,
     workspace: Arc<Workspace>,
 }
 
 impl ExitPlanMode {
     /// Creates the tool for plans in that directory.
-    pub fn new(place: PlanPlace, workspace: Arc<Workspace>) -> Self {
+    pub fn new(place: PlanLocation, workspace: Arc<Workspace>) -> Self {
         let spec = ToolSpec {
             name: "exit_plan_mode".into(),
             display_name: "ExitPlanMode".into(),
@@ -137,7 +137,7 @@ impl Invocation for Call {
         Some(Preview::Plan { path: self.path.clone(), text: self.text.clone() })
     }
 
-    fn declined(self: Box<Self>, feedback: Option<&str>) -> Option<Outcome> {
+    fn declined(self: Box<Self>, feedback: Option<&str>) -> Option<ToolResult> {
         let plan = self.path.display();
         let text = match feedback {
             Some(words) => format!(
@@ -149,7 +149,7 @@ impl Invocation for Call {
                  what should be different."
             ),
         };
-        let mut outcome = Outcome::text(text).shown(Display::text("Plan rejected"));
+        let mut outcome = ToolResult::text(text).shown(Display::text("Plan rejected"));
         outcome.data = Some(json!({"plan": self.path, "approved": false, "feedback": feedback}));
         outcome.change = Some(SessionChange::PlanRejected {
             plan: self.path.clone(),
@@ -158,7 +158,7 @@ impl Invocation for Call {
         Some(outcome)
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         let mode = match run.decided {
             Some(ApprovalResponse::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
@@ -166,7 +166,7 @@ impl Invocation for Call {
         };
         Box::pin(async move {
             let (plan, what) = (self.path.display(), words(mode));
-            let mut outcome = Outcome::text(format!(
+            let mut outcome = ToolResult::text(format!(
                 "Plan approved. Switching to {what}.\n\nThe approved plan is in `{plan}`. Read \
                  it and follow it strictly."
             ))
@@ -194,13 +194,13 @@ mod tests {
     use super::*;
     use crate::test_support::{object, scope};
 
-    struct Place {
+    struct TestProject {
         _folder: tempfile::TempDir,
         root: PathBuf,
         tool: ExitPlanMode,
     }
 
-    fn place() -> Place {
+    fn place() -> TestProject {
         let folder = tempfile::tempdir().expect("tempdir");
         let base = folder.path().canonicalize().expect("real");
         let (root, temp) = (base.join("project"), base.join("session"));
@@ -210,12 +210,12 @@ mod tests {
             parallax_files::WorkspaceOptions { root: root.clone(), temp, ..Default::default() };
         let workspace = Arc::new(Workspace::new(options).expect("workspace"));
         let plans = workspace.temp().join("plans");
-        let place = PlanPlace { folder: plans, unattended: ApprovalMode::AutoEdit };
-        Place { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
+        let place = PlanLocation { folder: plans, unattended: ApprovalMode::AutoEdit };
+        TestProject { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
     }
 
     fn prepare(
-        place: &Place,
+        place: &TestProject,
         name: &str,
         attended: bool,
     ) -> Result<Box<dyn Invocation>, ToolError> {
@@ -224,7 +224,7 @@ mod tests {
         place.tool.prepare(object(json!({"plan_filename": name})), &scope)
     }
 
-    fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> Outcome {
+    fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> ToolResult {
         use parallax_protocol::tool::NoProgress;
         let cancel = parallax_protocol::CancellationToken::new();
         let run = Run { decided: answer, ..Run::new(cancel, Arc::new(NoProgress)) };

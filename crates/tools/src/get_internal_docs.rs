@@ -1,7 +1,8 @@
 //! `get_internal_docs`: returns Parallax's own documentation, which is embedded in the binary.
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -81,9 +82,9 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let lines = self.text.lines().count();
-        let outcome = Outcome::text(self.text).shown(Display::text(format!("{lines} lines")));
+        let outcome = ToolResult::text(self.text).shown(Display::text(format!("{lines} lines")));
         Box::pin(std::future::ready(outcome))
     }
 }

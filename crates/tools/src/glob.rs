@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use globset::{GlobBuilder, GlobMatcher};
 use parallax_files::{WalkOptions, WalkState, Workspace, walk};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -121,7 +121,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let call = *self;
             let (pattern, limit) = (call.pattern.clone(), call.limit);
@@ -136,8 +136,8 @@ impl Invocation for Call {
             };
             match run_blocking(&run.cancel, limit, work).await {
                 Ok(outcome) => outcome,
-                Err(NoResult::Cancelled) => Outcome::text("Search was cancelled."),
-                Err(NoResult::TimedOut) => Outcome::failure(ToolError::new(
+                Err(NoResult::Cancelled) => ToolResult::text("Search was cancelled."),
+                Err(NoResult::TimedOut) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!(
                         "Search for \"{pattern}\" took longer than {} s and was stopped; use a \
@@ -145,7 +145,7 @@ impl Invocation for Call {
                         limit.as_secs()
                     ),
                 )),
-                Err(NoResult::Failed) => Outcome::failure(ToolError::new(
+                Err(NoResult::Failed) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!("Search for \"{pattern}\" failed"),
                 )),
@@ -230,7 +230,7 @@ impl RootSearch {
         let all = Mutex::new(GlobMatches::default());
         let walker = walk(workspace, std::slice::from_ref(&self.root), options).build_parallel();
         walker.run(|| {
-            let mut mine = Share { found: GlobMatches::default(), all: &all };
+            let mut mine = ThreadMatches { found: GlobMatches::default(), all: &all };
             Box::new(move |entry| {
                 if stop.is_set() {
                     return WalkState::Quit;
@@ -321,26 +321,26 @@ impl GlobMatches {
 }
 
 /// The matches of one thread, merged when the thread ends.
-struct Share<'a> {
+struct ThreadMatches<'a> {
     found: GlobMatches,
     all: &'a Mutex<GlobMatches>,
 }
 
-impl Drop for Share<'_> {
+impl Drop for ThreadMatches<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).take(found);
     }
 }
 
-fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) -> Outcome {
+fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) -> ToolResult {
     let place = place_words(roots);
     let ignored = match ignored {
         0 => String::new(),
         count => format!(" ({count} ignored)"),
     };
     if found.count == 0 {
-        return Outcome::text(format!(
+        return ToolResult::text(format!(
             "No files found matching pattern \"{pattern}\" {place}{ignored}"
         ))
         .shown(Display::text("No files found"));
@@ -357,7 +357,7 @@ fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) ->
     if hidden > 0 {
         text.push_str(&format!("\n[{hidden} more files; use a narrower pattern or `dir_path`]"));
     }
-    Outcome::text(text).shown(Display::text(format!("Found {} matching file(s)", found.count)))
+    ToolResult::text(text).shown(Display::text(format!("Found {} matching file(s)", found.count)))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError, Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -108,14 +108,14 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let model = self.model.catalog().utility("web-search", &(self.main)());
             if !self.model.catalog().hosted_tools(&model).search {
                 if let Some(http) = &self.http {
                     return searched(http, &self.query, &run).await;
                 }
-                return Outcome::failure(ToolError::new(
+                return ToolResult::failure(ToolError::new(
                     ToolErrorKind::WebSearchFailed,
                     format!("The provider of `{model}` has no web search"),
                 ));
@@ -157,7 +157,7 @@ impl Invocation for Call {
 }
 
 /// Searches with the user's service.
-async fn searched(http: &HttpSearch, query: &str, run: &Run) -> Outcome {
+async fn searched(http: &HttpSearch, query: &str, run: &Run) -> ToolResult {
     tokio::select! {
         biased;
         () = run.cancel.cancelled() => cancelled(),
@@ -168,28 +168,28 @@ async fn searched(http: &HttpSearch, query: &str, run: &Run) -> Outcome {
     }
 }
 
-fn cancelled() -> Outcome {
-    Outcome::text("Web search was cancelled.").shown(Display::text("Search cancelled."))
+fn cancelled() -> ToolResult {
+    ToolResult::text("Web search was cancelled.").shown(Display::text("Search cancelled."))
 }
 
-fn failed(query: &str, error: &dyn std::fmt::Display) -> Outcome {
-    Outcome::failure(ToolError::new(
+fn failed(query: &str, error: &dyn std::fmt::Display) -> ToolResult {
+    ToolResult::failure(ToolError::new(
         ToolErrorKind::WebSearchFailed,
         format!("Web search for \"{query}\" failed: {error}"),
     ))
 }
 
 /// Returns the outcome of a search with its text, which is empty if nothing was found.
-fn found(query: &str, text: &str, sources: usize) -> Outcome {
+fn found(query: &str, text: &str, sources: usize) -> ToolResult {
     if text.is_empty() {
-        return Outcome::text(format!(
+        return ToolResult::text(format!(
             "No search results or information found for query: \"{query}\""
         ))
         .shown(Display::text("No information found."));
     }
     let text = format!("Web search results for \"{query}\":\n\n{text}");
     let shown = format!("Search results for \"{query}\" ({sources} sources)");
-    Outcome::text(untrusted::wrap(&text)).shown(Display::text(shown))
+    ToolResult::text(untrusted::wrap(&text)).shown(Display::text(shown))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -202,17 +202,17 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let (pattern, words, limit) =
                 (self.wanted.pattern.clone(), self.words.clone(), self.limit);
             let failure = |message| {
-                Outcome::failure(ToolError::new(ToolErrorKind::GrepExecutionError, message))
+                ToolResult::failure(ToolError::new(ToolErrorKind::GrepExecutionError, message))
             };
             let search = move |stop: &Stop| self.search(stop);
             match run_blocking(&run.cancel, limit, search).await {
                 Ok(outcome) => outcome,
-                Err(NoResult::Cancelled) => Outcome::text("Search was cancelled."),
+                Err(NoResult::Cancelled) => ToolResult::text("Search was cancelled."),
                 Err(NoResult::TimedOut) => failure(format!(
                     "Search for \"{pattern}\" {words} took longer than {} s and was stopped; narrow it with `dir_path` or `include_pattern`",
                     limit.as_secs()
@@ -226,7 +226,7 @@ impl Invocation for Call {
 }
 
 impl Call {
-    fn search(&self, stop: &Stop) -> Outcome {
+    fn search(&self, stop: &Stop) -> ToolResult {
         let wanted = &self.wanted;
         let (mut files, skipped) = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
         let skipped = skipped.note(&self.place);
@@ -240,7 +240,7 @@ impl Call {
         let (pattern, words) = (&wanted.pattern, &self.words);
         let count: u64 = files.iter().map(|file| file.hits.len() as u64).sum();
         if count == 0 {
-            return Outcome::text(format!(
+            return ToolResult::text(format!(
                 "No matches found for pattern \"{pattern}\" {words}{filter}.{skipped}"
             ))
             .shown(Display::text("No matches found"))
@@ -262,7 +262,7 @@ impl Call {
             );
             let summary = format!("Found {count} {noun}{summary}");
             let listed = json!({"summary": summary, "matches": []});
-            return Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed);
+            return ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed);
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text = format!(
@@ -298,7 +298,7 @@ impl Call {
         let summary = format!("Found {count} {noun}{summary}");
         let listed = json!({"summary": summary, "matches": matches});
         let text = format!("{}{skipped}", text.trim_end());
-        Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed)
+        ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed)
     }
 }
 

@@ -3,8 +3,8 @@
 
 use parallax_exec::Processes;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -71,15 +71,15 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { processes, pid, .. } = *self;
             let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;
             if ended.unwrap_or(false) {
                 let text = format!("Process {pid} was stopped.");
-                return Outcome::text(text.clone()).shown(Display::text(text));
+                return ToolResult::text(text.clone()).shown(Display::text(text));
             }
-            Outcome::failure(ToolError::new(
+            ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 format!(
                     "no background process {pid} in this session: see `list_background_processes`"

@@ -3,8 +3,8 @@
 use parallax_exec::background::{BackgroundProcess, BackgroundState};
 use parallax_exec::{Ending, Processes};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -66,15 +66,15 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let processes = self.processes;
             match tokio::task::spawn_blocking(move || processes.background()).await {
                 Ok(list) => {
                     let text = text(&list);
-                    Outcome::text(text.clone()).shown(Display::text(text))
+                    ToolResult::text(text.clone()).shown(Display::text(text))
                 }
-                Err(error) => Outcome::failure(ToolError::new(
+                Err(error) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::ExecutionFailed,
                     format!("the background processes could not be listed: {error}"),
                 )),

@@ -7,8 +7,8 @@ use parallax_files::{
     Access, Confined, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace,
 };
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -107,9 +107,9 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| {
-            self.list(cancel).unwrap_or_else(Outcome::failure)
+            self.list(cancel).unwrap_or_else(ToolResult::failure)
         }))
     }
 }
@@ -122,12 +122,12 @@ struct ListingRow {
 }
 
 impl Call {
-    fn list(&self, cancel: &CancellationToken) -> Result<Outcome, ToolError> {
+    fn list(&self, cancel: &CancellationToken) -> Result<ToolResult, ToolError> {
         let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
         let shown = self.target.shown().display();
         if listing.entries.is_empty() {
             let text = format!("Directory {shown} is empty.");
-            return Ok(Outcome::text(text).shown(Display::text("Directory is empty.")));
+            return Ok(ToolResult::text(text).shown(Display::text("Directory is empty.")));
         }
         let rules = self.workspace.ignore_rules(self.flags);
         let mut rows = Vec::new();
@@ -179,7 +179,7 @@ impl Call {
         });
         let files: Vec<String> = files.collect();
         let listed = json!({"summary": found, "files": files});
-        Ok(Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed))
+        Ok(ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed))
     }
 
     fn is_excluded(&self, entry: &DirectoryEntry) -> bool {

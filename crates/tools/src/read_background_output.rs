@@ -6,8 +6,8 @@ use std::time::Duration;
 use parallax_exec::Processes;
 use parallax_exec::background::{LogEnd, read_log};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -103,7 +103,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             if !self.delay.is_zero() {
                 tokio::select! {
@@ -121,12 +121,12 @@ impl Invocation for Call {
                 Ok(Some(Err(error))) if error.kind() == io::ErrorKind::NotFound => {
                     let text =
                         format!("Background process {pid} has written no output to its log.");
-                    Outcome::text(text.clone()).shown(Display::text(text))
+                    ToolResult::text(text.clone()).shown(Display::text(text))
                 }
                 Ok(Some(Err(error))) => failed(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
-                Ok(None) => Outcome::failure(unknown(&pid.to_string())),
+                Ok(None) => ToolResult::failure(unknown(&pid.to_string())),
                 Err(error) => failed(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
@@ -145,14 +145,14 @@ fn unknown(pid: &str) -> ToolError {
     )
 }
 
-fn failed(message: String) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
+fn failed(message: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
 }
 
-fn outcome(end: &LogEnd) -> Outcome {
+fn outcome(end: &LogEnd) -> ToolResult {
     if end.lines.is_empty() {
         let text = "The log is empty.";
-        return Outcome::text(text).shown(Display::text(text));
+        return ToolResult::text(text).shown(Display::text(text));
     }
     let shown = end.lines.len();
     let head = match (end.cut, shown < end.total) {
@@ -164,7 +164,7 @@ fn outcome(end: &LogEnd) -> Outcome {
         (false, false) => "Full Log Output:".to_owned(),
     };
     let text = format!("{head}\n{}", end.lines.join("\n"));
-    Outcome::text(untrusted::wrap(&text)).shown(Display::text(text))
+    ToolResult::text(untrusted::wrap(&text)).shown(Display::text(text))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parallax_files::{Access, Confined, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -127,16 +127,16 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| self.read(cancel)))
     }
 }
 
 impl Call {
-    fn read(&self, cancel: &CancellationToken) -> Outcome {
+    fn read(&self, cancel: &CancellationToken) -> ToolResult {
         match read(&self.workspace, &self.seen, &self.target, self.range, cancel) {
             Ok(read) => read.into_outcome(),
-            Err(error) => Outcome::failure(error),
+            Err(error) => ToolResult::failure(error),
         }
     }
 }

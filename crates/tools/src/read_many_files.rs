@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::blocking::blocking;
 use crate::failure::invalid;
 use crate::kind::FileKind;
 use crate::read_file::{Range, Read, read};
-use gather::{Gathered, gather};
+use gather::{CollectedFiles, gather};
 
 /// Maximum text of all files together in bytes; files beyond it are skipped with a reason.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
@@ -129,7 +129,7 @@ pub fn read_many(
     wanted: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
-    let Gathered { files, skipped, unmatched } = gather(workspace, wanted, cancel)?;
+    let CollectedFiles { files, skipped, unmatched } = gather(workspace, wanted, cancel)?;
     let mut result = ReadManyResult { skipped, unmatched, ..ReadManyResult::default() };
     let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
     for (path, target) in files {
@@ -315,18 +315,18 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| {
             match read_many(&self.workspace, &self.seen, &self.wanted, cancel) {
                 Ok(result) => outcome(&result),
-                Err(error) => Outcome::failure(error),
+                Err(error) => ToolResult::failure(error),
             }
         }))
     }
 }
 
-fn outcome(result: &ReadManyResult) -> Outcome {
-    let mut outcome = Outcome::text(String::new()).shown(Display::text(result.display.clone()));
+fn outcome(result: &ReadManyResult) -> ToolResult {
+    let mut outcome = ToolResult::text(String::new()).shown(Display::text(result.display.clone()));
     for part in result.parts() {
         match part.view() {
             PartView::Text(text) => outcome.for_model.output.push_str(text),

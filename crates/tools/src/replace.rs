@@ -17,8 +17,8 @@ use std::sync::Arc;
 use parallax_files::{Access, Confined, EntryKind, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    Before, UnseenChange, commit, commit_unseen, cut, edit_effects, file_diff, load,
+    OriginalFile, UnseenChange, commit, commit_unseen, cut, edit_effects, file_diff, load,
     omission_placeholder, snippet,
 };
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
@@ -206,7 +206,7 @@ impl Replace {
     fn call(
         &self,
         target: Confined,
-        before: Option<Before>,
+        before: Option<OriginalFile>,
         planned: PlannedEdit,
         unseen: Option<UnseenChange>,
     ) -> Box<dyn Invocation> {
@@ -224,7 +224,7 @@ impl Replace {
 fn is_certain(
     change: &UnseenChange,
     planned: &Result<PlannedEdit, ToolError>,
-    before: &Before,
+    before: &OriginalFile,
 ) -> bool {
     planned.as_ref().is_ok_and(|planned| match (planned.strategy, planned.ranges.as_slice()) {
         (Strategy::Exact, [range]) => {
@@ -258,7 +258,7 @@ impl PlannedEdit {
 
 fn plan(
     shown: &str,
-    before: &Before,
+    before: &OriginalFile,
     old: &str,
     new: &str,
     allow_multiple: bool,
@@ -356,7 +356,7 @@ fn named(lines: &[(usize, usize)]) -> String {
 
 struct Call {
     target: Confined,
-    before: Option<Before>,
+    before: Option<OriginalFile>,
     planned: PlannedEdit,
     unseen: Option<UnseenChange>,
     diff: FileDiff,
@@ -381,13 +381,13 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| self.write()))
     }
 }
 
 impl Call {
-    fn write(self) -> Outcome {
+    fn write(self) -> ToolResult {
         let before = self.before.as_ref();
         let bytes = &self.planned.bytes;
         let written = match &self.unseen {
@@ -395,7 +395,7 @@ impl Call {
             _ => commit(&self.seen, &self.target, before, bytes),
         };
         if let Err(error) = written {
-            return Outcome::failure(error);
+            return ToolResult::failure(error);
         }
         let shown = self.target.shown().display();
         let mut output = match before {
@@ -417,6 +417,6 @@ impl Call {
         if let Some(change) = &self.unseen {
             output.push_str(&format!("\n{}", change.note()));
         }
-        Outcome::text(output).shown(Display::Diff(self.diff))
+        ToolResult::text(output).shown(Display::Diff(self.diff))
     }
 }

@@ -4,23 +4,23 @@
 mod confined;
 mod confinement;
 mod control;
+mod denial_evidence;
 mod denied_access;
 mod editor_terminal;
-mod foreseen;
 mod git;
 mod git_aliases;
 mod git_path_remotes;
 mod git_reads;
 mod git_worktree_writes;
 mod granted_paths;
-mod made;
 mod npm_registries;
 mod placeholders;
+mod precreated_path;
+mod predicted_permissions;
 mod reads;
-mod refusal;
-mod replaced;
 mod report;
 mod repository;
+mod reverted_protected_files;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -36,15 +36,15 @@ use std::time::Duration;
 use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, CommandOutcome, LiveOutput, Mode, Processes};
-pub use parallax_files::LeftAlone;
+pub use parallax_files::GeminiIgnore;
 use parallax_files::{Access, EntryKind, Workspace};
-use parallax_policy::bash::{self, SafePlace, ShellLine};
+use parallax_policy::bash::{self, SafeReadRoots, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Support, Tier};
@@ -52,14 +52,14 @@ use serde_json::{Value, json};
 
 pub use self::confined::{mounts, write_scope};
 pub use self::git::own_git_environment;
-pub use self::replaced::replaced_files;
+pub use self::reverted_protected_files::replaced_files;
 pub use self::user_shell::UserShell;
 pub use crate::git_directories::GitDirectories;
 
 use self::confined::{DenialEvidence, StartingCommand};
-use self::confinement::Subject;
+use self::confinement::ConfinedCommand;
 use self::control::{CommandControl, show};
-use self::editor_terminal::InEditor;
+use self::editor_terminal::EditorTerminalCall;
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
 use crate::sandbox_options::SandboxOptions;
@@ -212,13 +212,15 @@ impl Tool for RunShellCommand {
         }
         let permissions = self.permissions(&arguments, &line, &directory, scope)?;
         let counts = self.workspace.filtering().respect_gemini_ignore;
-        let left_alone = counts.then(|| LeftAlone::of(&roots)).flatten();
+        let left_alone = counts.then(|| GeminiIgnore::of(&roots)).flatten();
         let effects = command_effects(&command, &directory, &roots, left_alone.as_ref());
         let unconfined = self.options.sandbox.as_ref().is_none_or(|sandbox| !sandbox.enabled);
-        let in_editor =
-            self.workspace.editor_terminal().filter(|_| unconfined && !background).map(
-                |terminal| InEditor { terminal: Arc::clone(terminal), call: scope.call.clone() },
-            );
+        let in_editor = self.workspace.editor_terminal().filter(|_| unconfined && !background).map(
+            |terminal| EditorTerminalCall {
+                terminal: Arc::clone(terminal),
+                call: scope.call.clone(),
+            },
+        );
         let mut title = title(&command, given, &description, background)
             + &justified(&permissions, arguments.optional_text("justification"));
         if in_editor.is_some() {
@@ -271,14 +273,20 @@ impl RunShellCommand {
             if !permissions.outside {
                 let roots = self.workspace.roots();
                 let mode = scope.mode;
-                let subject =
-                    Subject { line, roots: &roots, layers: true, mode, permissions: &permissions };
+                let subject = ConfinedCommand {
+                    line,
+                    roots: &roots,
+                    layers: true,
+                    mode,
+                    permissions: &permissions,
+                };
                 let plan = confinement::plan(sandbox, &subject).plan;
-                let foreseen = foreseen::permissions(line, directory, &sandbox.home, plan);
+                let foreseen =
+                    predicted_permissions::permissions(line, directory, &sandbox.home, plan);
                 permissions = permissions.and(&foreseen);
             }
             if scope.mode != ApprovalMode::Yolo {
-                add_writes(&mut permissions, foreseen::of_repository(line, directory));
+                add_writes(&mut permissions, predicted_permissions::of_repository(line, directory));
             }
         }
         if scope.mode != ApprovalMode::Yolo && line.trouble.is_none() {
@@ -289,7 +297,8 @@ impl RunShellCommand {
         if !permissions.file_system.write.is_empty() {
             let (roots, none) = (self.workspace.roots(), Permissions::default());
             let mode = scope.mode;
-            let subject = Subject { line, roots: &roots, layers: true, mode, permissions: &none };
+            let subject =
+                ConfinedCommand { line, roots: &roots, layers: true, mode, permissions: &none };
             let plan = confinement::plan(sandbox, &subject).plan;
             // What every command may write needs no permission, and a permission for a directory
             // must not be one for the protected files in it.
@@ -301,7 +310,7 @@ impl RunShellCommand {
                     || git_worktree_writes::protected_part(path, &roots).is_some()
                     || links.hold(path)
             });
-            foreseen::name_hidden(&mut permissions.file_system, plan);
+            predicted_permissions::name_hidden(&mut permissions.file_system, plan);
         }
         Ok(permissions)
     }
@@ -358,7 +367,7 @@ pub fn command_effects(
     command: &str,
     directory: &Path,
     roots: &[PathBuf],
-    left_alone: Option<&LeftAlone>,
+    left_alone: Option<&GeminiIgnore>,
 ) -> Effects {
     let line = bash::analyse(command);
     let reads::NamedPaths { paths: mut reads, links } =
@@ -373,7 +382,7 @@ pub fn command_effects(
         reads,
         links,
         runs: vec![command.to_owned()],
-        only_reads: !shadowed && bash::known_safe(&line, &SafePlace { directory, roots }),
+        only_reads: !shadowed && bash::known_safe(&line, &SafeReadRoots { directory, roots }),
         git_aliases: git_aliases::called(command, &line, directory),
         directory: Some(directory.to_owned()),
         ..Effects::default()
@@ -489,7 +498,7 @@ fn copy_name(call: &str) -> String {
 struct Call {
     title: String,
     /// Where the command runs instead of a process of Parallax.
-    in_editor: Option<InEditor>,
+    in_editor: Option<EditorTerminalCall>,
     effects: Effects,
     command: String,
     line: ShellLine,
@@ -543,7 +552,7 @@ impl Invocation for Call {
             .unwrap_or_default()
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let environment = self.options.environment();
             if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
@@ -607,7 +616,7 @@ impl Invocation for Call {
             let running = match self.processes.start(command).await {
                 Ok(running) => running,
                 Err(error) => {
-                    made::remove_unused(prepared.made).await;
+                    precreated_path::remove_unused(prepared.made).await;
                     return report::not_started(&error);
                 }
             };
@@ -618,7 +627,7 @@ impl Invocation for Call {
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 CommandOutcome::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
-                    made::remove_unused(prepared.made).await;
+                    precreated_path::remove_unused(prepared.made).await;
                     if let Some(note) =
                         self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
                     {
@@ -660,7 +669,7 @@ impl Invocation for Call {
                     report::detached(&detached, &self.command, self.detach_after.is_some())
                 }
             };
-            Outcome { write_scope: prepared.write_scope, ..outcome }
+            ToolResult { write_scope: prepared.write_scope, ..outcome }
         })
     }
 }

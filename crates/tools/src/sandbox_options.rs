@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_files::{ClosedNames, HiddenFileTracker};
+use parallax_files::{HiddenFileTracker, SensitivePathIndex};
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
@@ -33,7 +33,7 @@ pub struct SandboxOptions {
     /// The workspace files that were hidden so far.
     pub hidden_places: HiddenFileTracker,
     /// The hidden and protected names in the workspace, and what protected links lead to.
-    pub closed_names: ClosedNames,
+    pub closed_names: SensitivePathIndex,
     /// The git directories of the workspace's repositories.
     pub git_directories: GitDirectories,
     /// The Parallax worktree that the session works in.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use parallax_files::{Access, Confined, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolKind, ToolSpec,
+    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
-use crate::change::{Before, commit, edit_effects, file_diff, load};
+use crate::change::{OriginalFile, commit, edit_effects, file_diff, load};
 use crate::failure::{invalid, path_failure, write_failure};
 
 /// Maximum number of characters of a fact, which is part of every later session.
@@ -119,7 +119,7 @@ impl Tool for SaveMemory {
 struct Call {
     fact: String,
     target: Confined,
-    before: Option<Before>,
+    before: Option<OriginalFile>,
     bytes: Vec<u8>,
     diff: FileDiff,
     effects: Effects,
@@ -139,11 +139,11 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| {
             match commit(&self.seen, &self.target, self.before.as_ref(), &self.bytes) {
-                Err(error) => Outcome::failure(error),
-                Ok(_) => Outcome::text(format!(
+                Err(error) => ToolResult::failure(error),
+                Ok(_) => ToolResult::text(format!(
                     "Saved to {}: \"{}\"",
                     self.target.shown().display(),
                     self.fact

@@ -7,7 +7,7 @@ use parallax_protocol::model::{
     Answer, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
 };
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{NoProgress, Outcome, Run, Scope, Tool};
+use parallax_protocol::tool::{NoProgress, Run, Scope, Tool, ToolResult};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::Value;
 
@@ -28,11 +28,15 @@ pub(crate) fn scope(name: &str) -> Scope {
 }
 
 /// Prepares and runs one call that is not rejected.
-pub(crate) async fn run(tool: &dyn Tool, args: Value) -> Outcome {
+pub(crate) async fn run(tool: &dyn Tool, args: Value) -> ToolResult {
     run_until(tool, args, CancellationToken::new()).await
 }
 
-pub(crate) async fn run_until(tool: &dyn Tool, args: Value, cancel: CancellationToken) -> Outcome {
+pub(crate) async fn run_until(
+    tool: &dyn Tool,
+    args: Value,
+    cancel: CancellationToken,
+) -> ToolResult {
     let call = tool.prepare(object(args), &scope(&tool.spec().name)).expect("a call");
     call.run(Run::new(cancel, Arc::new(NoProgress))).await
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -102,7 +103,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { intent, title, summary, current, .. } = *self;
         let is_new = {
             let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +121,7 @@ impl Invocation for Call {
             (false, _) => format!("Strategic intent: {intent}"),
         };
         let title = if is_new { title } else { String::new() };
-        let outcome = Outcome::text(text).shown(Display::Topic { title, summary, intent });
+        let outcome = ToolResult::text(text).shown(Display::Topic { title, summary, intent });
         Box::pin(std::future::ready(outcome))
     }
 }

@@ -11,8 +11,8 @@ use parallax_http::url::Url;
 use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client};
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ impl Invocation for Call {
         Some(Preview::Urls { prompt: self.prompt.clone(), urls })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let cancel = run.cancel.clone();
             let work = async {
@@ -201,12 +201,12 @@ impl Invocation for Call {
             let result = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
-                    return Outcome::text("Web fetch was cancelled.")
+                    return ToolResult::text("Web fetch was cancelled.")
                         .shown(Display::text("Fetch cancelled."));
                 }
                 result = work => result,
             };
-            result.unwrap_or_else(Outcome::failure)
+            result.unwrap_or_else(ToolResult::failure)
         })
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parallax_files::{Access, Confined, Decoded, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    Before, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder, snippet,
-    with_line_ends_of,
+    OriginalFile, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder,
+    snippet, with_line_ends_of,
 };
 use crate::failure::{invalid, path_failure, write_failure};
 use crate::plan_files::PlanFiles;
@@ -133,7 +133,7 @@ impl Tool for WriteFile {
 
 struct Call {
     target: Confined,
-    before: Option<Before>,
+    before: Option<OriginalFile>,
     text: String,
     bytes: Vec<u8>,
     diff: FileDiff,
@@ -157,16 +157,16 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| self.write()))
     }
 }
 
 impl Call {
-    fn write(self) -> Outcome {
+    fn write(self) -> ToolResult {
         let before = self.before.as_ref();
         if let Err(error) = commit(&self.seen, &self.target, before, &self.bytes) {
-            return Outcome::failure(error);
+            return ToolResult::failure(error);
         }
         let shown = self.target.shown().display();
         let mut output = match before {
@@ -181,6 +181,6 @@ impl Call {
             None => cut(&self.text),
         };
         output.push_str(&format!(" Here is the updated code:\n{code}"));
-        Outcome::text(output).shown(Display::Diff(self.diff))
+        ToolResult::text(output).shown(Display::Diff(self.diff))
     }
 }

@@ -2,8 +2,8 @@
 //! which is stored only in the session's events.
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Todo, TodoStatus, Tool, ToolError,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Todo, TodoStatus, Tool, ToolError, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let output = if self.todos.is_empty() {
             "Successfully cleared the todo list.".to_owned()
         } else {
@@ -117,7 +117,7 @@ impl Invocation for Call {
                 lines.join("\n")
             )
         };
-        let outcome = Outcome::text(output).shown(Display::Todos { todos: self.todos });
+        let outcome = ToolResult::text(output).shown(Display::Todos { todos: self.todos });
         Box::pin(std::future::ready(outcome))
     }
 }

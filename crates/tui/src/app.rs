@@ -53,10 +53,10 @@ use crate::components::user_extensions::UserExtensions;
 use crate::components::window::Window;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
-use crate::footer::Facts;
 use crate::keymap::Keymap;
 use crate::layout::hang;
 use crate::status::Working;
+use crate::status_line::StatusLineData;
 use crate::theme::Theme;
 use crate::title;
 use crate::transcript::{LocalItem, Transcript, ViewOptions};
@@ -94,7 +94,7 @@ pub(crate) struct App {
     screen_reader: ScreenReader,
     /// The status line printed by the user's own command.
     own_line: OwnStatusLine,
-    pub(crate) facts: Facts,
+    pub(crate) facts: StatusLineData,
     pub(crate) debug: DebugConsole,
     /// For queries about the project (sessions, models, rules, …).
     pub(crate) launch: Option<SessionConfig>,
@@ -141,7 +141,7 @@ impl App {
             settings_view: SettingsView::default(),
             screen_reader: ScreenReader::default(),
             own_line: OwnStatusLine::default(),
-            facts: Facts::default(),
+            facts: StatusLineData::default(),
             debug: DebugConsole::default(),
             launch: None,
             effects: Vec::new(),

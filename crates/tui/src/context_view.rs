@@ -3,8 +3,8 @@
 use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
 use parallax_screen::{Line, Span, Style, truncate};
 
-use crate::footer::count;
 use crate::layout::cut;
+use crate::status_line::count;
 use crate::theme::Theme;
 
 /// Maximum number of memory files and tools listed one by one; the rest share a row.

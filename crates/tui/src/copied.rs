@@ -2,7 +2,7 @@
 
 /// Where the text was copied, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copied {
+pub(crate) enum CopyTarget {
     /// To the clipboard, by a program or the terminal.
     Clipboard,
     /// To the clipboard by a program, and to the tmux buffer.
@@ -19,7 +19,7 @@ pub(crate) enum Copied {
     Nowhere,
 }
 
-impl Copied {
+impl CopyTarget {
     /// Returns the message for the user.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, TurnEnded};
 use parallax_screen::{Line, Span, Style, wrap};
 
-use crate::footer::count;
 use crate::layout::cut;
+use crate::status_line::count;
 use crate::theme::Theme;
 
 /// Maximum number of entries kept.

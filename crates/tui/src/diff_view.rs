@@ -8,9 +8,9 @@ use std::path::Path;
 use parallax_protocol::tool::FileDiff;
 use parallax_screen::{Line, Span, Style};
 
-use crate::clean;
 use crate::highlight::{Highlighter, Pieces, Role};
 use crate::layout::{count, hard_wrap, shortened};
+use crate::sanitize;
 use crate::theme::Theme;
 use hunks::{DiffRow, LineChange};
 use marks::WordMarks;
@@ -111,7 +111,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
             page.skip(1);
             continue;
         }
-        let text = clean::line_in_full(text.strip_suffix('\r').unwrap_or(text));
+        let text = sanitize::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
         let look = crate::markdown::RenderOptions::new(page.look.theme, page.look.width);
         let mut spans = crate::markdown::code_spans(&text, &pieces, &look);
@@ -252,8 +252,8 @@ impl<'l> Rows<'l> {
         // The line ending is not part of the text.
         let text = text.strip_suffix('\r').unwrap_or(text);
         for (end, marked, role) in stretches(text.len(), marks, pieces) {
-            let piece = clean::line_in_full(text.get(begin..end).unwrap_or(""));
-            let piece = clean::expand_tabs(&piece, &mut column).into_owned();
+            let piece = sanitize::line_in_full(text.get(begin..end).unwrap_or(""));
+            let piece = sanitize::expand_tabs(&piece, &mut column).into_owned();
             let code = role.map(|role| Style { bg: None, ..role.style(self.look.theme) });
             let own = style.patch(code.unwrap_or_default());
             spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));

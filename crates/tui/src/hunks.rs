@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span, Style, truncate};
 
-use crate::clean;
+use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::pointer;
 
@@ -65,7 +65,7 @@ impl Hunks {
             let pointer = pointer(index == self.cursor);
             for (at, line) in hunk.iter().enumerate() {
                 let line = line.strip_suffix('\r').unwrap_or(line);
-                let text = clean::line_in_full(line).replace('\t', "    ");
+                let text = sanitize::line_in_full(line).replace('\t', "    ");
                 let mut row = Line::EMPTY;
                 let look = match line.as_bytes().first() {
                     Some(b'+') => theme.added,

@@ -43,7 +43,7 @@ pub(crate) fn phrase(kind: LoadingPhrases, own: &[String], now_ms: u64) -> Optio
     let tip = || TIPS.get(at(TIP_MS, TIPS.len())).map(|&tip| tip.to_owned());
     let witty = || match own.is_empty() {
         true => WITTY.get(at(WITTY_MS, WITTY.len())).map(|&text| text.to_owned()),
-        false => own.get(at(WITTY_MS, own.len())).map(|text| crate::clean::one_row(text).into()),
+        false => own.get(at(WITTY_MS, own.len())).map(|text| crate::sanitize::one_row(text).into()),
     };
     match kind {
         LoadingPhrases::Off => None,

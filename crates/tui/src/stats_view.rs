@@ -6,9 +6,9 @@ use parallax_screen::{Line, Span, truncate, wrap};
 use parallax_sessions::session_stats::SessionStats;
 use parallax_sessions::stats::Decisions;
 
-use crate::footer::{count, dollars, percent};
 use crate::layout::count as noun;
 use crate::status::time;
+use crate::status_line::{count, dollars, percent};
 use crate::theme::Theme;
 
 /// Columns of a label and the space after it.

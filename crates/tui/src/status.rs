@@ -5,9 +5,9 @@ use parallax_screen::{Line, Span, text_width};
 
 use parallax_sdk::settings::LoadingPhrases;
 
-use crate::footer;
 use crate::layout::cut_marked;
 use crate::phrases::phrase;
+use crate::status_line;
 use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STEADY};
 
@@ -203,7 +203,7 @@ pub(crate) fn row(
 fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.shown.1 {
         0 => String::new(),
-        tokens => format!("{}↓", footer::count(tokens)),
+        tokens => format!("{}↓", status_line::count(tokens)),
     };
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.

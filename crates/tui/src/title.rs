@@ -38,7 +38,7 @@ pub(crate) fn fixed(place: &str) -> String {
 }
 
 fn padded(text: &str) -> String {
-    let clean = crate::clean::one_row(text);
+    let clean = crate::sanitize::one_row(text);
     let cut = truncate(&clean, COLUMNS);
     format!("{cut}{}", " ".repeat(COLUMNS - text_width(cut)))
 }

@@ -7,23 +7,23 @@
 //! Keys, dialogs, the status row, and drawing are handled elsewhere.
 
 mod agent_rows;
+mod announcements;
 mod answer;
 mod command_rows;
 mod describe;
 mod draw;
 mod find;
 mod fold;
-mod heard;
 mod item;
 mod item_rows;
 mod output;
 mod page;
-mod past;
 mod picture;
 mod pictures;
 mod progress_row;
 mod query;
 mod read_group;
+mod recorded_items;
 mod release;
 mod source_rows;
 mod tool;
@@ -103,7 +103,7 @@ pub struct Transcript {
     subject: Option<String>,
     memory: Memory,
     /// What was announced to the screen reader.
-    heard: heard::Heard,
+    heard: announcements::CommandAnnouncer,
     /// Texts in transit, with the form in which they were typed if that differs.
     typed: Vec<(String, Arc<str>)>,
 }

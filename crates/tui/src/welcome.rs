@@ -40,7 +40,7 @@ fn context_file_names(launch: &SessionConfig) -> Vec<String> {
 /// version. Blocking.
 pub(crate) fn news_after_update(launch: &SessionConfig) -> Option<(String, Vec<String>)> {
     let version = launch.options().version;
-    let file = launch.config().homes.parallax.join(LAST_VERSION);
+    let file = launch.config().dirs.parallax.join(LAST_VERSION);
     let before = std::fs::read_to_string(&file).unwrap_or_default();
     let before = before.trim();
     if before == version {

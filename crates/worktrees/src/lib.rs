@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name, record_file};
-use parallax_config::{Environment, Homes};
+use parallax_config::{Environment, UserDirs};
 use parallax_files::git_files::{linked_directory, read_git_file};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::WorktreeAccess;
@@ -65,8 +65,8 @@ pub(crate) fn failure(message: String) -> Failure {
 }
 
 /// Returns the user's directories according to the variables of this process.
-pub(crate) fn homes(directory: &Path) -> Result<Homes, Failure> {
-    Homes::find(&Environment::new(std::env::vars_os()), directory)
+pub(crate) fn dirs(directory: &Path) -> Result<UserDirs, Failure> {
+    UserDirs::find(&Environment::new(std::env::vars_os()), directory)
         .map_err(|error| failure(error.to_string()))
 }
 
@@ -85,8 +85,8 @@ pub fn is_in_working_tree(directory: &Path) -> bool {
 
 impl Checkout {
     /// Finds the checkout. In a worktree that Parallax created, this is the main checkout.
-    fn find(homes: &Homes, directory: &Path) -> Result<Self, Failure> {
-        if let Some((record, below)) = parallax_config::worktrees::worktree_of(homes, directory) {
+    fn find(dirs: &UserDirs, directory: &Path) -> Result<Self, Failure> {
+        if let Some((record, below)) = parallax_config::worktrees::worktree_of(dirs, directory) {
             return Ok(Self { top: record.main, below });
         }
         let git = Git::at(directory)?;
@@ -106,8 +106,8 @@ impl Checkout {
     }
 
     /// Returns the directory of its worktrees.
-    fn worktrees(&self, homes: &Homes) -> PathBuf {
-        directory(homes).join(parallax_store::project_folder(&self.top))
+    fn worktrees(&self, dirs: &UserDirs) -> PathBuf {
+        directory(dirs).join(parallax_store::project_folder(&self.top))
     }
 }
 
@@ -117,8 +117,8 @@ impl Worktree {
     /// # Errors
     /// Returns an error if there is no repository or commit, the name is taken, or git fails.
     pub fn create(from: &Path, request: &WorktreeRequest) -> Result<Self, Failure> {
-        let homes = homes(from)?;
-        let checkout = Checkout::find(&homes, from)?;
+        let dirs = dirs(from)?;
+        let checkout = Checkout::find(&dirs, from)?;
         let git = Git::at(&checkout.top)?;
         let start = request.from.as_deref().unwrap_or("HEAD");
         let commit = format!("{start}^{{commit}}");
@@ -137,7 +137,7 @@ impl Worktree {
             }
             None => new_name(),
         };
-        let project = checkout.worktrees(&homes);
+        let project = checkout.worktrees(&dirs);
         parallax_store::create_private_dir(&project).map_err(|error| {
             failure(format!("Failed to create `{}`: {error}", project.display()))
         })?;
@@ -301,8 +301,8 @@ fn new_name() -> String {
 
 /// Returns what the commands of a session in `folder` may write of the worktree and its repository,
 /// or `None` if Parallax did not create a worktree there.
-pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
-    let (record, _) = parallax_config::worktrees::worktree_of(homes, folder)?;
+pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
+    let (record, _) = parallax_config::worktrees::worktree_of(dirs, folder)?;
     let path = record.path.canonicalize().ok()?;
     // Commands can change the link, so the directory it leads to must point back.
     let link = read_git_file(&path.join(".git"))?;

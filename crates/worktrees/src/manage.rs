@@ -3,19 +3,19 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use parallax_config::Homes;
+use parallax_config::UserDirs;
 use parallax_config::worktrees::{WorktreeRecord, read_record, record_file};
 use parallax_protocol::event::Failure;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::contents::Contents;
-use crate::{Checkout, failure, homes};
+use crate::{Checkout, dirs, failure};
 
 /// The worktrees of a repository that Parallax created.
 #[derive(Debug)]
 pub struct Worktrees {
-    homes: Homes,
+    dirs: UserDirs,
     directory: PathBuf,
 }
 
@@ -119,10 +119,10 @@ impl Worktrees {
     /// # Errors
     /// Returns an error if there is no repository.
     pub fn of(directory: &Path) -> Result<Self, Failure> {
-        let homes = homes(directory)?;
-        let directory = Checkout::find(&homes, directory)?.worktrees(&homes);
+        let dirs = dirs(directory)?;
+        let directory = Checkout::find(&dirs, directory)?.worktrees(&dirs);
         let directory = directory.canonicalize().unwrap_or(directory);
-        Ok(Self { homes, directory })
+        Ok(Self { dirs, directory })
     }
 
     fn records(&self) -> Vec<WorktreeRecord> {
@@ -148,7 +148,7 @@ impl Worktrees {
 
     /// Lists all worktrees. Blocking.
     pub fn list(&self) -> Vec<ListedWorktree> {
-        let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
+        let store = parallax_store::SessionDirs::new(&self.dirs.parallax, &self.dirs.gemini);
         let listed = |record: WorktreeRecord| {
             let state = state(&record).ok()?;
             let sessions = parallax_store::list(&store, &record.path);
@@ -172,7 +172,7 @@ impl Worktrees {
     /// Returns an error if the name is unknown.
     pub fn open(&self, name: &str) -> Result<(PathBuf, bool), Failure> {
         let record = self.find(name)?;
-        let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
+        let store = parallax_store::SessionDirs::new(&self.dirs.parallax, &self.dirs.gemini);
         let has_session = !parallax_store::list(&store, &record.path).is_empty();
         Ok((record.path, has_session))
     }

@@ -7,7 +7,7 @@ use parallax_config::worktrees::is_valid_name;
 use parallax_protocol::event::Failure;
 
 use crate::contents::Contents;
-use crate::{Checkout, Worktree, WorktreeRequest, homes, manage};
+use crate::{Checkout, Worktree, WorktreeRequest, dirs, manage};
 
 /// Characters of the agent in the name of its worktree.
 const AGENT: usize = 40;
@@ -33,8 +33,8 @@ impl Worktree {
         agent: &str,
         name: Option<String>,
     ) -> Result<Self, Failure> {
-        let homes = homes(directory)?;
-        let from = match parallax_config::worktrees::worktree_of(&homes, directory) {
+        let dirs = dirs(directory)?;
+        let from = match parallax_config::worktrees::worktree_of(&dirs, directory) {
             Some((record, _)) => Some(Contents::of(&record)?.head()),
             None => None,
         };
@@ -43,7 +43,7 @@ impl Worktree {
         let own = format!("{own}-{}", &id[..8]);
         let name = name.or_else(|| is_valid_name(&own).then_some(own));
         // Without a repository, the error names the directory.
-        Checkout::find(&homes, directory)?;
+        Checkout::find(&dirs, directory)?;
         Self::create(directory, &WorktreeRequest { name, from, carry: false })
     }
 

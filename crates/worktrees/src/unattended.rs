@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::contents::Contents;
 use crate::git::Git;
-use crate::{Checkout, Worktree, failure, homes, manage, special_files};
+use crate::{Checkout, Worktree, dirs, failure, manage, special_files};
 
 /// The changes of a task since the base commit of its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,9 @@ impl Worktree {
     /// # Errors
     /// Returns an error if there is no repository or a session works in the worktree.
     pub fn reopen(from: &Path, name: &str) -> Result<Option<Self>, Failure> {
-        let homes = homes(from)?;
-        let checkout = Checkout::find(&homes, from)?;
-        let project = checkout.worktrees(&homes);
+        let dirs = dirs(from)?;
+        let checkout = Checkout::find(&dirs, from)?;
+        let project = checkout.worktrees(&dirs);
         let Some((record, _)) = find(&project, name) else { return Ok(None) };
         if !record.path.is_dir() {
             return Ok(None);
@@ -68,9 +68,9 @@ impl Worktree {
         if let Some(worktree) = Self::reopen(from, name)? {
             return manage::delete(&worktree.record);
         }
-        let homes = homes(from)?;
-        let checkout = Checkout::find(&homes, from)?;
-        if let Some((record, _)) = find(&checkout.worktrees(&homes), name) {
+        let dirs = dirs(from)?;
+        let checkout = Checkout::find(&dirs, from)?;
+        if let Some((record, _)) = find(&checkout.worktrees(&dirs), name) {
             return manage::delete(&record);
         }
         if is_valid_name(name) {
@@ -85,9 +85,9 @@ impl Worktree {
     /// # Errors
     /// Returns an error if git fails.
     pub fn finish_removal(from: &Path, name: &str, commit: Option<&str>) -> Result<(), Failure> {
-        let homes = homes(from)?;
-        let checkout = Checkout::find(&homes, from)?;
-        match (find(&checkout.worktrees(&homes), name), commit) {
+        let dirs = dirs(from)?;
+        let checkout = Checkout::find(&dirs, from)?;
+        match (find(&checkout.worktrees(&dirs), name), commit) {
             (Some((record, _)), Some(commit)) => {
                 let contents = Contents::of(&record)?;
                 contents.remove()?;
@@ -198,9 +198,9 @@ impl Worktree {
         self.work.components().collect()
     }
 
-    fn store(&self) -> Result<parallax_store::Homes, Failure> {
-        let homes = homes(&self.work)?;
-        Ok(parallax_store::Homes::new(&homes.parallax, &homes.gemini))
+    fn store(&self) -> Result<parallax_store::SessionDirs, Failure> {
+        let dirs = dirs(&self.work)?;
+        Ok(parallax_store::SessionDirs::new(&dirs.parallax, &dirs.gemini))
     }
 }
 

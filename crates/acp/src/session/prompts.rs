@@ -6,7 +6,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Op, Prompt};
 use serde_json::{Value, json};
 
-use super::{EditorSession, MAX_TITLE, PendingReply, Preparing, RunningPrompt, quota};
+use super::{EditorSession, ExpandingPrompt, MAX_TITLE, PendingReply, RunningPrompt, quota};
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
 use crate::updates::chunk;
@@ -71,7 +71,7 @@ impl EditorSession {
 
     /// Expands the files that a prompt references. Files outside the workspace require the user's
     /// consent.
-    pub(super) fn prepare(&self, read: ConvertedPrompt) -> Preparing {
+    pub(super) fn prepare(&self, read: ConvertedPrompt) -> ExpandingPrompt {
         let (clients, id) = (self.clients.clone(), self.id.clone());
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);

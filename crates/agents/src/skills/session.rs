@@ -123,7 +123,7 @@ impl SessionSkills {
     /// # Errors
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Vec<(Level, String)>, Failure> {
-        let library = (self.library.reread)()?;
+        let library = (self.library.reload)()?;
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = library.stamp();
         let mut skills = library.skills();
         self.keep_asked(&mut skills);

@@ -31,12 +31,12 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     for (key, value) in file.fields {
         match key.as_str() {
             "model" => {
-                written.wishes.model = model(&key, value)?;
+                written.overrides.model = model(&key, value)?;
                 continue;
             }
             // `inherit` has the same meaning for agents and models.
             "agent" => {
-                written.wishes.agent = model(&key, value)?;
+                written.overrides.agent = model(&key, value)?;
                 continue;
             }
             "tools" => {
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                                    tools, or remove the line";
                     return Err(wrong(message.to_owned()));
                 }
-                written.wishes.tools = Some(names(&key, value)?);
+                written.overrides.tools = Some(names(&key, value)?);
                 continue;
             }
             // The word of another program's prompt files, which says less than a mode.
@@ -60,11 +60,11 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     other => other.to_string(),
                 };
                 let wrong = |what| wrong(format!("`{key}` must be {what}"));
-                written.wishes.take(&key, &text).map_err(wrong)?;
+                written.overrides.take(&key, &text).map_err(wrong)?;
                 continue;
             }
             "allowed-tools" => {
-                written.wishes.allowed = names(&key, value)?;
+                written.overrides.allowed = names(&key, value)?;
                 continue;
             }
             _ => {}

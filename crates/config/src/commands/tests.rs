@@ -8,13 +8,17 @@ fn write(folder: &Path, path: &str, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-fn homes(root: &Path) -> Homes {
-    Homes { user: root.to_owned(), gemini: root.join(".gemini"), parallax: root.join(".parallax") }
+fn dirs(root: &Path) -> UserDirs {
+    UserDirs {
+        user: root.to_owned(),
+        gemini: root.join(".gemini"),
+        parallax: root.join(".parallax"),
+    }
 }
 
 fn find(root: &Path, trusted: bool) -> CommandFiles {
     find_commands(&command_folders(
-        &homes(&root.join("home")),
+        &dirs(&root.join("home")),
         &root.join("project"),
         trusted,
         false,
@@ -53,12 +57,12 @@ fn commands_are_found_in_all_directories_in_precedence_order() {
     );
     assert_eq!(found.commands[0].argument_hint, "[file]");
     assert_eq!(found.commands[0].unused, ["hue"]);
-    let wishes = &found.commands[0].wishes;
-    assert_eq!(wishes.model.as_deref(), Some("x"));
-    assert_eq!(wishes.allowed, ["Bash(git add:*, git rm:*)", "Read"]);
-    assert_eq!(wishes.tools.as_deref(), Some(&["glob".to_owned(), "Read".to_owned()][..]));
-    assert_eq!(wishes.mode, Some(ApprovalMode::Plan));
-    assert_eq!(wishes.timeout, Some(Duration::from_secs(90)));
+    let overrides = &found.commands[0].overrides;
+    assert_eq!(overrides.model.as_deref(), Some("x"));
+    assert_eq!(overrides.allowed, ["Bash(git add:*, git rm:*)", "Read"]);
+    assert_eq!(overrides.tools.as_deref(), Some(&["glob".to_owned(), "Read".to_owned()][..]));
+    assert_eq!(overrides.mode, Some(ApprovalMode::Plan));
+    assert_eq!(overrides.timeout, Some(Duration::from_secs(90)));
     assert_eq!(found.commands[0].place, (12, 1));
     assert_eq!(found.commands[3].unused, ["name"]);
     assert_eq!(found.commands[3].source, CommandSource::User);
@@ -162,7 +166,7 @@ fn scalars_are_descriptions_in_both_formats() {
 fn home_directory_has_no_project_commands() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
-    let folders = command_folders(&homes(root), root, true, false);
+    let folders = command_folders(&dirs(root), root, true, false);
     assert!(folders.iter().all(|folder| folder.source == CommandSource::User));
 }
 
@@ -189,7 +193,7 @@ fn known_field_with_wrong_type_is_an_error() {
         assert_eq!((error.line, error.message.as_str()), (Some(2), expected), "{field}");
     }
     let written = toml_form::read("prompt = 'x'\ntools = 'read_file, glob'").expect("read");
-    assert_eq!(written.wishes.tools, Some(vec!["read_file".to_owned(), "glob".to_owned()]));
+    assert_eq!(written.overrides.tools, Some(vec!["read_file".to_owned(), "glob".to_owned()]));
 }
 
 #[test]
@@ -205,9 +209,9 @@ fn command_arguments_can_be_named() {
     let text = "model = 'flash'\ntools = ['glob']\nagent = 'x'\nprompt = \"\"\"\nü !{x\"\"\"";
     let written = toml_form::read(text).expect("read");
     assert_eq!((written.place, written.unused), ((5, 1), Vec::new()));
-    assert_eq!(written.wishes.tools, Some(vec!["glob".to_owned()]));
-    assert_eq!(written.wishes.model.as_deref(), Some("flash"));
-    assert_eq!(written.wishes.agent.as_deref(), Some("x"));
+    assert_eq!(written.overrides.tools, Some(vec!["glob".to_owned()]));
+    assert_eq!(written.overrides.model.as_deref(), Some("flash"));
+    assert_eq!(written.overrides.agent.as_deref(), Some("x"));
 }
 
 #[test]
@@ -234,7 +238,7 @@ fn display_fields_may_hold_any_text() {
             (written.description.as_str(), written.argument_hint.as_str()),
             (description, hint)
         );
-        assert_eq!(written.wishes.tools, Some(vec!["read_file".to_owned()]), "{fields}");
+        assert_eq!(written.overrides.tools, Some(vec!["read_file".to_owned()]), "{fields}");
     }
     // Fields that decide what the command may do must be valid.
     for fields in ["description: a: b\ntools: [x] [y]", "mode: yolo"] {
@@ -265,7 +269,7 @@ fn link_that_leads_nowhere_is_a_broken_command() {
 fn commands_of_other_agents_are_read_if_enabled() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
-    let (homes, project) = (homes(&root.join("home")), root.join("project"));
+    let (dirs, project) = (dirs(&root.join("home")), root.join("project"));
     for (path, text) in [
         ("home/.claude/commands/fix.md", "their fix $1"),
         ("home/.gemini/commands/fix.md", "my fix"),
@@ -276,7 +280,7 @@ fn commands_of_other_agents_are_read_if_enabled() {
         std::fs::write(path, text).expect("written");
     }
     let found = |trusted, others| {
-        let folders = command_folders(&homes, &project, trusted, others);
+        let folders = command_folders(&dirs, &project, trusted, others);
         let commands = find_commands(&folders).commands.into_iter();
         commands.map(|it| format!("{} {}", it.name, it.prompt)).collect::<Vec<_>>()
     };

@@ -61,18 +61,18 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             ("model" | "agent", DeValue::String(name)) => {
                 let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
                 match key.get_ref().as_ref() {
-                    "model" => written.wishes.model = name.filter(|name| name != "inherit"),
-                    _ => written.wishes.agent = name,
+                    "model" => written.overrides.model = name.filter(|name| name != "inherit"),
+                    _ => written.overrides.agent = name,
                 }
             }
             ("model" | "agent", _) => return Err(wrong("a text")),
             ("tools", DeValue::String(names)) => {
-                written.wishes.tools = Some(outer_commas(names));
+                written.overrides.tools = Some(outer_commas(names));
             }
             ("tools", DeValue::Array(items)) => {
                 let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                 let names = names.collect::<Option<Vec<String>>>();
-                written.wishes.tools = Some(names.ok_or_else(|| wrong("a list of tool names"))?);
+                written.overrides.tools = Some(names.ok_or_else(|| wrong("a list of tool names"))?);
             }
             // Without the list, the command could use all tools.
             ("tools", _) => return Err(wrong("a list of tool names")),
@@ -86,7 +86,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     DeValue::Float(number) => number.as_str().to_owned(),
                     _ => String::new(),
                 };
-                written.wishes.take(key, &text).map_err(&wrong)?;
+                written.overrides.take(key, &text).map_err(&wrong)?;
             }
             ("mode" | "timeout", _) => return Err(wrong("a text")),
             // Possibly meant for another program.

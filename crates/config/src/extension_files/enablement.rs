@@ -7,8 +7,8 @@ use jsonc_parser::cst::CstInputValue;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 const FILE: &str = "extensions/extension-enablement.json";
 /// The rule for all directories.
@@ -41,7 +41,7 @@ pub(crate) struct Enablement {
 
 impl Enablement {
     /// Reads the rules. Blocking.
-    pub(crate) fn read(homes: &Homes, warnings: &mut Vec<String>) -> Self {
+    pub(crate) fn read(dirs: &UserDirs, warnings: &mut Vec<String>) -> Self {
         let mut rules = |home: &Path| match read(&home.join(FILE)) {
             Ok(rules) => rules,
             Err(error) => {
@@ -49,7 +49,7 @@ impl Enablement {
                 Vec::new()
             }
         };
-        Self { theirs: rules(&homes.gemini), ours: rules(&homes.parallax) }
+        Self { theirs: rules(&dirs.gemini), ours: rules(&dirs.parallax) }
     }
 
     /// Whether an extension is enabled in a directory.
@@ -85,12 +85,12 @@ impl Enablement {
 /// # Errors
 /// Returns an error if the file cannot be read or written.
 pub fn switch_extension(
-    homes: &Homes,
+    dirs: &UserDirs,
     name: &str,
     on: bool,
     scope: Option<ExtensionScope<'_>>,
 ) -> Result<(), ConfigError> {
-    let known = Enablement::read(homes, &mut Vec::new());
+    let known = Enablement::read(dirs, &mut Vec::new());
     let mut rules = Vec::new();
     if let Some((_, ours)) = known.ours.iter().find(|(known, _)| known == name) {
         rules.clone_from(ours);
@@ -111,23 +111,23 @@ pub fn switch_extension(
             rules.push(if on { rule } else { format!("!{rule}") });
         }
     }
-    write(homes, name, &rules)
+    write(dirs, name, &rules)
 }
 
 /// Removes all rules of an extension. Blocking.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or written.
-pub fn forget_extension_switches(homes: &Homes, name: &str) -> Result<(), ConfigError> {
-    write(homes, name, &[])
+pub fn forget_extension_switches(dirs: &UserDirs, name: &str) -> Result<(), ConfigError> {
+    write(dirs, name, &[])
 }
 
-fn write(homes: &Homes, name: &str, rules: &[String]) -> Result<(), ConfigError> {
-    let file = homes.parallax.join(FILE);
+fn write(dirs: &UserDirs, name: &str, rules: &[String]) -> Result<(), ConfigError> {
+    let file = dirs.parallax.join(FILE);
     if rules.is_empty() && !file.exists() {
         return Ok(());
     }
-    state::update(&file, |root| {
+    json_state_file::update(&file, |root| {
         let texts = rules.iter().map(|rule| CstInputValue::String(rule.clone())).collect();
         let entry =
             CstInputValue::Object(vec![("overrides".to_owned(), CstInputValue::Array(texts))]);
@@ -197,28 +197,28 @@ mod tests {
     fn switch_replaces_the_ones_it_covers_and_leaves_foreign_file_unwritten() {
         let folder = tempfile::tempdir().expect("folder");
         let root = std::fs::canonicalize(folder.path()).expect("real");
-        let homes = Homes {
+        let dirs = UserDirs {
             user: root.clone(),
             gemini: root.join(".gemini"),
             parallax: root.join(".parallax"),
         };
         let (one, two) = (root.join("one"), root.join("one/two"));
         std::fs::create_dir_all(&two).expect("folders");
-        let theirs = homes.gemini.join(FILE);
+        let theirs = dirs.gemini.join(FILE);
         std::fs::create_dir_all(theirs.parent().expect("parent")).expect("folder");
         std::fs::write(&theirs, r#"{"e": {"overrides": ["!/*"]}}"#).expect("written");
-        let on = |folder: &Path| Enablement::read(&homes, &mut Vec::new()).is_on("e", folder);
+        let on = |folder: &Path| Enablement::read(&dirs, &mut Vec::new()).is_on("e", folder);
         assert!(!on(&one));
-        switch_extension(&homes, "e", true, None).expect("on");
+        switch_extension(&dirs, "e", true, None).expect("on");
         assert!(on(&one) && on(&two));
         let here = |folder| Some(ExtensionScope::Workspace(folder));
-        switch_extension(&homes, "e", false, here(&two)).expect("off");
+        switch_extension(&dirs, "e", false, here(&two)).expect("off");
         assert!(on(&one) && !on(&two));
-        switch_extension(&homes, "e", true, here(&one)).expect("on");
+        switch_extension(&dirs, "e", true, here(&one)).expect("on");
         assert!(on(&two));
-        switch_extension(&homes, "e", false, Some(ExtensionScope::User)).expect("off");
+        switch_extension(&dirs, "e", false, Some(ExtensionScope::User)).expect("off");
         assert!(!on(&one) && !on(&two));
-        let rules = read(&homes.parallax.join(FILE)).expect("read");
+        let rules = read(&dirs.parallax.join(FILE)).expect("read");
         assert_eq!(rules, [("e".to_owned(), vec!["!/*".to_owned()])]);
         assert!(std::fs::read_to_string(&theirs).expect("theirs").contains("!/*"));
     }

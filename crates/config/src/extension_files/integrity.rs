@@ -9,8 +9,8 @@ use super::manifest::Manifest;
 use super::metadata::powers_of;
 use super::variables::ExtensionVariables;
 use crate::hook_definitions::hooks_of_folder;
+use crate::json_state_file::digest;
 use crate::read::read_at_most;
-use crate::state::digest;
 
 /// Files up to this many bytes are hashed.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;

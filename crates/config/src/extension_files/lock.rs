@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::metadata::{INSTALL_METADATA, InstallMetadata};
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 /// Maximum number of files of one extension.
 pub const MOST_FILES: usize = 50_000;
@@ -22,7 +22,7 @@ const DEPTH: usize = 64;
 
 /// The record of an installed extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockEntry {
     /// The version in its manifest.
     pub version: String,
     /// Its installation source and method.
@@ -35,8 +35,8 @@ pub struct Locked {
     pub powers: String,
 }
 
-fn file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("extensions.lock.json")
+fn file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("extensions.lock.json")
 }
 
 /// Returns the file with the records of older versions, in the directory that holds them.
@@ -45,12 +45,12 @@ fn file_of_kept(kept: &Path) -> PathBuf {
 }
 
 /// Returns the record of an extension. Blocking.
-pub fn locked(homes: &Homes, name: &str) -> Option<Locked> {
-    read_entry(jsonc::read_object(&file(homes)).ok()??.get(name)?)
+pub fn locked(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
+    read_entry(jsonc::read_object(&file(dirs)).ok()??.get(name)?)
 }
 
 /// Returns the record of the version of an extension in the directory `kept`. Blocking.
-pub fn locked_kept(kept: &Path, name: &str) -> Option<Locked> {
+pub fn locked_kept(kept: &Path, name: &str) -> Option<LockEntry> {
     read_entry(jsonc::read_object(&file_of_kept(kept)).ok()??.get(name)?)
 }
 
@@ -58,7 +58,7 @@ pub fn locked_kept(kept: &Path, name: &str) -> Option<Locked> {
 ///
 /// # Errors
 /// See [`lock`].
-pub fn lock_kept(kept: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
+pub fn lock_kept(kept: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), ConfigError> {
     note(&file_of_kept(kept), name, entry)
 }
 
@@ -68,18 +68,18 @@ pub fn lock_kept(kept: &Path, name: &str, entry: Option<&Locked>) -> Result<(), 
 /// # Errors
 /// Returns an error if the file cannot be read.
 pub fn locked_in(
-    homes: &Homes,
+    dirs: &UserDirs,
     path: Option<&Path>,
-) -> Result<Vec<(String, Option<Locked>)>, ConfigError> {
-    let own = file(homes);
+) -> Result<Vec<(String, Option<LockEntry>)>, ConfigError> {
+    let own = file(dirs);
     let known = jsonc::read_object(path.unwrap_or(&own))?.unwrap_or_default();
     Ok(known.iter().map(|(name, entry)| (name.clone(), read_entry(entry))).collect())
 }
 
-fn read_entry(entry: &Value) -> Option<Locked> {
+fn read_entry(entry: &Value) -> Option<LockEntry> {
     let object = entry.as_object()?;
     let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(Locked {
+    Some(LockEntry {
         version: text("version")?,
         install: InstallMetadata::of(object)?,
         commit: text("commit"),
@@ -92,15 +92,15 @@ fn read_entry(entry: &Value) -> Option<Locked> {
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or written.
-pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
-    note(&file(homes), name, entry)
+pub fn lock(dirs: &UserDirs, name: &str, entry: Option<&LockEntry>) -> Result<(), ConfigError> {
+    note(&file(dirs), name, entry)
 }
 
-fn note(file: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
+fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), ConfigError> {
     if entry.is_none() && !file.exists() {
         return Ok(());
     }
-    state::update(file, |root| {
+    json_state_file::update(file, |root| {
         let Some(entry) = entry else {
             if let Some(there) = root.get(name) {
                 there.remove();
@@ -162,7 +162,7 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
             hash.update(bytes);
         }
     }
-    Ok(state::hexadecimal(&hash.finalize()))
+    Ok(json_state_file::hexadecimal(&hash.finalize()))
 }
 
 /// Returns the sorted relative paths of the files of an extension, including symlinks to files.
@@ -284,9 +284,9 @@ mod tests {
     fn lock_entries_are_saved_read_and_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
-        let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
-        assert_eq!(locked(&homes, "e"), None);
-        let entry = Locked {
+        let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
+        assert_eq!(locked(&dirs, "e"), None);
+        let entry = LockEntry {
             version: "1".into(),
             install: InstallMetadata {
                 source: "s".into(),
@@ -300,11 +300,11 @@ mod tests {
             hash: "h".into(),
             powers: "p".into(),
         };
-        lock(&homes, "e", Some(&entry)).expect("noted");
-        assert_eq!(locked(&homes, "e"), Some(entry.clone()));
-        let all = locked_in(&homes, None).expect("read");
+        lock(&dirs, "e", Some(&entry)).expect("noted");
+        assert_eq!(locked(&dirs, "e"), Some(entry.clone()));
+        let all = locked_in(&dirs, None).expect("read");
         assert_eq!(all, [("e".to_owned(), Some(entry))]);
-        lock(&homes, "e", None).expect("forgotten");
-        assert_eq!(locked(&homes, "e"), None);
+        lock(&dirs, "e", None).expect("forgotten");
+        assert_eq!(locked(&dirs, "e"), None);
     }
 }

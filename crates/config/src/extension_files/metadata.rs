@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::variables::ExtensionVariables;
 use crate::hook_definitions::{HOOKS, hooks_of_folder};
+use crate::json_state_file::digest;
 use crate::jsonc;
-use crate::state::digest;
 
 /// The metadata file in the directory of an installed extension.
 pub const INSTALL_METADATA: &str = ".gemini-extension-install.json";
@@ -135,7 +135,7 @@ pub fn extension_id(name: &str, install: Option<&InstallMetadata>) -> String {
                 |(owner, name)| format!("https://github.com/{owner}/{name}"),
             ),
     };
-    crate::state::sha256(text.as_bytes())
+    crate::json_state_file::sha256(text.as_bytes())
 }
 
 /// Returns the owner and name of the repository that a GitHub URL refers to.

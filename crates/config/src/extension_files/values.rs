@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::enablement::ExtensionScope;
 use crate::credentials::kept_elsewhere;
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{dotenv, jsonc, read, state};
+use crate::user_dirs::UserDirs;
+use crate::{dotenv, json_state_file, jsonc, read};
 
 /// Maximum size of an extension's `.env` file in bytes.
 const LIMIT: u64 = 64 * 1024;
@@ -24,8 +24,8 @@ const USER: &str = "user";
 /// The values of an extension, by variable.
 pub(crate) type ExtensionValues = BTreeMap<String, String>;
 
-fn file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("extension-settings.json")
+fn file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("extension-settings.json")
 }
 
 fn scope_name(scope: ExtensionScope<'_>) -> String {
@@ -58,8 +58,8 @@ pub(crate) struct ValueFile {
 }
 
 impl ValueFile {
-    pub(crate) fn read(homes: &Homes, keychain: &Keychain, warnings: &mut Vec<String>) -> Self {
-        match jsonc::read_object(&file(homes)) {
+    pub(crate) fn read(dirs: &UserDirs, keychain: &Keychain, warnings: &mut Vec<String>) -> Self {
+        match jsonc::read_object(&file(dirs)) {
             Ok(known) => Self { known: known.unwrap_or_default(), keychain: keychain.clone() },
             Err(error) => {
                 warnings.push(format!("{error}; the settings of extensions are unknown"));
@@ -160,7 +160,7 @@ pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
 /// # Errors
 /// Returns an error if the file cannot be read or written.
 pub fn set_extension_value(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     name: &str,
     scope: ExtensionScope<'_>,
@@ -169,7 +169,7 @@ pub fn set_extension_value(
 ) -> Result<(), ConfigError> {
     let scope = scope_name(scope);
     let secret = secret_name(name, &scope, variable);
-    let before = jsonc::read_object(&file(homes))?.unwrap_or_default();
+    let before = jsonc::read_object(&file(dirs))?.unwrap_or_default();
     let before = before.get(name).and_then(|known| known.get(&scope)?.get(variable));
     let was_elsewhere = before.is_some_and(is_elsewhere);
     let label = format!("Parallax: {variable} of the extension {name}");
@@ -185,7 +185,7 @@ pub fn set_extension_value(
     if was_elsewhere && !matches!(value, Some(CstInputValue::Object(_))) {
         forget(keychain, &secret);
     }
-    state::update(&file(homes), |root| {
+    json_state_file::update(&file(dirs), |root| {
         let values = root.object_value_or_set(name).object_value_or_set(&scope);
         match (values.get(variable), value) {
             (Some(there), Some(value)) => there.set_value(value),
@@ -207,15 +207,15 @@ fn forget(keychain: &Keychain, secret: &str) {
 /// # Errors
 /// Returns an error if the file cannot be read or written.
 pub fn keep_extension_values(
-    homes: &Homes,
+    dirs: &UserDirs,
     keychain: &Keychain,
     name: &str,
     variables: &[String],
 ) -> Result<(), ConfigError> {
-    if !file(homes).exists() {
+    if !file(dirs).exists() {
         return Ok(());
     }
-    let before = jsonc::read_object(&file(homes))?.unwrap_or_default();
+    let before = jsonc::read_object(&file(dirs))?.unwrap_or_default();
     for (scope, values) in before.get(name).and_then(Value::as_object).into_iter().flatten() {
         for (variable, value) in values.as_object().into_iter().flatten() {
             if is_elsewhere(value) && !variables.contains(variable) {
@@ -223,7 +223,7 @@ pub fn keep_extension_values(
             }
         }
     }
-    state::update(&file(homes), |root| {
+    json_state_file::update(&file(dirs), |root| {
         let Some(known) = root.object_value(name) else { return };
         if variables.is_empty() {
             if let Some(entry) = root.get(name) {
@@ -251,7 +251,7 @@ mod tests {
     fn workspace_values_override_user_values_and_leftovers() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
-        let homes = Homes {
+        let dirs = UserDirs {
             user: root.to_owned(),
             gemini: root.join(".gemini"),
             parallax: root.join(".parallax"),
@@ -262,24 +262,24 @@ mod tests {
         let here = ExtensionScope::Workspace(root);
         let none = Keychain::default();
         let set = |scope, variable: &str, value| {
-            set_extension_value(&homes, &none, "e", scope, (variable, true), value).expect("set");
+            set_extension_value(&dirs, &none, "e", scope, (variable, true), value).expect("set");
         };
         set(ExtensionScope::User, "B", Some("user"));
         set(ExtensionScope::User, "C", Some("user"));
         set(here, "C", Some("here \"quoted\"\\"));
-        let values = || ValueFile::read(&homes, &none, &mut Vec::new()).of("e", &installed, root).0;
+        let values = || ValueFile::read(&dirs, &none, &mut Vec::new()).of("e", &installed, root).0;
         let pairs = |pairs: [(&str, &str); 3]| -> ExtensionValues {
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "here \"quoted\"\\")]));
-        keep_extension_values(&homes, &none, "e", &["B".to_owned()]).expect("kept");
+        keep_extension_values(&dirs, &none, "e", &["B".to_owned()]).expect("kept");
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "left")]));
-        keep_extension_values(&homes, &none, "e", &[]).expect("forgotten");
+        keep_extension_values(&dirs, &none, "e", &[]).expect("forgotten");
         assert_eq!(values().get("B").map(String::as_str), Some("left b"));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = std::fs::metadata(file(&homes)).expect("file").permissions().mode();
+            let mode = std::fs::metadata(file(&dirs)).expect("file").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }

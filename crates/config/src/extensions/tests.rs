@@ -99,7 +99,7 @@ fn extension_servers_get_variables_and_settings_but_no_dangerous_ones() {
     world.write(".gemini/extensions/a/.env", "KEY=old\nHOST=h\nNODE_OPTIONS=--require=x\n");
     let config = world.config();
     set_extension_value(
-        &config.homes,
+        &config.dirs,
         &config.keychain,
         "a",
         ExtensionScope::User,
@@ -158,14 +158,14 @@ fn modified_extension_starts_no_programs() {
     let folder = world.path(".parallax/extensions/a");
     let metadata = json!({"source": "/x", "type": "local"}).to_string();
     world.write(&format!(".parallax/extensions/a/{INSTALL_METADATA}"), &metadata);
-    let entry = Locked {
+    let entry = LockEntry {
         version: "1".into(),
         install: InstallMetadata::read(&folder).expect("metadata"),
         commit: None,
         hash: content_hash(&folder).expect("hash"),
         powers: powers(&folder),
     };
-    lock(&world.config().homes, "a", Some(&entry)).expect("noted");
+    lock(&world.config().dirs, "a", Some(&entry)).expect("noted");
     let hooks = |found: &Extensions| {
         let hooks = crate::hooks::find_hooks(&world.config(), found).expect("hooks").hooks;
         hooks.iter().filter(|hook| hook.accepted).count()

@@ -6,9 +6,9 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::homes::Homes;
 use crate::jsonc::last;
-use crate::{jsonc, layers, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc, layers};
 
 /// The settings file to change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum McpScope {
 
 /// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edited {
+pub enum EditResult {
     /// The server was added.
     Added,
     /// The server replaced an existing one.
@@ -36,10 +36,15 @@ pub enum Edited {
 
 /// Returns the settings file of a scope in which to change a server; `None` if the project is the
 /// home directory, whose settings are the user's. Blocking.
-pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) -> Option<PathBuf> {
+pub fn scope_file(
+    scope: McpScope,
+    dirs: &UserDirs,
+    project: &Path,
+    server: &str,
+) -> Option<PathBuf> {
     match scope {
-        McpScope::User => Some(homes.parallax.join("settings.json")),
-        McpScope::Project if homes.is_home(project) => None,
+        McpScope::User => Some(dirs.parallax.join("settings.json")),
+        McpScope::Project if dirs.is_home(project) => None,
         McpScope::Project => Some(layers::project_file(project, |values| {
             values.get("mcpServers").is_some_and(|servers| servers.get(server).is_some())
         })),
@@ -50,9 +55,9 @@ pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) 
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, parsed, or written.
-pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, ConfigError> {
-    let mut edited = Edited::Added;
-    state::update(file, |root| {
+pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<EditResult, ConfigError> {
+    let mut edited = EditResult::Added;
+    json_state_file::update(file, |root| {
         let servers = match last(root, "mcpServers") {
             Some(servers) => servers.object_value_or_set(),
             None => root.object_value_or_set("mcpServers"),
@@ -60,7 +65,7 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, Co
         let value = jsonc::input(&Value::Object(server.clone()));
         match last(&servers, name) {
             Some(there) => {
-                edited = Edited::Updated;
+                edited = EditResult::Updated;
                 there.set_value(value);
             }
             None => {
@@ -75,21 +80,21 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, Co
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, parsed, or written.
-pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
+pub fn remove_server(file: &Path, name: &str) -> Result<EditResult, ConfigError> {
     let there = jsonc::read_object(file)?.is_some_and(|settings| {
         settings.get("mcpServers").and_then(|servers| servers.get(name)).is_some()
     });
     if !there {
-        return Ok(Edited::NotThere);
+        return Ok(EditResult::NotThere);
     }
-    state::update(file, |root| {
+    json_state_file::update(file, |root| {
         let servers = last(root, "mcpServers").and_then(|servers| servers.object_value());
         // Without the last one, an earlier one would count.
         while let Some(entry) = servers.as_ref().and_then(|servers| last(servers, name)) {
             entry.remove();
         }
     })?;
-    Ok(Edited::Removed)
+    Ok(EditResult::Removed)
 }
 
 /// Returns the servers in a settings file, as far as it can be read. Blocking.
@@ -115,14 +120,14 @@ mod tests {
         std::fs::write(&file, text).expect("written");
         let server = json!({"command": "c"});
         let server = server.as_object().expect("an object");
-        assert_eq!(add_server(&file, "f", server).expect("added"), Edited::Added);
-        assert_eq!(add_server(&file, "b", server).expect("changed"), Edited::Updated);
+        assert_eq!(add_server(&file, "f", server).expect("added"), EditResult::Added);
+        assert_eq!(add_server(&file, "b", server).expect("changed"), EditResult::Updated);
         let servers =
             || jsonc::read_object(&file).expect("read").expect("there")["mcpServers"].clone();
         assert_eq!(servers(), json!({"b": {"command": "c"}, "f": {"command": "c"}}));
-        assert_eq!(remove_server(&file, "b").expect("removed"), Edited::Removed);
+        assert_eq!(remove_server(&file, "b").expect("removed"), EditResult::Removed);
         assert_eq!(servers(), json!({"f": {"command": "c"}}));
-        assert_eq!(remove_server(&file, "a").expect("looked"), Edited::NotThere);
+        assert_eq!(remove_server(&file, "a").expect("looked"), EditResult::NotThere);
         assert!(std::fs::read_to_string(&file).expect("the file").contains("// first"));
     }
 
@@ -132,16 +137,16 @@ mod tests {
         let file = folder.path().join(".parallax/settings.json");
         let server = |value: Value| value.as_object().cloned().expect("an object");
         let one = server(json!({"command": "c", "args": ["a \"b\""], "env": {"K": "v=w"}}));
-        assert_eq!(add_server(&file, "my_srv", &one).expect("added"), Edited::Added);
+        assert_eq!(add_server(&file, "my_srv", &one).expect("added"), EditResult::Added);
         let text = std::fs::read_to_string(&file).expect("the file");
         std::fs::write(&file, text.replacen('{', "{ // mine\n", 1)).expect("written");
         let two = server(json!({"url": "https://x.example/"}));
-        assert_eq!(add_server(&file, "my_srv", &two).expect("updated"), Edited::Updated);
-        assert_eq!(add_server(&file, "b", &one).expect("added"), Edited::Added);
+        assert_eq!(add_server(&file, "my_srv", &two).expect("updated"), EditResult::Updated);
+        assert_eq!(add_server(&file, "b", &one).expect("added"), EditResult::Added);
         let read = jsonc::read_object(&file).expect("read").expect("there");
         assert_eq!(read["mcpServers"], json!({"my_srv": two, "b": one}));
-        assert_eq!(remove_server(&file, "my_srv").expect("removed"), Edited::Removed);
-        assert_eq!(remove_server(&file, "my_srv").expect("looked"), Edited::NotThere);
+        assert_eq!(remove_server(&file, "my_srv").expect("removed"), EditResult::Removed);
+        assert_eq!(remove_server(&file, "my_srv").expect("looked"), EditResult::NotThere);
         let text = std::fs::read_to_string(&file).expect("the file");
         assert!(text.contains("// mine") && text.contains("v=w") && !text.contains("my_srv"));
     }

@@ -11,8 +11,8 @@ use crate::jsonc;
 use crate::layers::Layer;
 use crate::load::Config;
 use crate::mcp_server::{
-    EnablementFiles, ExtensionServers, Gate, McpServer, McpSource, ServerError, expand_servers,
-    merged_with_extension, old_form, same_name, server_of_command,
+    EnablementFiles, ExtensionServers, McpServer, McpSource, ServerError, StartBlock,
+    expand_servers, merged_with_extension, old_form, same_name, server_of_command,
 };
 
 /// Server selection from the command line and the session.
@@ -39,7 +39,7 @@ pub struct McpServers {
 impl McpServers {
     /// Returns the servers that may start.
     pub fn open(&self) -> impl Iterator<Item = &McpServer> {
-        self.servers.iter().filter(|server| server.gate == Gate::Open)
+        self.servers.iter().filter(|server| server.start_block == StartBlock::Open)
     }
 }
 
@@ -48,7 +48,7 @@ impl Config {
     pub fn mcp_servers(&self, extensions: &[ExtensionServers], choice: &McpChoice) -> McpServers {
         let mut found = McpServers::default();
         let mut sources = Sources::default();
-        let file = self.homes.parallax.join("mcp-config.json");
+        let file = self.dirs.parallax.join("mcp-config.json");
         for (name, value) in from_file(&file, &self.environment, &mut found.warnings) {
             sources.put(name, value, McpSource::ConfigFile);
         }
@@ -98,20 +98,20 @@ impl Config {
             false => self.settings.get("mcp.allowed").map(|_| self.settings.list("mcp.allowed")),
         };
         let excluded = if by_flag { Vec::new() } else { self.settings.list("mcp.excluded") };
-        let enablement = EnablementFiles::of(&self.homes).read(&mut found.warnings);
+        let enablement = EnablementFiles::of(&self.dirs).read(&mut found.warnings);
         let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
         for server in &mut found.servers {
             let name = server.name.as_str();
             let blocked = allowed.as_ref().is_some_and(|allowed| !names(allowed, name))
                 || names(&excluded, name);
-            server.gate = if blocked {
-                Gate::Blocked
+            server.start_block = if blocked {
+                StartBlock::Blocked
             } else if names(&choice.disabled, name) || enablement.is_disabled(name) {
-                Gate::Disabled
+                StartBlock::Disabled
             } else if !self.trust.trusted {
-                Gate::Untrusted
+                StartBlock::Untrusted
             } else {
-                Gate::Open
+                StartBlock::Open
             };
             server.trust &= self.trust.trusted;
         }

@@ -7,8 +7,8 @@ use jsonc_parser::cst::CstInputValue;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 const FILE: &str = "mcp-server-enablement.json";
 
@@ -45,8 +45,8 @@ impl Enablement {
 
 impl EnablementFiles {
     /// Returns the files in the user's directories.
-    pub fn of(homes: &Homes) -> Self {
-        Self { theirs: homes.gemini.join(FILE), ours: homes.parallax.join(FILE) }
+    pub fn of(dirs: &UserDirs) -> Self {
+        Self { theirs: dirs.gemini.join(FILE), ours: dirs.parallax.join(FILE) }
     }
 
     /// Reads the files. The one in `~/.parallax` is read last and overrides the other.
@@ -73,7 +73,7 @@ impl EnablementFiles {
     /// Returns an error if the file cannot be read or written.
     pub fn set(&self, name: &str, enabled: bool) -> Result<(), ConfigError> {
         let name = name.trim().to_lowercase();
-        state::update(&self.ours, |root| {
+        json_state_file::update(&self.ours, |root| {
             let entry =
                 CstInputValue::Object(vec![("enabled".to_owned(), CstInputValue::Bool(enabled))]);
             match root.get(&name) {

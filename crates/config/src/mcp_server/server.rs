@@ -56,7 +56,7 @@ pub fn is_refused(name: &str) -> bool {
 
 /// Why a server does not start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Gate {
+pub enum StartBlock {
     /// It may start.
     #[default]
     Open,
@@ -98,7 +98,7 @@ pub struct McpServer {
     /// Where it is configured.
     pub source: McpSource,
     /// Whether it may start.
-    pub gate: Gate,
+    pub start_block: StartBlock,
     /// Warnings for the user about this server, one sentence each.
     pub notes: Vec<String>,
 }
@@ -160,7 +160,7 @@ impl McpServer {
             oauth,
             provider,
             source,
-            gate: Gate::Open,
+            start_block: StartBlock::Open,
             notes,
         })
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::discovery::named;
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::state;
+use crate::json_state_file;
+use crate::user_dirs::UserDirs;
 
 /// The heading of the list, which other programs also use.
 const HEADING: &str = "## Gemini Added Memories";
@@ -17,16 +17,16 @@ const OLD_HEADING: &str = "## Parallax Added Memories";
 ///
 /// # Errors
 /// Returns an error if the file cannot be used or written.
-pub fn add_memory(homes: &Homes, names: &[String], fact: &str) -> Result<PathBuf, ConfigError> {
-    let file = user_memory_file(homes, names);
-    state::rewrite(&file, |text| Ok(with_fact(text, fact)))?;
+pub fn add_memory(dirs: &UserDirs, names: &[String], fact: &str) -> Result<PathBuf, ConfigError> {
+    let file = user_memory_file(dirs, names);
+    json_state_file::rewrite(&file, |text| Ok(with_fact(text, fact)))?;
     Ok(file)
 }
 
 /// Returns the file for facts about the user: `~/.parallax/GEMINI.md`, or the first of `names` in
 /// that directory. Blocking.
-pub fn user_memory_file(homes: &Homes, names: &[String]) -> PathBuf {
-    homes.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
+pub fn user_memory_file(dirs: &UserDirs, names: &[String]) -> PathBuf {
+    dirs.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
 }
 
 /// Returns the file for facts about the project: the first of `names` that exists in the directory,

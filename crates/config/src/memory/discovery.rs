@@ -18,7 +18,7 @@ const HIGHEST: usize = 128;
 pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     let mut reader = MemoryReader { options, seen: HashSet::new(), warnings: Vec::new() };
     let mut global = Vec::new();
-    for home in [&options.homes.gemini, &options.homes.parallax] {
+    for home in [&options.dirs.gemini, &options.dirs.parallax] {
         for name in options.names {
             global.extend(named(home, name).and_then(|file| reader.read(&file, home, &|_| false)));
         }

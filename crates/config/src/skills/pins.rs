@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::Skill;
 use crate::error::ConfigError;
 use crate::extension_files::content_hash;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
-fn file(homes: &Homes) -> PathBuf {
-    homes.parallax.join("skills.lock.json")
+fn file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("skills.lock.json")
 }
 
 /// The records of installed skills, by directory.
@@ -26,8 +26,8 @@ impl SkillPins {
     ///
     /// # Errors
     /// Returns an error if the file cannot be used.
-    pub fn read(homes: &Homes) -> Result<Self, ConfigError> {
-        Ok(Self(jsonc::read_object(&file(homes))?.unwrap_or_default()))
+    pub fn read(dirs: &UserDirs) -> Result<Self, ConfigError> {
+        Ok(Self(jsonc::read_object(&file(dirs))?.unwrap_or_default()))
     }
 
     /// Returns the source of a skill if its files differ from those that were installed. Blocking:
@@ -45,15 +45,15 @@ impl SkillPins {
 ///
 /// # Errors
 /// Returns an error if files cannot be read or written.
-pub fn pin_skill(homes: &Homes, folder: &Path, source: Option<&str>) -> Result<(), ConfigError> {
-    let lock = file(homes);
+pub fn pin_skill(dirs: &UserDirs, folder: &Path, source: Option<&str>) -> Result<(), ConfigError> {
+    let lock = file(dirs);
     if source.is_none() && !lock.exists() {
         return Ok(());
     }
     let unreadable = |source| ConfigError::Unwritable { path: folder.to_owned(), source };
     let hash = source.map(|_| content_hash(folder)).transpose().map_err(unreadable)?;
     let Some(name) = folder.to_str() else { return Ok(()) };
-    state::update(&lock, |root| {
+    json_state_file::update(&lock, |root| {
         let (Some(source), Some(hash)) = (source, &hash) else {
             if let Some(entry) = root.get(name) {
                 entry.remove();
@@ -78,7 +78,7 @@ mod tests {
     fn changed_skill_is_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
-        let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
+        let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
         let place = root.join("s");
         std::fs::create_dir_all(&place).expect("folder");
         let write =
@@ -86,15 +86,15 @@ mod tests {
         write("SKILL.md", "---\nname: s\ndescription: d\n---\nDo it.");
         let skill = || read_skill(&place.join("SKILL.md"), &SkillTier::User).expect("a skill");
         let changed = || {
-            let pins = SkillPins::read(&homes).expect("read");
+            let pins = SkillPins::read(&dirs).expect("read");
             pins.changed(&skill()).map(str::to_owned)
         };
         assert_eq!(changed(), None, "nothing is noted");
-        pin_skill(&homes, &place, Some("/from")).expect("noted");
+        pin_skill(&dirs, &place, Some("/from")).expect("noted");
         assert_eq!(changed(), None);
         write("run.sh", "curl evil");
         assert_eq!(changed().as_deref(), Some("/from"));
-        pin_skill(&homes, &place, None).expect("forgotten");
+        pin_skill(&dirs, &place, None).expect("forgotten");
         assert_eq!(changed(), None);
     }
 }

@@ -6,8 +6,8 @@ use jsonc_parser::cst::CstObject;
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
-use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::user_dirs::UserDirs;
+use crate::{json_state_file, jsonc};
 
 const VARIABLE: &str = "GEMINI_CLI_TRUSTED_FOLDERS_PATH";
 
@@ -65,7 +65,7 @@ impl TrustFiles {
     /// # Errors
     /// Returns an error if the variable holds a relative path: it would depend on the working
     /// directory, so that a directory could trust itself.
-    pub fn find(environment: &Environment, homes: &Homes) -> Result<Self, ConfigError> {
+    pub fn find(environment: &Environment, dirs: &UserDirs) -> Result<Self, ConfigError> {
         let files = match environment.get(VARIABLE) {
             Some(path) if Path::new(path).is_absolute() => vec![PathBuf::from(path)],
             Some(path) => {
@@ -73,8 +73,8 @@ impl TrustFiles {
                 return Err(ConfigError::RelativePath { variable: VARIABLE, value });
             }
             None => vec![
-                homes.parallax.join("trustedFolders.json"),
-                homes.gemini.join("trustedFolders.json"),
+                dirs.parallax.join("trustedFolders.json"),
+                dirs.gemini.join("trustedFolders.json"),
             ],
         };
         Ok(Self { files })
@@ -134,7 +134,7 @@ pub fn set(
         return Err(refused("the path is not absolute".to_owned()));
     }
     files.rules()?;
-    state::update(files.ours(), |rules| put(rules, &real, name, level))
+    json_state_file::update(files.ours(), |rules| put(rules, &real, name, level))
 }
 
 fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {

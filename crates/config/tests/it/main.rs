@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustLevel};
-use parallax_config::trust_standing::standing;
+use parallax_config::trust_state::standing;
 use parallax_config::{
     Acceptance, Config, ConfigError, Layer, LoadOptions, SettingScope, accept_settings,
     decline_settings, load, loose_settings, set_setting, setting_rows,
@@ -157,9 +157,9 @@ fn loosening_project_settings_apply_only_after_acceptance() {
     assert_eq!(config.loose.len(), 1);
     assert!(config.warnings.iter().any(|text| text.contains("`tools.allowed`")));
 
-    let accepted = accept_settings(&config.homes, &config.outer, &config.cwd).expect("accept");
+    let accepted = accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accept");
     assert_eq!(accepted[0].keys, config.loose[0].keys);
-    assert_eq!(loose_settings(&config.homes, &config.outer, &config.cwd).expect("read"), accepted);
+    assert_eq!(loose_settings(&config.dirs, &config.outer, &config.cwd).expect("read"), accepted);
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
     assert!(config.loose.is_empty());
@@ -331,10 +331,10 @@ fn saving_a_project_setting_rejects_loosening_and_keeps_accepted_ones() {
     world.write("project/.parallax/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);
     let config = world.load(&[]).expect("config");
     assert_eq!(config.loose.len(), 1);
-    decline_settings(&config.homes, &config.outer, &config.cwd).expect("declined");
+    decline_settings(&config.dirs, &config.outer, &config.cwd).expect("declined");
     let config = world.load(&[]).expect("config");
     assert!(config.loose.first().is_some_and(|loose| loose.acceptance == Acceptance::Declined));
-    accept_settings(&config.homes, &config.outer, &config.cwd).expect("accepted");
+    accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accepted");
     let set = |key: &str, value: Value| {
         let done = set_setting(&config, SettingScope::Workspace, key, Some(&value));
         done.map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 use std::io;
 
 use parallax_protocol::ids::SessionId;
-use parallax_store::Homes;
+use parallax_store::SessionDirs;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
@@ -34,8 +34,8 @@ impl TapConnection {
     ///
     /// # Errors
     /// When the session does not run, or belongs to another user.
-    pub async fn open(homes: &Homes, session: &SessionId) -> Result<Self, TapError> {
-        let directory = socket::directory(homes, session).ok_or(TapError::NotRunning)?;
+    pub async fn open(dirs: &SessionDirs, session: &SessionId) -> Result<Self, TapError> {
+        let directory = socket::directory(dirs, session).ok_or(TapError::NotRunning)?;
         let connect = async {
             let (path, _opened) = socket::address(&directory)?;
             let mut stream = UnixStream::connect(path).await?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::ids::SessionId;
-use parallax_store::Homes;
+use parallax_store::SessionDirs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -30,8 +30,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 const MAX_VIEWERS: usize = 4;
 
 /// The directory of a session's socket.
-pub(super) fn directory(homes: &Homes, id: &SessionId) -> Option<PathBuf> {
-    SessionId::is_valid(id.as_str()).then(|| homes.parallax.join("live").join(id.as_str()))
+pub(super) fn directory(dirs: &SessionDirs, id: &SessionId) -> Option<PathBuf> {
+    SessionId::is_valid(id.as_str()).then(|| dirs.parallax.join("live").join(id.as_str()))
 }
 
 /// The path of the socket in a directory. On Linux it goes through the open directory, since
@@ -56,10 +56,10 @@ pub struct TapSocket {
 
 impl TapSocket {
     /// Creates the socket shortly after. Must be called on a tokio runtime.
-    pub fn start(tap: Arc<SessionTap>, homes: &Homes, id: &SessionId) -> Self {
+    pub fn start(tap: Arc<SessionTap>, dirs: &SessionDirs, id: &SessionId) -> Self {
         let stop = CancellationToken::new();
         let task =
-            directory(homes, id).map(|directory| tokio::spawn(run(tap, directory, stop.clone())));
+            directory(dirs, id).map(|directory| tokio::spawn(run(tap, directory, stop.clone())));
         Self { stop, task }
     }
 

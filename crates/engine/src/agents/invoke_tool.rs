@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::agent::AgentDefinition;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -113,7 +113,7 @@ impl Invocation for InvokeAgentCall {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
         let traceparent = run.progress.traceparent();
         let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);

@@ -26,11 +26,11 @@ use crate::session_handle::SessionHandle;
 const MAX_CONCURRENT: usize = 4;
 
 /// Starts a session; with a role it is a subagent.
-pub(crate) type Launch = fn(SessionOptions, Option<AgentRole>, EventBus) -> SessionHandle;
+pub(crate) type StartSession = fn(SessionOptions, Option<AgentRole>, EventBus) -> SessionHandle;
 
 pub(crate) struct SubagentManager {
     pub(crate) agents: Arc<dyn Agents>,
-    pub(super) launch: Launch,
+    pub(super) launch: StartSession,
     pub(super) bus: EventBus,
     pub(super) slots: Semaphore,
     /// Whether this session is itself a subagent; then its subagents cannot start any.
@@ -65,7 +65,7 @@ impl SubagentManager {
         bus: EventBus,
         ops: &Sender<Op>,
         is_subagent: bool,
-        launch: Launch,
+        launch: StartSession,
     ) -> Self {
         let policy_engine = SharedPolicyEngine::new(Arc::clone(&options.policy_engine));
         options.policy_engine = Arc::new(policy_engine.clone());
@@ -237,7 +237,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let policy_engine = Arc::clone(&options.policy_engine);
     let (mode, interactive, trusted) = (options.mode, options.interactive, options.trusted);
     let workspace = Arc::clone(&options.workspace);
-    let room = options.room.clone();
+    let room = options.compaction.clone();
     let folder_context = options.folder_context.clone();
     let generation = options.generation.clone();
     let (max_attempts, loop_detection) = (options.max_attempts, options.loop_detection);
@@ -277,7 +277,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         unfinished: None,
         history: Vec::new(),
         compactions: Vec::new(),
-        room: room.clone(),
+        compaction: room.clone(),
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
         folder_context: folder_context.as_ref().map(|context| context.new_instance()),

@@ -29,7 +29,7 @@ impl SubagentRun {
         let traceparent = self.traceparent.clone();
         let mut running =
             remote.run(RemoteTask { prompt, status, traceparent, cancel: cancel.clone() });
-        self.picture.sent();
+        self.progress.sent();
         self.tell();
         let limit = tokio::time::sleep(self.agent.time);
         tokio::pin!(limit);
@@ -46,7 +46,7 @@ impl SubagentRun {
                     };
                 }
                 Some(report) = reports.recv() => {
-                    if self.picture.reports(&untrusted::sanitize(&report)) {
+                    if self.progress.reports(&untrusted::sanitize(&report)) {
                         self.tell();
                     }
                 }

@@ -16,7 +16,7 @@ use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
 use parallax_protocol::ids::{ApprovalId, ItemId};
 use parallax_protocol::observer::SubagentScope;
 use parallax_protocol::op::{Op, Prompt};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use serde_json::{Value, json};
 
 use super::deadline::PausableDeadline;
@@ -24,7 +24,7 @@ use super::manager::SubagentManager;
 use super::progress::ProgressTracker;
 use super::role::AgentRole;
 use crate::event_bus::EventReader;
-use crate::options::{KeepOutput, SessionOptions};
+use crate::options::{SaveOutput, SessionOptions};
 use crate::session_handle::SessionHandle;
 
 /// Time limit of the final turn.
@@ -69,7 +69,7 @@ pub(super) struct SubagentRun {
     item: ItemId,
     pub(super) cancel: CancellationToken,
     result: AgentResult,
-    pub(super) picture: ProgressTracker,
+    pub(super) progress: ProgressTracker,
     open: HashSet<ApprovalId>,
     /// The calling model's prompt without hook context: it identifies the run.
     task: Option<String>,
@@ -93,7 +93,7 @@ impl SubagentRun {
         resume: Option<String>,
         cancel: CancellationToken,
     ) -> Self {
-        let picture = ProgressTracker::new(&agent.name);
+        let progress = ProgressTracker::new(&agent.name);
         let result = AgentResult::default();
         Self {
             subagents,
@@ -101,7 +101,7 @@ impl SubagentRun {
             item,
             cancel,
             result,
-            picture,
+            progress,
             open: HashSet::new(),
             task: None,
             resume,
@@ -119,7 +119,7 @@ impl SubagentRun {
     }
 
     /// Runs the subagent; always returns a result that the calling model can read.
-    pub(super) async fn work(mut self, prompt: String) -> Outcome {
+    pub(super) async fn work(mut self, prompt: String) -> ToolResult {
         let subagents = Arc::clone(&self.subagents);
         let place = tokio::select! {
             place = subagents.slots.acquire() => place.ok(),
@@ -177,7 +177,8 @@ impl SubagentRun {
         };
         match ending.text.len() > RESULT {
             true => {
-                shortened(ending, &self.agent.name, self.subagents.options().room.keep_output).await
+                shortened(ending, &self.agent.name, self.subagents.options().compaction.save_output)
+                    .await
             }
             false => ending,
         }
@@ -221,7 +222,7 @@ impl SubagentRun {
 
     fn can_be_resumed(&self, ending: &RunEnd) -> bool {
         let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
-        is_cut_off && self.picture.has_started() && self.journal.is_some()
+        is_cut_off && self.progress.has_started() && self.journal.is_some()
     }
 
     /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
@@ -290,7 +291,7 @@ impl SubagentRun {
         options.preface = kit.preface;
         if let Some(journal) = journal {
             if self.resume.is_some() {
-                self.picture.resume();
+                self.progress.resume();
                 self.subagents.record_journal(self.item.clone(), journal.id.clone());
                 options.preface = None;
             }
@@ -398,9 +399,9 @@ impl SubagentRun {
 
     /// Forwards the events that the user should see.
     fn take(&mut self, body: EventBody) {
-        let had_begun = self.picture.has_started();
-        let mut changed = self.picture.take(&body);
-        if !had_begun && self.picture.has_started() {
+        let had_begun = self.progress.has_started();
+        let mut changed = self.progress.take(&body);
+        if !had_begun && self.progress.has_started() {
             self.record_journal();
         }
         match body {
@@ -410,12 +411,12 @@ impl SubagentRun {
             }
             EventBody::ApprovalRequested(ask) => {
                 self.open.insert(ask.id.clone());
-                changed |= self.picture.waits(true);
+                changed |= self.progress.waits(true);
                 self.subagents.put(&self.item, &self.agent.name, *ask);
             }
             EventBody::ApprovalClosed { ask, outcome } => {
                 self.open.remove(&ask);
-                changed |= self.picture.waits(!self.open.is_empty());
+                changed |= self.progress.waits(!self.open.is_empty());
                 self.subagents.close(&self.item, &ask, outcome);
             }
             EventBody::StateChanged { mode, .. } => self.subagents.lead(mode),
@@ -452,7 +453,7 @@ impl SubagentRun {
     }
 
     pub(super) fn tell(&mut self) {
-        let progress = Arc::new(self.picture.now());
+        let progress = Arc::new(self.progress.now());
         self.subagents.bus.send(EventBody::Agent { item: self.item.clone(), progress });
     }
 
@@ -461,7 +462,7 @@ impl SubagentRun {
         if let Some(result) = self.result.get() {
             return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
         }
-        let said = std::mem::take(&mut self.picture.text);
+        let said = std::mem::take(&mut self.progress.text);
         let (end, text) = match turn {
             TurnEnd::Cancelled | TurnEnd::Ended(EndReason::Cancelled) => {
                 self.close_approvals();
@@ -497,9 +498,9 @@ impl SubagentRun {
         Some(RunEnd { end, text })
     }
 
-    fn outcome(mut self, ending: RunEnd) -> Outcome {
+    fn outcome(mut self, ending: RunEnd) -> ToolResult {
         let RunEnd { end, text } = ending;
-        let progress = self.picture.ended(end, &text);
+        let progress = self.progress.ended(end, &text);
         let mut data = json!({
             "agent": self.agent.name,
             "result": text,
@@ -524,8 +525,8 @@ impl SubagentRun {
             data["resume"] = json!(id);
         }
         let mut outcome = match end {
-            AgentEnd::Goal => Outcome::text(answer),
-            _ => Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, answer)),
+            AgentEnd::Goal => ToolResult::text(answer),
+            _ => ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, answer)),
         };
         outcome.for_user = Some(Display::Agent(progress));
         outcome.data = Some(data);
@@ -534,7 +535,7 @@ impl SubagentRun {
 }
 
 /// Cuts a result that is too long for the calling model and saves the whole of it.
-async fn shortened(ending: RunEnd, agent: &str, keep: Option<KeepOutput>) -> RunEnd {
+async fn shortened(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -> RunEnd {
     let name = agent.to_owned();
     let cutting = tokio::task::spawn_blocking(move || {
         let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];

@@ -1,7 +1,7 @@
 //! Checks the budget before a request, and asks the user to raise a spent one.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent};
+use parallax_protocol::budget::{BudgetKind, BudgetScope, ExhaustedBudget};
 use parallax_protocol::event::{ApprovalRequest, EndReason, Failure, FailureKind, Level, Question};
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::{Decision, PolicyDecision};
@@ -54,7 +54,7 @@ pub(crate) async fn check_budget(
 /// Returns the end reason if the turn is interrupted while the user decides.
 pub(crate) async fn request_increase(
     budget: &Budget,
-    spent: BudgetSpent,
+    spent: ExhaustedBudget,
     users: &mut UserRequests<'_>,
     cancel: &CancellationToken,
 ) -> Result<bool, EndReason> {
@@ -93,7 +93,7 @@ pub(crate) async fn request_increase(
     Ok(true)
 }
 
-fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> ApprovalRequest {
+fn increase_request(spent: ExhaustedBudget, users: &mut UserRequests<'_>) -> ApprovalRequest {
     let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
     let scope_name = scope_name(spent.scope);
     let title = match spent.kind {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent, BudgetUse};
+use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetUse, ExhaustedBudget};
 use parallax_protocol::event::ModelCall;
 use parallax_protocol::requests::{self, Requests};
 use parallax_protocol::store::RequestRecord;
@@ -236,7 +236,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Returns the spent budget if the time limit is reached.
-    pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, BudgetSpent> {
+    pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, ExhaustedBudget> {
         let is_mine = self.go();
         let done = tokio::select! {
             biased;
@@ -265,13 +265,13 @@ impl Ledger {
 
     /// Returns how long the turn may still run, and which limit is reached then. `None` while the
     /// clock is stopped.
-    pub(super) fn time_left(&self) -> Option<(Duration, BudgetSpent)> {
+    pub(super) fn time_left(&self) -> Option<(Duration, ExhaustedBudget)> {
         let turn_limit = self.change(|accounts| accounts.turn_limit);
         let left = |(scope, account): (BudgetScope, BudgetAccount)| {
             let turn_limit = turn_limit.filter(|_| scope == BudgetScope::Prompt);
             let limit = account.limits.time.into_iter().chain(turn_limit).min()?;
             let used = limit.as_secs_f64();
-            let spent = BudgetSpent { kind: BudgetKind::Time, scope, limit: used, used };
+            let spent = ExhaustedBudget { kind: BudgetKind::Time, scope, limit: used, used };
             Some((limit.saturating_sub(account.spent.time), spent))
         };
         let accounts = self.change(|accounts| accounts.begun.is_some().then(|| accounts.now()))?;
@@ -279,7 +279,7 @@ impl Ledger {
     }
 
     /// Waits until the time of the turn is up.
-    pub(super) async fn wait_for_time_limit(&self) -> BudgetSpent {
+    pub(super) async fn wait_for_time_limit(&self) -> ExhaustedBudget {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on no change is missed.
@@ -296,7 +296,7 @@ impl Ledger {
     }
 
     /// Waits until a budget is no longer spent.
-    pub(crate) async fn raised(&self, spent: &BudgetSpent) {
+    pub(crate) async fn raised(&self, spent: &ExhaustedBudget) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();

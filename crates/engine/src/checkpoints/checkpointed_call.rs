@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::event::Level;
-use parallax_protocol::tool::{Effects, Invocation, Outcome, Run};
+use parallax_protocol::tool::{Effects, Invocation, Run, ToolResult};
 
 /// A call and what its checkpoint needs.
 pub(crate) struct CheckpointedCall {
@@ -17,7 +17,7 @@ pub(crate) struct CheckpointedCall {
 }
 
 impl CheckpointedCall {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self) -> ToolResult {
         let Self { invocation, run, effects, checkpoints, turn } = self;
         let keeps = changes_files(&effects) || effects.may_change_files;
         let kept = match checkpoints.filter(|_| keeps) {
@@ -107,7 +107,7 @@ async fn keep(
 
 /// Adds a note that a protected file was restored, so that the model does not assume that its
 /// change persists.
-fn add_revert_note(outcome: &mut Outcome, note: &str) {
+fn add_revert_note(outcome: &mut ToolResult, note: &str) {
     match &mut outcome.error {
         Some(error) => error.message = format!("{}\n[{note}]", error.message),
         None => outcome.for_model.output = format!("{}\n[{note}]", outcome.for_model.output),

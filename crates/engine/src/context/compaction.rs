@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{
-    Compaction, CompactionCause, CompactionHow, ContextUsed, EndReason, EventBody,
+    Compaction, CompactionCause, CompactionMethod, ContextUsed, EndReason, EventBody,
     NOTHING_TO_COMPRESS,
 };
 use parallax_protocol::model::Model;
@@ -305,7 +305,7 @@ impl Compactor<'_> {
         // Saving 60 % is enough, unless the user asked for a summary.
         let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
         if is_gain(before, by_results) {
-            how = Some(CompactionHow::Results);
+            how = Some(CompactionMethod::Results);
         }
         if !enough {
             let budget = tokens_of(&input.short) * TAIL_PERCENT / 100;
@@ -328,7 +328,7 @@ impl Compactor<'_> {
                 // Mask large results among the last messages too, except the newest.
                 let tighter = MaskingLimits { protect: 0, ..limits };
                 if let Some(view) = self.shortened(&shorter, tighter).await {
-                    how = how.or(Some(CompactionHow::Results));
+                    how = how.or(Some(CompactionMethod::Results));
                     shorter = view;
                 }
             }
@@ -336,7 +336,7 @@ impl Compactor<'_> {
             if input.estimate(&shorter) > fits && limits.protect_newest {
                 let over = input.over(&shorter, fits);
                 if let Some(view) = self.mask_newest(&shorter, over).await {
-                    how = how.or(Some(CompactionHow::Results));
+                    how = how.or(Some(CompactionMethod::Results));
                     shorter = view;
                 }
             }
@@ -353,11 +353,11 @@ impl Compactor<'_> {
             if let Some(split) = split {
                 let view = mechanical_view(self.conversation, &input, split);
                 if input.estimate(&view) < input.estimate(&shorter) {
-                    (shorter, how) = (view, Some(CompactionHow::Mechanical));
+                    (shorter, how) = (view, Some(CompactionMethod::Mechanical));
                 }
             } else if input.estimate(&input.short) < input.estimate(&shorter) {
                 shorter = input.short.clone();
-                how = Some(CompactionHow::Results);
+                how = Some(CompactionMethod::Results);
             }
         }
         let after = input.estimate(&shorter);
@@ -383,12 +383,12 @@ impl Compactor<'_> {
         true
     }
 
-    fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
+    fn take(&mut self, view: Vec<ViewEntry>, how: CompactionMethod, before: u64, after: u64) {
         let job = self.context.compaction.job.take();
         self.conversation.history_mut().compact(view, how, before, after);
         // A background summary stays valid if only results were masked.
         self.context.compaction.job =
-            job.filter(|_| how == CompactionHow::Results).map(|mut job| {
+            job.filter(|_| how == CompactionMethod::Results).map(|mut job| {
                 job.epoch = self.conversation.history().epoch();
                 job
             });
@@ -404,10 +404,10 @@ impl Compactor<'_> {
         if !is_gain(before, after) {
             return;
         }
-        self.take(input.short, CompactionHow::Results, before, after);
+        self.take(input.short, CompactionMethod::Results, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Threshold,
-            how: Some(CompactionHow::Results),
+            how: Some(CompactionMethod::Results),
             before,
             after,
             remark: (after > goal(before)).then(|| {
@@ -448,11 +448,11 @@ impl Compactor<'_> {
         view: &[ViewEntry],
         limits: MaskingLimits,
     ) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.context.compaction.options.keep_output.clone();
+        let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
-            masking::shorten(&entries, limits, &kinds, &pins, keep_output.as_ref())
+            masking::shorten(&entries, limits, &kinds, &pins, save_output.as_ref())
         });
         self.inbox.while_receiving(shortening).await.ok().flatten()
     }
@@ -460,11 +460,11 @@ impl Compactor<'_> {
     /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
     /// nothing to mask.
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.context.compaction.options.keep_output.clone();
+        let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
-            masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())
+            masking::mask_newest_results(&entries, over, &kinds, &pins, save_output.as_ref())
         });
         self.inbox.while_receiving(shortening).await.ok().flatten()
     }
@@ -476,7 +476,7 @@ impl Compactor<'_> {
         split: Option<HistorySplit>,
         focus: Option<String>,
         cancel: &CancellationToken,
-    ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
+    ) -> Option<(Vec<ViewEntry>, CompactionMethod, Option<String>)> {
         let ahead = match self.context.compaction.job.take() {
             Some(job) if focus.is_none() && job.epoch == self.conversation.history().epoch() => {
                 background_summary::written(self.inbox, job, input, cancel).await
@@ -496,7 +496,7 @@ impl Compactor<'_> {
             Ok(snapshot) => {
                 let facts = facts(self.conversation, input, split);
                 let view = summary::replace(&input.short, split, &facts, &snapshot);
-                Some((view, CompactionHow::Snapshot, None))
+                Some((view, CompactionMethod::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
             Err(why) => {
@@ -504,7 +504,7 @@ impl Compactor<'_> {
                     format!("the model did not write a summary ({why}), so Parallax generated one");
                 Some((
                     mechanical_view(self.conversation, input, split),
-                    CompactionHow::Mechanical,
+                    CompactionMethod::Mechanical,
                     Some(remark),
                 ))
             }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use parallax_protocol::event::ContextUsed;
-use parallax_protocol::tool::{Effects, Outcome};
+use parallax_protocol::tool::{Effects, ToolResult};
 
 use super::{ContextManager, RequestFrame, usage};
 use crate::history::History;
 use crate::inbox::Inbox;
-use crate::options::KeepOutput;
+use crate::options::SaveOutput;
 use crate::tokens;
 
 /// Tools that use a directory.
@@ -57,7 +57,7 @@ impl ContextManager {
         name: &str,
         limits: ResultLimits,
         effects: &Effects,
-        outcome: &mut Outcome,
+        outcome: &mut ToolResult,
         inbox: &mut Inbox,
     ) {
         self.add_directory_context(name, effects, outcome, inbox).await;
@@ -81,7 +81,7 @@ impl ContextManager {
         &self,
         name: &str,
         effects: &Effects,
-        outcome: &mut Outcome,
+        outcome: &mut ToolResult,
         inbox: &mut Inbox,
     ) {
         let Some(context) = self.folder_context.clone() else { return };
@@ -100,7 +100,7 @@ impl ContextManager {
         &self,
         name: &str,
         limits: ResultLimits,
-        outcome: &mut Outcome,
+        outcome: &mut ToolResult,
         inbox: &mut Inbox,
     ) {
         if EXEMPT_TOOLS.contains(&name) {
@@ -119,15 +119,15 @@ impl ContextManager {
                 continue;
             }
             let (whole, tool) = (std::mem::take(text), name.to_owned());
-            let keep_output = match outcome.for_model.whole.clone() {
+            let save_output = match outcome.for_model.whole.clone() {
                 // The tool truncated it and saved the full text.
                 Some(file) => {
-                    Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as KeepOutput)
+                    Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as SaveOutput)
                 }
-                None => options.keep_output.clone(),
+                None => options.save_output.clone(),
             };
             let cutting =
-                tokio::task::spawn_blocking(move || cut(&tool, &whole, most, keep_output.as_ref()));
+                tokio::task::spawn_blocking(move || cut(&tool, &whole, most, save_output.as_ref()));
             *text = inbox.while_receiving(cutting).await.unwrap_or_default();
         }
     }
@@ -151,9 +151,9 @@ pub(crate) fn cut(
     tool: &str,
     whole: &str,
     most: usize,
-    keep_output: Option<&KeepOutput>,
+    save_output: Option<&SaveOutput>,
 ) -> String {
-    let place = match keep_output.map(|keep| keep(tool, whole)) {
+    let place = match save_output.map(|keep| keep(tool, whole)) {
         Some(Ok(path)) => format!("The full output is in `{}`.", path.display()),
         Some(Err(_)) => "The full output could not be saved.".to_owned(),
         None => "The full output was not saved.".to_owned(),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn long_result_keeps_both_ends_and_names_its_file() {
-        let keep: KeepOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
+        let keep: SaveOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
         let whole: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
         let text = cut("mcp_x", &whole, 500, Some(&keep));
         assert!(text.starts_with("[Too long: the first "), "{text}");

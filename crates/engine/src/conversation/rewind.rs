@@ -1,7 +1,7 @@
 //! Rewinds the conversation, and describes reverted files to the model.
 
 use parallax_protocol::content::PartView;
-use parallax_protocol::event::Undone;
+use parallax_protocol::event::UndoResult;
 
 use super::Conversation;
 
@@ -25,7 +25,7 @@ impl Conversation {
     }
 
     /// Tells the model with the next prompt that files were reverted.
-    pub(crate) fn record_restored_files(&mut self, undone: &Undone) {
+    pub(crate) fn record_restored_files(&mut self, undone: &UndoResult) {
         if undone.restored.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_protocol::event::{ApprovalRequest, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{FileDiff, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl HookRunner {
     pub(crate) async fn after_tool(
         &self,
         finished: AfterTool<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ToolResult,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
     ) -> Option<(String, Object)> {
@@ -100,12 +100,12 @@ impl HookRunner {
         if let Some(stop) = &hooked.stop {
             // As with a denial, the tool's output is not used.
             let message = format!("{STOP_PREFIX}{}", hooked.named(stop));
-            *outcome = Outcome::failure(ToolError::new(ToolErrorKind::StopExecution, message));
+            *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::StopExecution, message));
             return None;
         }
         if hooked.decision == Some(HookDecision::Deny) {
             let message = format!("Tool result blocked: {}", hooked.named(&hooked.reason));
-            *outcome = Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
+            *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
         } else if let Some(wanted) = hooked.given("tailToolCallRequest") {
             match replacement_call(wanted) {
                 Some(tail) => return Some(tail),

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{ApprovalRequest, Question};
-use parallax_protocol::tool::{Display, FileDiff, Outcome, Preview};
+use parallax_protocol::tool::{Display, FileDiff, Preview, ToolResult};
 use serde_json::{Value, json};
 
 use super::object;
 
 /// Returns the result of a call (`tool_response`).
 pub(crate) fn tool_response(
-    outcome: &Outcome,
+    outcome: &ToolResult,
     tool: &str,
     is_build_file: fn(&Path) -> bool,
 ) -> Object {

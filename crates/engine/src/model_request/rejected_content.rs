@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
-use parallax_protocol::event::{CompactionHow, Failure, Level};
+use parallax_protocol::event::{CompactionMethod, Failure, Level};
 use parallax_protocol::model::ModelError;
 use serde_json::Value;
 
@@ -115,7 +115,7 @@ impl RejectedContent {
         }
         let view = history.view().to_vec();
         let counts = (tokens_of(&before), tokens_of(&view));
-        history.compact(view, CompactionHow::Results, counts.0, counts.1);
+        history.compact(view, CompactionMethod::Results, counts.0, counts.1);
         notices.show(
             Level::Warning,
             format!(

@@ -21,10 +21,10 @@ pub(super) struct Restrictions {
     /// Tools that are excluded because the service rejects their schemas.
     rejected: HashSet<String>,
     /// The declarations for the mode of the last request, and which tools were offered then.
-    declared: Option<Declared>,
+    declared: Option<DeclaredTools>,
 }
 
-struct Declared {
+struct DeclaredTools {
     mode: ApprovalMode,
     offered: Vec<bool>,
     tools: ToolDeclarations,
@@ -110,7 +110,7 @@ impl Registry {
                 && self.is_enabled(&spec.name)
                 && !self.restrictions.rejected.contains(&spec.name)
         });
-        self.restrictions.declared = Some(Declared { mode, offered, tools: tools.clone() });
+        self.restrictions.declared = Some(DeclaredTools { mode, offered, tools: tools.clone() });
         tools
     }
 

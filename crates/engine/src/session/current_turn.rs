@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parallax_protocol::event::BudgetSpent;
+use parallax_protocol::event::ExhaustedBudget;
 use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::ApprovalMode;
 
@@ -23,7 +23,7 @@ pub(crate) struct CurrentTurn {
     /// Whether its prompt was removed from the history.
     taken_back: bool,
     /// The time limit that ended it.
-    timed_out: Arc<OnceLock<BudgetSpent>>,
+    timed_out: Arc<OnceLock<ExhaustedBudget>>,
 }
 
 impl CurrentTurn {
@@ -71,13 +71,13 @@ impl CurrentTurn {
     }
 
     /// Prepares for another timer. Returns the cell that it sets.
-    pub(crate) fn reset_timer(&mut self) -> Arc<OnceLock<BudgetSpent>> {
+    pub(crate) fn reset_timer(&mut self) -> Arc<OnceLock<ExhaustedBudget>> {
         self.timed_out = Arc::default();
         Arc::clone(&self.timed_out)
     }
 
     /// Returns the time limit that ended the turn.
-    pub(crate) fn timed_out(&self) -> Option<BudgetSpent> {
+    pub(crate) fn timed_out(&self) -> Option<ExhaustedBudget> {
         self.timed_out.get().copied()
     }
 

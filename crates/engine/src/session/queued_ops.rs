@@ -2,7 +2,7 @@
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part};
-use parallax_protocol::event::{EventBody, Level, PromptEntry, Rewound, Undone};
+use parallax_protocol::event::{EventBody, Level, PromptEntry, RewindResult, UndoResult};
 use parallax_protocol::op::{Restore, Rewind};
 use parallax_protocol::store::PromptMark;
 
@@ -46,9 +46,9 @@ impl Session {
         let undone = match undone {
             Ok(undone) => {
                 let prompt = PromptMark::number(self.conversation.prompts(), undone.turn);
-                Undone { prompt, ..undone }
+                UndoResult { prompt, ..undone }
             }
-            Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
+            Err(why) => UndoResult { prompt, problem: Some(why), ..UndoResult::default() },
         };
         self.conversation.record_restored_files(&undone);
         self.bus.send(EventBody::Undone(undone));
@@ -73,7 +73,7 @@ impl Session {
             self.conversation.record_restored_files(undone);
         }
         let (chat, prompt) = (order.chat, mark.text);
-        self.bus.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
+        self.bus.send(EventBody::Rewound(RewindResult { number, prompt, chat, files }));
     }
 
     /// Removes the contents after the first `keep`.
@@ -103,8 +103,8 @@ impl Session {
         }
         let turn = self.conversation.turn();
         let restored = self.checkpoints.restore(order, turn, &mut self.inbox).await;
-        let undone =
-            restored.unwrap_or_else(|why| Undone { problem: Some(why), ..Undone::default() });
+        let undone = restored
+            .unwrap_or_else(|why| UndoResult { problem: Some(why), ..UndoResult::default() });
         if undone.problem.is_none() {
             self.rewind_conversation(order.keep).await;
             self.conversation.keep_results(earlier);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::agent::COORDINATION;
-use parallax_protocol::budget::BudgetSpent;
+use parallax_protocol::budget::ExhaustedBudget;
 use parallax_protocol::content::{Part, Role};
 use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
 use parallax_protocol::op::Prompt;
@@ -63,7 +63,7 @@ impl Session {
     /// Asks the user for more time. Returns the token of the continued turn.
     pub(super) async fn extend_time(
         &mut self,
-        spent: BudgetSpent,
+        spent: ExhaustedBudget,
     ) -> Result<CancellationToken, EndReason> {
         if !self.can_extend_time() {
             return Err(EndReason::Budget(spent));

@@ -1,7 +1,7 @@
 //! Appends user messages to the conversation: prompts, and steering messages of a running turn.
 
 use parallax_protocol::content::Part;
-use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteerFate};
+use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteeringOutcome};
 use parallax_protocol::image::Image;
 use parallax_protocol::op::Prompt;
 
@@ -79,7 +79,7 @@ impl UserMessages<'_> {
                 self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
             }
             self.environment.redact(&mut text);
-            self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
+            self.inbox.steer_ended(steer.id, text.clone(), SteeringOutcome::Delivered);
             let item = self.conversation.next_item("user");
             self.bus.send(EventBody::ItemStarted {
                 item: item.clone(),

@@ -10,7 +10,9 @@ use parallax_protocol::image::Image;
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{PolicyDecision, SuggestedRule};
-use parallax_protocol::tool::{Effects, Invocation, Outcome, Preview, Tool, ToolError, ToolKind};
+use parallax_protocol::tool::{
+    Effects, Invocation, Preview, Tool, ToolError, ToolKind, ToolResult,
+};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::task::{Id, JoinSet};
@@ -71,7 +73,7 @@ pub(super) enum Transition {
     /// Run another call in its place.
     Replace { name: String, arguments: Object },
     /// Finish it.
-    Finish(Box<Outcome>, Box<CallSummary>),
+    Finish(Box<ToolResult>, Box<CallSummary>),
     /// Nothing: the batch is cancelled and finishes it.
     Cancelled,
 }
@@ -82,12 +84,12 @@ impl Transition {
         Self::Prepare(RerunContext::default())
     }
 
-    pub(super) fn finish(outcome: Outcome, summary: CallSummary) -> Self {
+    pub(super) fn finish(outcome: ToolResult, summary: CallSummary) -> Self {
         Self::Finish(Box::new(outcome), Box::new(summary))
     }
 
     pub(super) fn fail(error: ToolError, summary: CallSummary) -> Self {
-        Self::finish(Outcome::failure(error), summary)
+        Self::finish(ToolResult::failure(error), summary)
     }
 }
 
@@ -110,7 +112,7 @@ pub(super) struct RerunContext {
 
 /// A run that the sandbox interrupted: what the model gets if the permissions are denied.
 pub(super) struct SandboxDenial {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ToolResult,
     pub(super) summary: CallSummary,
 }
 
@@ -238,7 +240,7 @@ impl BatchedCall<'_> {
 /// The state of a batch.
 pub(super) struct ToolBatch<'a> {
     calls: Vec<BatchedCall<'a>>,
-    pub(super) tasks: JoinSet<Outcome>,
+    pub(super) tasks: JoinSet<ToolResult>,
     /// Calls that have not started, in order.
     queue: VecDeque<usize>,
     /// Replacements that have not started. They go first.

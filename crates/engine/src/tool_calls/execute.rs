@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parallax_protocol::event::{CallDecision, CallPhase, Level};
 use parallax_protocol::policy::Decision;
-use parallax_protocol::tool::{Outcome, Run, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Run, ToolError, ToolErrorKind, ToolKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ const RERUN_NOTE: &str = "[The command ran twice: the sandbox denied the first r
 const MAX_RUNS: u32 = 4;
 
 /// How a task ended.
-pub(super) type TaskEnd = Result<(Id, Outcome), JoinError>;
+pub(super) type TaskEnd = Result<(Id, ToolResult), JoinError>;
 
 impl ToolRunner<'_> {
     /// Starts a call as a task of the batch.
@@ -115,7 +115,8 @@ impl ToolRunner<'_> {
         };
         let Some((index, running)) = batch.take_running(id) else { return };
         let Some(call) = batch.call(index).cloned() else { return };
-        let outcome = outcome.unwrap_or_else(|error| Outcome::failure(crashed(&call.name, &error)));
+        let outcome =
+            outcome.unwrap_or_else(|error| ToolResult::failure(crashed(&call.name, &error)));
         let batch_state = (batch.pending(), batch.may_replace(index));
         let transition = self.complete(&call, *running, outcome, batch_state, cancel).await;
         self.advance(batch, index, transition, cancel).await;
@@ -126,7 +127,7 @@ impl ToolRunner<'_> {
         &mut self,
         call: &ToolCall,
         running: RunningCall,
-        mut outcome: Outcome,
+        mut outcome: ToolResult,
         (pending, may_replace): (PendingResults, bool),
         cancel: &CancellationToken,
     ) -> Transition {
@@ -180,7 +181,7 @@ impl ToolRunner<'_> {
         Transition::finish(outcome, summary)
     }
 
-    fn summarize(&self, running: &RunningCall, outcome: &Outcome) -> CallSummary {
+    fn summarize(&self, running: &RunningCall, outcome: &ToolResult) -> CallSummary {
         let took = running.begun.elapsed();
         let worked = match running.kind {
             // A user question takes as long as the user does.

@@ -7,8 +7,8 @@ use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, Tool
 use parallax_protocol::image::Image;
 use parallax_protocol::observer::{CallEnd, Observation};
 use parallax_protocol::policy::Decision;
-use parallax_protocol::store::{CallTold, Record, ResultRecord};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::store::{CallDetails, Record, ResultRecord};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use serde_json::Value;
 
 use super::ToolRunner;
@@ -79,7 +79,7 @@ impl ToolRunner<'_> {
         let title = batch.requested(index).map_or_else(String::new, |call| call.name.clone());
         let summary = CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
         let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
-        self.finish(batch, index, Outcome::failure(error), summary);
+        self.finish(batch, index, ToolResult::failure(error), summary);
     }
 
     /// Gives a call its result: journal first, then the front ends.
@@ -87,7 +87,7 @@ impl ToolRunner<'_> {
         &mut self,
         batch: &mut ToolBatch<'_>,
         index: usize,
-        outcome: Outcome,
+        outcome: ToolResult,
         summary: CallSummary,
     ) {
         let Some(call) = batch.requested(index) else { return };
@@ -204,12 +204,12 @@ fn display_data(
     environment: &SessionEnvironment,
     summary: &CallSummary,
     data: Option<&Value>,
-) -> CallTold {
+) -> CallDetails {
     let mut title = summary.title.clone();
     environment.redact(&mut title);
     title.truncate(title.floor_char_boundary(MAX_TITLE));
     let denied = summary.policy_decision.as_ref().filter(|it| it.kind == Decision::Deny);
-    CallTold {
+    CallDetails {
         title,
         duration_ms: summary.duration_ms,
         exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::CallDecision;
 use parallax_protocol::policy::{Decision, PolicyDecision};
-use parallax_protocol::tool::{Outcome, Scope, Tool, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ impl ToolRunner<'_> {
                     Some(denial) => (denial.outcome, denial.summary),
                     None => {
                         let summary = CallSummary::without_decision(kind, call.name.clone());
-                        (Outcome::failure(error), summary)
+                        (ToolResult::failure(error), summary)
                     }
                 };
                 if let Some(note) = note {

@@ -16,7 +16,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::NoStore;
-use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
+use parallax_protocol::tool::{Display, Sharing, Tool, ToolResult};
 
 use crate::budget::used;
 use crate::support::*;
@@ -39,7 +39,7 @@ impl Agents for Team {
         let mut tools = tools.declared;
         tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
             result.give(format!("result {n}").into());
-            Box::pin(std::future::ready(Outcome::text("done")))
+            Box::pin(std::future::ready(ToolResult::text("done")))
         }));
         Ok(AgentKit {
             tools,
@@ -333,7 +333,7 @@ async fn interrupt_ends_all_subagents() {
     let fast_model_failed = tool("stuck", Sharing::Shared, |_, run| {
         Box::pin(async move {
             run.cancel.cancelled().await;
-            Outcome::text("stopped")
+            ToolResult::text("stopped")
         })
     });
     let replies = vec![invokes(&["scout", "scout"]), calls(&[("stuck", 1)]), vec![Step::Hang]];
@@ -368,7 +368,7 @@ async fn subagents_run_in_parallel() {
         let both = Arc::clone(&both);
         Box::pin(async move {
             both.wait().await;
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let replies = vec![
@@ -393,7 +393,7 @@ async fn steering_message_reaches_running_subagents() {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let replies = vec![

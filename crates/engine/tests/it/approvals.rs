@@ -8,12 +8,12 @@ use parallax_protocol::checkpoint::{
     Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
 };
 use parallax_protocol::event::{
-    ApprovalRequest, Event, EventBody, ItemDone, Level, Question, Undone,
+    ApprovalRequest, Event, EventBody, ItemDone, Level, Question, UndoResult,
 };
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleScope, RuleStore, SuggestedRule};
-use parallax_protocol::tool::{Effects, Outcome, Sharing};
+use parallax_protocol::tool::{Effects, Sharing, ToolResult};
 use serde_json::json;
 
 use crate::support::*;
@@ -226,7 +226,7 @@ fn online() -> Arc<TestTool> {
     tool("run", Sharing::Shared, |n, run| {
         Box::pin(async move {
             let mut outcome =
-                Outcome::text(format!("run {n}: network {}", run.permissions.network));
+                ToolResult::text(format!("run {n}: network {}", run.permissions.network));
             outcome.refused.network = !run.permissions.network;
             outcome
         })
@@ -261,7 +261,7 @@ async fn broader_permissions_are_granted_when_chosen() {
     for broader_permissions in [false, true] {
         let run = tool("run", Sharing::Shared, |_, run| {
             Box::pin(async move {
-                let mut outcome = Outcome::text(format!("caches {}", run.permissions.caches));
+                let mut outcome = ToolResult::text(format!("caches {}", run.permissions.caches));
                 outcome.refused.network = !run.permissions.network;
                 outcome
             })
@@ -313,7 +313,7 @@ async fn headless_sandbox_denial_is_sent_to_the_model() {
 #[tokio::test]
 async fn keys_are_redacted_before_output_is_emitted() {
     let leak = tool("leak", Sharing::Shared, |_, _| {
-        Box::pin(async { Outcome::text("key=hush-hush-hush.") })
+        Box::pin(async { ToolResult::text("key=hush-hush-hush.") })
     });
     let replies = vec![calls(&[("leak", 1)]), has_text("it is hush-hush-hush")];
     let mut rig = rig(replies, Setup { tools: vec![leak], ..Setup::default() });
@@ -340,9 +340,9 @@ impl Checkpoints for Log {
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
         Vec::new()
     }
-    fn undo(&self, turn: Option<u64>, _force: bool) -> Result<Undone, String> {
+    fn undo(&self, turn: Option<u64>, _force: bool) -> Result<UndoResult, String> {
         match turn {
-            Some(turn) => Ok(Undone { turn, ..Undone::default() }),
+            Some(turn) => Ok(UndoResult { turn, ..UndoResult::default() }),
             None => Err("nothing to undo".into()),
         }
     }

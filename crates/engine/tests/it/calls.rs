@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
-use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Sharing, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Barrier;
 
 use crate::support::*;
@@ -21,7 +21,7 @@ async fn results_keep_the_order_of_calls_whatever_finishes_first() {
             if n == 1 {
                 tokio::task::yield_now().await;
             }
-            Outcome::text(format!("result {n}"))
+            ToolResult::text(format!("result {n}"))
         })
     });
     let replies = vec![calls(&[("slow", 1), ("slow", 2)]), has_text("done")];
@@ -49,7 +49,7 @@ async fn thousand_calls_run_eight_at_a_time_and_all_are_answered() {
             peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             tokio::task::yield_now().await;
             now.fetch_sub(1, Ordering::SeqCst);
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let list: Vec<(&str, u64)> = (0..1000).map(|n| ("busy", n)).collect();
@@ -71,7 +71,7 @@ async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
         Box::pin(async move {
             tokio::task::yield_now().await;
             log.lock().expect("log").push(format!("read {n}"));
-            Outcome::text("")
+            ToolResult::text("")
         })
     });
     let edit = tool("edit", Sharing::Exclusive, move |n, _| {
@@ -80,7 +80,7 @@ async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
             log.lock().expect("log").push(format!("edit {n} begins"));
             tokio::task::yield_now().await;
             log.lock().expect("log").push(format!("edit {n} ends"));
-            Outcome::text("")
+            ToolResult::text("")
         })
     });
     let replies =
@@ -155,7 +155,7 @@ async fn approved_call_runs_while_its_sibling_waits() {
 async fn full_disk_ends_the_run_after_saving_results() {
     let full = tool("full", Sharing::Shared, |_, _| {
         Box::pin(async {
-            Outcome::failure(ToolError::new(ToolErrorKind::NoSpaceLeft, "disk full"))
+            ToolResult::failure(ToolError::new(ToolErrorKind::NoSpaceLeft, "disk full"))
         })
     });
     let mut rig = rig(vec![calls(&[("full", 1)])], Setup { tools: vec![full], ..Setup::default() });
@@ -165,7 +165,8 @@ async fn full_disk_ends_the_run_after_saving_results() {
 
 #[tokio::test]
 async fn repeated_steps_are_nudged_and_then_stopped() {
-    let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
+    let same =
+        tool("same", Sharing::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
     let replies = (0..20).map(|_| calls(&[("same", 1)])).collect();
     let mut rig = rig(replies, Setup { tools: vec![same], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
@@ -178,7 +179,8 @@ async fn repeated_steps_are_nudged_and_then_stopped() {
 
 #[tokio::test]
 async fn user_can_disable_loop_detection() {
-    let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
+    let same =
+        tool("same", Sharing::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
     let mut replies: Vec<_> = (0..12).map(|_| calls(&[("same", 1)])).collect();
     replies.push(has_text("done"));
     let budget = parallax_engine::Budget::default().with_user_prompts(true);

@@ -11,7 +11,7 @@ use parallax_protocol::shell::{
     ShellCommand, ShellEnding, ShellOutcome, TerminalSize,
 };
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Outcome, Run, Sharing};
+use parallax_protocol::tool::{Run, Sharing, ToolResult};
 use parallax_protocol::{BoxFuture, BoxStream};
 use tokio::sync::{Notify, watch};
 
@@ -135,7 +135,7 @@ async fn user_command_during_a_turn_is_sent_after_the_results() {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let replies = vec![calls(&[("wait", 1)]), has_text("done")];
@@ -252,7 +252,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
             if n == 1 {
                 run.cancel.cancelled().await;
             }
-            Outcome::text(format!("ran {n}"))
+            ToolResult::text(format!("ran {n}"))
         })
     });
     let replies = vec![calls(&[("run", 1), ("run", 2)]), has_text("done")];
@@ -283,7 +283,7 @@ async fn process_starts_with_the_window_size() {
     let line = Arc::clone(&keys);
     let run = tool("run", Sharing::Shared, move |n, run: Run| {
         run.progress.control(Arc::new(Line(Arc::clone(&line))));
-        Box::pin(async move { Outcome::text(format!("ran {n}")) })
+        Box::pin(async move { ToolResult::text(format!("ran {n}")) })
     });
     let replies = vec![calls(&[("run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });

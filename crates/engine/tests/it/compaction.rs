@@ -7,12 +7,12 @@ use parallax_engine::{CompactionOptions, invariants};
 use parallax_protocol::content::{Content, Part, Sealed};
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{
-    Compaction, CompactionCause, CompactionHow, EndReason, Event, EventBody,
+    Compaction, CompactionCause, CompactionMethod, EndReason, Event, EventBody,
 };
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::op::Op;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Record};
-use parallax_protocol::tool::{Outcome, Sharing, Tool};
+use parallax_protocol::tool::{Sharing, Tool, ToolResult};
 use parallax_protocol::{BoxFuture, CancellationToken};
 
 use crate::support::*;
@@ -27,11 +27,11 @@ fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     tool(name, Sharing::Shared, move |_, _| {
         let number = count.fetch_add(1, Ordering::SeqCst);
         let text = format!("line {number}\n").repeat(size * 4 / 8);
-        Box::pin(async move { Outcome::text(text) })
+        Box::pin(async move { ToolResult::text(text) })
     })
 }
 
-fn small_room(tokens: u64) -> CompactionOptions {
+fn small_window(tokens: u64) -> CompactionOptions {
     CompactionOptions { tokens, probe: false, ..CompactionOptions::default() }
 }
 
@@ -119,7 +119,7 @@ async fn manual_compaction_can_be_undone() {
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
     let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
-    assert_eq!((told.cause, told.how), (CompactionCause::Manual, Some(CompactionHow::Snapshot)));
+    assert_eq!((told.cause, told.how), (CompactionCause::Manual, Some(CompactionMethod::Snapshot)));
     assert!(told.after < told.before, "{told:?}");
     let asked = rig.script.asked();
     assert_eq!(asked.len(), 2, "a snapshot and its probe");
@@ -158,7 +158,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
     replies.push(has_text("all counted"));
     let setup = Setup {
         tools: vec![bulky("look", 300), bulky("see", 200)],
-        room: small_room(12_000),
+        compaction: small_window(12_000),
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
@@ -167,7 +167,8 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let told = compactions(&events);
     assert!(told.len() > 5 && told.len() < 100, "{} compactions", told.len());
-    for one in told.iter().filter(|one| one.how.is_some_and(|how| how != CompactionHow::Results)) {
+    for one in told.iter().filter(|one| one.how.is_some_and(|how| how != CompactionMethod::Results))
+    {
         assert!(one.after <= one.before * 2 / 5, "less than 60 % is saved: {one:?}");
     }
     for request in rig.script.contents() {
@@ -190,14 +191,17 @@ async fn large_results_under_a_low_threshold_compact_in_large_steps() {
     const ROUNDS: u64 = 60;
     let mut replies: Vec<ModelReply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("all counted"));
-    let setup =
-        Setup { tools: vec![bulky("look", 4_000)], room: small_room(30_000), ..Setup::default() };
+    let setup = Setup {
+        tools: vec![bulky("look", 4_000)],
+        compaction: small_window(30_000),
+        ..Setup::default()
+    };
     let mut rig = rig(replies, setup);
     rig.turn("count everything").await;
     // The records include those that were made before the events of the turn were read.
     let (_, made) = journal(&rig);
     assert!(made.len() < 25, "{} compactions in {ROUNDS} rounds", made.len());
-    for compaction in made.iter().filter(|one| one.how == CompactionHow::Snapshot) {
+    for compaction in made.iter().filter(|one| one.how == CompactionMethod::Snapshot) {
         assert!(compaction.after <= compaction.before * 2 / 5, "{compaction:?}");
     }
 }
@@ -212,7 +216,7 @@ async fn invalid_summary_never_ends_the_session() {
         replies.push(has_text("done"));
         let setup = Setup {
             tools: vec![bulky("look", 1_000)],
-            room: small_room(10_000),
+            compaction: small_window(10_000),
             ..Setup::default()
         };
         let mut rig = rig(replies, setup);
@@ -221,7 +225,7 @@ async fn invalid_summary_never_ends_the_session() {
         assert!(matches!(reason, EndReason::Done), "case {number}: {reason:?}");
         let told = compactions(&events);
         assert!(
-            told.iter().any(|told| told.how == Some(CompactionHow::Mechanical)),
+            told.iter().any(|told| told.how == Some(CompactionMethod::Mechanical)),
             "case {number}: {told:?}"
         );
     }
@@ -234,7 +238,7 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let setup = Setup {
         tools: vec![bulky("look", 1_000)],
         // Masking alone gains nothing.
-        room: CompactionOptions { protect: 1_000_000, ..small_room(10_000) },
+        compaction: CompactionOptions { protect: 1_000_000, ..small_window(10_000) },
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
@@ -245,7 +249,7 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
         request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum::<u64>()
     });
     let told = compactions(&events);
-    assert_eq!(told[0].how, Some(CompactionHow::Snapshot), "{told:?}");
+    assert_eq!(told[0].how, Some(CompactionMethod::Snapshot), "{told:?}");
     assert_eq!(rig.script.asked().len(), 1, "what was written ahead is used");
     let most = sizes.max().expect("requests");
     assert!((8_000..12_500).contains(&most), "{most} tokens");
@@ -287,22 +291,22 @@ async fn duplicates_become_notes_and_large_results_go_to_files() {
     let kept: Arc<Mutex<Vec<String>>> = Arc::default();
     let files = Arc::clone(&kept);
     let read = tool("read_file", Sharing::Shared, |_, _| {
-        Box::pin(async { Outcome::text("the file ".repeat(2_000)) })
+        Box::pin(async { ToolResult::text("the file ".repeat(2_000)) })
     });
     let mut replies: Vec<ModelReply> = Vec::new();
     replies.push(calls(&[("read_file", 7)]));
     replies.push(calls(&[("read_file", 7)]));
     replies.extend((0..6).map(|n| calls(&[("run", n)])));
     replies.push(has_text("done"));
-    let room = CompactionOptions {
+    let compaction = CompactionOptions {
         protect: 6_000,
-        keep_output: Some(Arc::new(move |tool, text| {
+        save_output: Some(Arc::new(move |tool, text| {
             files.lock().expect("files").push(text.to_owned());
             Ok(format!("/kept/{tool}").into())
         })),
-        ..small_room(20_000)
+        ..small_window(20_000)
     };
-    let setup = Setup { tools: vec![read, bulky("run", 3_000)], room, ..Setup::default() };
+    let setup = Setup { tools: vec![read, bulky("run", 3_000)], compaction, ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("go").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
@@ -406,7 +410,7 @@ proptest::proptest! {
                 history: contents.clone(),
                 prompts,
                 tools: vec![bulky("look", 500)],
-                room: small_room(mark),
+                compaction: small_window(mark),
                 ..Setup::default()
             };
             let replies = vec![

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use parallax_engine::{CompactionOptions, tokens};
-use parallax_protocol::event::{Compaction, CompactionHow, EndReason, Event, EventBody, ItemDone};
-use parallax_protocol::tool::{Outcome, Sharing, Tool};
+use parallax_protocol::event::{
+    Compaction, CompactionMethod, EndReason, Event, EventBody, ItemDone,
+};
+use parallax_protocol::tool::{Sharing, Tool, ToolResult};
 
 use crate::support::*;
 
@@ -16,7 +18,7 @@ fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     tool(name, Sharing::Shared, move |n, _| {
         let text = format!("line {n}\n");
         let text = text.repeat(size * 4 / text.len());
-        Box::pin(async move { Outcome::text(text) })
+        Box::pin(async move { ToolResult::text(text) })
     })
 }
 
@@ -41,12 +43,12 @@ async fn step_with_many_large_results_stays_within_its_share() {
         calls(&many)
     };
     let replies = vec![round(0), round(100), round(200), has_text("done")];
-    let room = CompactionOptions {
-        keep_output: Some(Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()))),
+    let compaction = CompactionOptions {
+        save_output: Some(Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()))),
         probe: false,
         ..CompactionOptions::default()
     };
-    let setup = Setup { tools: vec![bulky("look", 9_700)], room, ..Setup::default() };
+    let setup = Setup { tools: vec![bulky("look", 9_700)], compaction, ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.script.writes(vec![GOOD; 9]);
     let (reason, _) = rig.turn("go").await;
@@ -66,7 +68,11 @@ async fn ineffective_compactions_become_rarer() {
     // Unmasked content uses most of the threshold.
     let setup = Setup {
         tools: vec![bulky("look", 1_800)],
-        room: CompactionOptions { tokens: 5_000, probe: false, ..CompactionOptions::default() },
+        compaction: CompactionOptions {
+            tokens: 5_000,
+            probe: false,
+            ..CompactionOptions::default()
+        },
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
@@ -85,8 +91,9 @@ async fn threshold_below_the_fixed_request_size_is_reported_once() {
     let mut replies: Vec<ModelReply> = (0..20).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
     let tools: Vec<Arc<dyn Tool>> = vec![bulky("look", 100), wordy("manual", 4_800)];
-    let room = CompactionOptions { tokens: 4_000, probe: false, ..CompactionOptions::default() };
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let compaction =
+        CompactionOptions { tokens: 4_000, probe: false, ..CompactionOptions::default() };
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let told = events.iter().filter(|event| {
@@ -104,7 +111,7 @@ async fn newest_result_is_sent_once_under_any_threshold() {
     replies.push(has_text("done"));
     let setup = Setup {
         tools: vec![bulky("look", 4_500)],
-        room: CompactionOptions { tokens: 2_000, ..CompactionOptions::default() },
+        compaction: CompactionOptions { tokens: 2_000, ..CompactionOptions::default() },
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
@@ -116,7 +123,7 @@ async fn newest_result_is_sent_once_under_any_threshold() {
         assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
     }
     let (asked, told) = (rig.script.asked().len(), compactions(&events));
-    let used = told.iter().filter(|told| told.how == Some(CompactionHow::Snapshot)).count();
+    let used = told.iter().filter(|told| told.how == Some(CompactionMethod::Snapshot)).count();
     assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {told:?}");
     let told = events.iter().filter(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }

@@ -13,31 +13,31 @@ use parallax_protocol::context::{
 use parallax_protocol::event::{CompactionCause, EventBody};
 use parallax_protocol::op::{Op, Rewind};
 use parallax_protocol::store::{Record, pins};
-use parallax_protocol::tool::{Outcome, Sharing};
+use parallax_protocol::tool::{Sharing, ToolResult};
 
 use crate::support::*;
 
 type Kept = Arc<Mutex<Vec<String>>>;
 
 /// Compaction options that save outputs in a list.
-fn keeping(room: CompactionOptions) -> (CompactionOptions, Kept) {
+fn keeping(compaction: CompactionOptions) -> (CompactionOptions, Kept) {
     let kept: Kept = Arc::default();
     let files = Arc::clone(&kept);
-    let room = CompactionOptions {
-        keep_output: Some(Arc::new(move |tool, text| {
+    let compaction = CompactionOptions {
+        save_output: Some(Arc::new(move |tool, text| {
             files.lock().expect("files").push(text.to_owned());
             Ok(format!("/kept/{tool}").into())
         })),
-        ..room
+        ..compaction
     };
-    (room, kept)
+    (compaction, kept)
 }
 
-async fn picture(rig: &mut Rig) -> ContextBreakdown {
+async fn breakdown(rig: &mut Rig) -> ContextBreakdown {
     rig.send(Op::DescribeContext).await;
     let told = rig.until(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
     match told.body {
-        EventBody::ContextBreakdown(picture) => *picture,
+        EventBody::ContextBreakdown(breakdown) => *breakdown,
         _ => ContextBreakdown::default(),
     }
 }
@@ -46,19 +46,19 @@ fn lines(name: &str, count: usize) -> Arc<TestTool> {
     let name = name.to_owned();
     tool(&name.clone(), Sharing::Shared, move |n, _| {
         let text = format!("{name} says {n}\n").repeat(count);
-        Box::pin(async move { Outcome::text(text) })
+        Box::pin(async move { ToolResult::text(text) })
     })
 }
 
 #[tokio::test]
 async fn long_result_of_any_tool_is_saved_to_a_file() {
-    let (room, kept) = keeping(CompactionOptions {
+    let (compaction, kept) = keeping(CompactionOptions {
         max_result_characters: Some(5_000),
         ..CompactionOptions::default()
     });
     let replies = vec![calls(&[("mcp_far_tool", 1), ("read_file", 2)]), has_text("done")];
     let tools = vec![lines("mcp_far_tool", 1_000) as _, lines("read_file", 1_000) as _];
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
     let done = tools_done(&events);
     let far = &done.iter().find(|done| done.name == "mcp_far_tool").expect("call").for_model;
@@ -72,14 +72,14 @@ async fn long_result_of_any_tool_is_saved_to_a_file() {
 
 #[tokio::test]
 async fn result_never_exceeds_the_remaining_context_window() {
-    let (room, kept) = keeping(CompactionOptions {
+    let (compaction, kept) = keeping(CompactionOptions {
         tokens: 1_000_000,
         share: 1.0,
         ..CompactionOptions::default()
     });
     let replies = vec![calls(&[("read_file", 1)]), has_text("done")];
     let tools = vec![lines("read_file", 10_000) as _];
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     rig.script.window(20_000);
     let (reason, _) = rig.turn("go").await;
     assert!(matches!(reason, parallax_protocol::event::EndReason::Done), "{reason:?}");
@@ -121,12 +121,13 @@ async fn directory_context_is_sent_once_and_again_after_compaction() {
         calls(&[("read_file", 3)]),
         has_text("three"),
     ];
-    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) =
+        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let mut rig = rig(
         replies,
         Setup {
             tools: vec![lines("look", 5) as _, lines("read_file", 2_000) as _],
-            room,
+            compaction,
             folder_context: Some(Arc::new(OneFile::default())),
             ..Setup::default()
         },
@@ -164,9 +165,10 @@ impl EditorContext for OpenEditor {
 async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
     let failing = (0..4).map(|_| vec![Step::Fail(broken("cut"))]);
     let replies = failing.chain([has_text("one"), has_text("two"), has_text("three")]).collect();
-    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) =
+        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let editor_context = Some(Arc::new(OpenEditor::default()) as _);
-    let mut rig = rig(replies, Setup { room, editor_context, ..Setup::default() });
+    let mut rig = rig(replies, Setup { compaction, editor_context, ..Setup::default() });
     rig.turn("failing").await;
     rig.turn("first").await;
     rig.turn("second").await;
@@ -182,7 +184,7 @@ async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
 
 #[tokio::test]
 async fn dropped_result_becomes_a_note_and_can_be_restored() {
-    let (room, kept) = keeping(CompactionOptions::default());
+    let (compaction, kept) = keeping(CompactionOptions::default());
     let replies = vec![
         calls(&[("look", 1), ("see", 2)]),
         has_text("one"),
@@ -191,10 +193,10 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
     ];
     let tools = vec![lines("look", 500) as _, lines("see", 500) as _];
     let sources = vec![Source { name: "/w/GEMINI.md".into(), tokens: 3, in_system: true }];
-    let setup = Setup { tools, room, sources, ..Setup::default() };
+    let setup = Setup { tools, compaction, sources, ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("first").await;
-    let before = picture(&mut rig).await;
+    let before = breakdown(&mut rig).await;
     let results = |picture: &ContextBreakdown| -> Vec<(Option<String>, u64)> {
         let of = picture.blocks.iter().filter(|block| block.kind == BlockKind::Results);
         of.map(|block| (block.name.clone(), block.tokens)).collect()
@@ -208,7 +210,7 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
     assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
     assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
-    let after = picture(&mut rig).await;
+    let after = breakdown(&mut rig).await;
     assert!(after.items.iter().any(|item| item.tool == "look" && item.dropped), "{after:?}");
     rig.turn("second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
@@ -222,7 +224,8 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
 
 #[tokio::test]
 async fn pinned_content_survives_compaction_and_resume() {
-    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) =
+        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let replies = vec![
         calls(&[("look", 7)]),
         calls(&[("look", 8)]),
@@ -232,9 +235,9 @@ async fn pinned_content_survives_compaction_and_resume() {
         has_text("four"),
     ];
     let tools = vec![lines("look", 2_000) as _];
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     rig.turn("first").await;
-    let place = picture(&mut rig).await.items.last().expect("item").place;
+    let place = breakdown(&mut rig).await.items.last().expect("item").place;
     rig.send(Op::Pin { place, on: true }).await;
     rig.send(Op::Pin { place: ResultPlace { content: 99, part: 0 }, on: true }).await;
     rig.turn("second").await;
@@ -245,7 +248,7 @@ async fn pinned_content_survives_compaction_and_resume() {
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.matches("look says 7").count() >= 2_000 && sent.contains("<pinned call="));
     assert!(sent.matches("look says 8").count() < 2_000, "what is not held on to goes");
-    let items = picture(&mut rig).await.items;
+    let items = breakdown(&mut rig).await.items;
     assert!(items.iter().any(|item| item.place == place && item.pinned));
     let records: Vec<Record> = rig.store.0.lock().expect("records").clone();
     assert_eq!(pins(&records), BTreeSet::from([place]));
@@ -263,9 +266,9 @@ async fn requests_share_their_prefix() {
         replies.extend((0..10).map(|n| calls(&[("look", turn * 100 + n), ("see", n)])));
         replies.push(has_text("so far"));
     }
-    let (room, _) = keeping(CompactionOptions::default());
+    let (compaction, _) = keeping(CompactionOptions::default());
     let tools = vec![lines("look", 20) as _, lines("see", 30) as _];
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     for turn in 0..6 {
         rig.turn(&format!("step {turn}")).await;
     }
@@ -305,17 +308,17 @@ async fn added_directory_is_sent_to_the_model_and_recorded() {
 
 #[tokio::test]
 async fn unloaded_skill_is_removed_from_requests() {
-    let (room, _) = keeping(CompactionOptions::default());
+    let (compaction, _) = keeping(CompactionOptions::default());
     let replies =
         vec![calls(&[("activate_skill", 1), ("look", 2)]), has_text("one"), has_text("two")];
     let skill = tool("activate_skill", Sharing::Shared, |_, _| {
         let text = "<activated_skill name=\"release\">\n<instructions>\nRun the checks.\n"
             .to_owned()
             + &"More of it.\n".repeat(200);
-        Box::pin(async move { Outcome::text(text) })
+        Box::pin(async move { ToolResult::text(text) })
     });
     let tools = vec![skill as _, lines("look", 500) as _];
-    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     rig.turn("first").await;
     rig.send(Op::UnloadSkill("Release".to_owned())).await;
     rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;

@@ -5,15 +5,15 @@ use parallax_protocol::event::{EventBody, Level};
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::{PlanRecord, Record};
-use parallax_protocol::tool::{Outcome, SessionChange, Sharing, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{SessionChange, Sharing, ToolError, ToolErrorKind, ToolResult};
 
 use crate::support::*;
 
 fn changing(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
     tool(name, Sharing::Exclusive, move |n, _| {
         let mut outcome = match n {
-            0 => Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "no")),
-            _ => Outcome::text("done"),
+            0 => ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "no")),
+            _ => ToolResult::text("done"),
         };
         outcome.change = Some(change.clone());
         Box::pin(async move { outcome })
@@ -84,7 +84,7 @@ async fn plan_survives_compaction() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
         changing("exit", approved(ApprovalMode::AutoEdit)),
         tool("look", Sharing::Shared, |n, _| {
-            Box::pin(async move { Outcome::text(format!("line {n}\n").repeat(4_000)) })
+            Box::pin(async move { ToolResult::text(format!("line {n}\n").repeat(4_000)) })
         }),
     ];
     let replies = vec![

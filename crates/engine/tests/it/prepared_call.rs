@@ -7,7 +7,8 @@ use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::{ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query};
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+    Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 
@@ -54,7 +55,7 @@ impl Invocation for NumberedCall {
         Some(Preview::Command { command: self.number.clone(), directory: "/w".into() })
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         self.ran.lock().expect("calls").push(self.number.clone());
         echo(1)
     }

@@ -5,7 +5,7 @@ use parallax_protocol::event::{EndReason, EventBody, ItemDone, Level};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Outcome, Sharing};
+use parallax_protocol::tool::{Sharing, ToolResult};
 
 use crate::support::{Setup, Step, calls, echo, has_text, rig, tool};
 
@@ -25,7 +25,7 @@ fn picture() -> Part {
 async fn rejected_media_of_a_result_are_removed_and_the_turn_continues() {
     let look = tool("look", Sharing::Shared, |_, _| {
         Box::pin(async {
-            let mut outcome = Outcome::text("a picture");
+            let mut outcome = ToolResult::text("a picture");
             outcome.for_model.media.push(picture());
             outcome
         })

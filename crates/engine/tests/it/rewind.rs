@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, Rewound};
+use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, RewindResult};
 use parallax_protocol::op::{Op, Rewind};
 use parallax_protocol::store::{PromptMark, Record};
-use parallax_protocol::tool::{Display, FileDiff, Outcome, Sharing};
+use parallax_protocol::tool::{Display, FileDiff, Sharing, ToolResult};
 
 use crate::support::*;
 
@@ -14,7 +14,7 @@ fn rewind(turn: u64, chat: bool, files: bool, force: bool) -> Op {
     Op::Rewind(Rewind { turn, chat, files, force })
 }
 
-async fn rewound(rig: &mut Rig) -> Rewound {
+async fn rewound(rig: &mut Rig) -> RewindResult {
     let event = rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
     match event.body {
         EventBody::Rewound(rewound) => rewound,
@@ -113,7 +113,7 @@ async fn files_are_reverted_turn_by_turn() {
 async fn rewind_reports_line_counts_and_is_rejected_during_a_turn() {
     let edit = tool("edit", Sharing::Exclusive, |n, _| {
         Box::pin(async move {
-            Outcome::text("ok").shown(Display::Diff(FileDiff {
+            ToolResult::text("ok").shown(Display::Diff(FileDiff {
                 file_path: "/w/x".into(),
                 diff: String::new(),
                 lines_added: n,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::event::{EndReason, Event, EventBody, ItemStart, SteerFate};
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemStart, SteeringOutcome};
 use parallax_protocol::op::Op;
-use parallax_protocol::tool::{Outcome, Sharing};
+use parallax_protocol::tool::{Sharing, ToolResult};
 use tokio::sync::Notify;
 
 use crate::support::*;
@@ -17,7 +17,7 @@ async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let replies = [calls(&[("wait", 1)])].into_iter();
@@ -29,7 +29,7 @@ async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
     (rig, open)
 }
 
-fn fates(events: &[Event]) -> Vec<(String, String, SteerFate)> {
+fn fates(events: &[Event]) -> Vec<(String, String, SteeringOutcome)> {
     let fate = |event: &Event| match &event.body {
         EventBody::SteerEnded(end) => Some((end.id.0.clone(), end.text.clone(), end.fate)),
         _ => None,
@@ -54,10 +54,10 @@ async fn queued_steering_message_can_be_edited_and_removed() {
     open.notify_one();
     let (_, events) = rig.finish().await;
     let expected = [
-        ("2", "second", SteerFate::Withdrawn),
-        ("unknown", "", SteerFate::Gone),
-        ("1", "first, edited", SteerFate::Delivered),
-        ("3", "third", SteerFate::Delivered),
+        ("2", "second", SteeringOutcome::Withdrawn),
+        ("unknown", "", SteeringOutcome::Gone),
+        ("1", "first, edited", SteeringOutcome::Delivered),
+        ("3", "third", SteeringOutcome::Delivered),
     ];
     let expected = expected.map(|(id, text, fate)| (id.to_owned(), text.to_owned(), fate));
     assert_eq!(fates(&events), expected);
@@ -66,7 +66,7 @@ async fn queued_steering_message_can_be_edited_and_removed() {
     // A delivered message can no longer be withdrawn.
     rig.send(Op::Withdraw("1".into())).await;
     let gone = rig.until(|body| matches!(body, EventBody::SteerEnded(_))).await;
-    assert_eq!(fates(&[gone])[0].2, SteerFate::Gone);
+    assert_eq!(fates(&[gone])[0].2, SteeringOutcome::Gone);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn late_steering_message_becomes_a_prompt() {
     assert!(matches!(reason, EndReason::Cancelled));
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done));
-    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteerFate::Prompted)]);
+    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteeringOutcome::Prompted)]);
     let place = |wanted: fn(&EventBody) -> bool| events.iter().position(|e| wanted(&e.body));
     let told = place(|body| matches!(body, EventBody::SteerEnded(_)));
     let begun = place(|body| matches!(body, EventBody::TurnStarted { .. }));
@@ -101,7 +101,7 @@ async fn steering_message_without_a_turn_becomes_a_prompt() {
     let mut rig = rig(vec![has_text("yes")], Setup::default());
     rig.send(steer("1", "hello")).await;
     let (_, events) = rig.finish().await;
-    assert_eq!(fates(&events), [("1".into(), "hello".into(), SteerFate::Prompted)]);
+    assert_eq!(fates(&events), [("1".into(), "hello".into(), SteeringOutcome::Prompted)]);
     assert_eq!(texts(&events), ["yes"]);
 }
 
@@ -112,7 +112,7 @@ async fn nothing_starts_after_shutdown_begins() {
     rig.send(Op::Shutdown).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
-    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteerFate::Withdrawn)]);
+    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteeringOutcome::Withdrawn)]);
     let Rig { handle, script, .. } = rig;
     handle.join().await;
     assert_eq!(script.contents().len(), 1);

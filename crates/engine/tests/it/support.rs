@@ -12,7 +12,7 @@ use parallax_engine::{
 };
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::content::{Part, Sealed};
-use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, Undone};
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, UndoResult};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
     Answer, Chunk, Finish, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
@@ -25,7 +25,7 @@ use parallax_protocol::policy::{
 use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
@@ -203,7 +203,7 @@ impl ModelCatalog for Script {
     }
 }
 
-type Body = Arc<dyn Fn(u64, Run) -> BoxFuture<'static, Outcome> + Send + Sync>;
+type Body = Arc<dyn Fn(u64, Run) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 
 pub struct TestTool {
     spec: ToolSpec,
@@ -214,7 +214,7 @@ pub struct TestTool {
 pub fn tool(
     name: &str,
     sharing: Sharing,
-    body: impl Fn(u64, Run) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
+    body: impl Fn(u64, Run) -> BoxFuture<'static, ToolResult> + Send + Sync + 'static,
 ) -> Arc<TestTool> {
     let spec = ToolSpec {
         name: name.into(),
@@ -283,7 +283,7 @@ impl Invocation for TestCall {
     fn broader_permissions(&self, permissions: &Permissions) -> Permissions {
         Permissions { caches: permissions.network, ..permissions.clone() }
     }
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         (self.body)(self.n, run)
     }
 }
@@ -376,7 +376,7 @@ pub struct Setup {
     pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
     pub prompts: Vec<parallax_protocol::store::PromptMark>,
     pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
-    pub room: parallax_engine::CompactionOptions,
+    pub compaction: parallax_engine::CompactionOptions,
     pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultPlace>,
     pub sources: Vec<parallax_protocol::context::Source>,
     pub folder_context: Option<Arc<dyn parallax_protocol::context::FolderContext>>,
@@ -427,7 +427,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             history: setup.history,
             pending: setup.pending,
             compactions: setup.compactions,
-            room: setup.room,
+            compaction: setup.compaction,
             pins: setup.pins,
             sources: setup.sources,
             folder_context: setup.folder_context,
@@ -539,8 +539,8 @@ pub fn tools_done(events: &[Event]) -> Vec<ToolDone> {
         .collect()
 }
 
-pub fn echo(n: u64) -> BoxFuture<'static, Outcome> {
-    Box::pin(async move { Outcome::text(format!("result {n}")) })
+pub fn echo(n: u64) -> BoxFuture<'static, ToolResult> {
+    Box::pin(async move { ToolResult::text(format!("result {n}")) })
 }
 
 /// Checkpoints in which turns 1 to 3 changed one file each, and the file of turn 2 was changed by
@@ -566,19 +566,19 @@ impl Checkpoints for Versions {
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
         (1..=3).map(|turn| (turn, vec![PathBuf::from(format!("/w/{turn}"))])).collect()
     }
-    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, String> {
         let turn = turn.expect("a turn");
         self.undone.lock().expect("log").push((turn, force));
         let path = PathBuf::from(format!("/w/{turn}"));
-        let mut undone = Undone { turn, ..Undone::default() };
+        let mut undone = UndoResult { turn, ..UndoResult::default() };
         match turn == 2 && !force {
             true => undone.kept.push((path, "it was changed since".into())),
             false => undone.restored.push(path),
         }
         Ok(undone)
     }
-    fn restore(&self, moment: i64, turn: u64, _: bool) -> Result<Undone, String> {
+    fn restore(&self, moment: i64, turn: u64, _: bool) -> Result<UndoResult, String> {
         self.restored.lock().expect("log").push((moment, turn));
-        Ok(Undone { turn, restored: vec!["/w/a".into()], ..Undone::default() })
+        Ok(UndoResult { turn, restored: vec!["/w/a".into()], ..UndoResult::default() })
     }
 }

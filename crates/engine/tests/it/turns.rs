@@ -6,7 +6,7 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{EndReason, EventBody, ItemStart, ToolStatus};
 use parallax_protocol::op::Op;
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Sharing, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Notify;
 
 use crate::support::*;
@@ -54,7 +54,7 @@ async fn interrupt_closes_every_call_and_keeps_finished_results() {
         Box::pin(async move {
             begun.notify_one();
             run.cancel.cancelled().await;
-            let mut outcome = Outcome::failure(ToolError::new(
+            let mut outcome = ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 "[Operation Cancelled] stopped",
             ));
@@ -87,7 +87,7 @@ async fn steering_reaches_the_model_with_the_next_results() {
         let gate = gate.clone();
         Box::pin(async move {
             gate.notified().await;
-            Outcome::text(n.to_string())
+            ToolResult::text(n.to_string())
         })
     });
     let mut rig = rig(

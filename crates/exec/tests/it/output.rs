@@ -6,74 +6,74 @@ use parallax_exec::capture::CaptureLimits;
 use parallax_exec::{Ending, Limits, LiveOutput, StartError, StopReason};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Place, finished};
+use crate::support::{TestProject, finished};
 
 #[tokio::test]
 async fn exit_code_and_both_streams_are_captured_in_order() {
-    let place = Place::new();
-    let done = place.run_text("echo one; echo two >&2; echo three; exit 3").await;
+    let project = TestProject::new();
+    let done = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
     assert_eq!(done.output.kept.head, "one\ntwo\nthree");
     assert_eq!(done.ending, Ending::Exited { code: 3 });
     assert!(done.left_running.is_empty() && done.stop.is_none());
 
-    let done = place.run_text("kill -9 $$").await;
+    let done = project.run_text("kill -9 $$").await;
     assert_eq!(done.ending, Ending::Signalled { signal: 9 });
 }
 
 #[tokio::test]
 async fn stdin_is_closed_and_no_terminal_is_available() {
-    let place = Place::new();
+    let project = TestProject::new();
     let began = Instant::now();
-    let done = place.run_text("cat; read x < /dev/tty || echo none").await;
+    let done = project.run_text("cat; read x < /dev/tty || echo none").await;
     assert!(done.output.kept.head.ends_with("none"), "{:?}", done.output);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]
 async fn command_longer_than_an_argument_runs_as_written() {
-    let place = Place::new();
+    let project = TestProject::new();
     let lines = "ä line of 'text' with $x and \\ in it\n".repeat(8_000);
     let text = format!("cat > out <<'END'\n{lines}END\necho $#-$1- \"[$IFS]\" | od -c | head -1");
     assert!(text.len() > 300_000);
-    let mut command = place.command(&text);
-    command.directory = place.folder.path().to_owned();
-    let done = place.run(command).await;
+    let mut command = project.command(&text);
+    command.directory = project.folder.path().to_owned();
+    let done = project.run(command).await;
     assert_eq!(done.ending, Ending::Exited { code: 0 }, "{:?}", done.output);
     assert!(done.output.kept.head.contains("0   -   -       ["), "{:?}", done.output);
-    let written = std::fs::read_to_string(place.folder.path().join("out")).unwrap();
+    let written = std::fs::read_to_string(project.folder.path().join("out")).unwrap();
     assert!(written == lines);
 }
 
 #[tokio::test]
 async fn text_with_nul_is_shown() {
-    let place = Place::new();
-    let done = place.run_text(r"printf 'a.txt\0b.txt\0'").await;
+    let project = TestProject::new();
+    let done = project.run_text(r"printf 'a.txt\0b.txt\0'").await;
     assert_eq!(done.output.kept.head, "a.txt\u{2400}b.txt\u{2400}");
-    let done = place.run_text(r"echo hello; printf '\000'; echo FAILED").await;
+    let done = project.run_text(r"echo hello; printf '\000'; echo FAILED").await;
     assert_eq!(done.output.kept.head, "hello\n\u{2400}FAILED");
-    let done = place.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
+    let done = project.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
     assert!(done.output.binary && done.output.kept.head.is_empty(), "{:?}", done.output);
 }
 
 #[tokio::test]
 async fn command_uses_only_the_given_environment_and_directory() {
-    let place = Place::new();
-    let mut command = place.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
+    let project = TestProject::new();
+    let mut command = project.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
     command.environment.push(("GIVEN".into(), "yes".into()));
-    let done = place.run(command).await;
-    let folder = place.folder.path().canonicalize().unwrap();
+    let done = project.run(command).await;
+    let folder = project.folder.path().canonicalize().unwrap();
     assert_eq!(done.output.kept.head, format!("yes-\n{}", folder.display()));
 
-    let mut command = place.command("true");
+    let mut command = project.command("true");
     command.directory = "/no/such/folder".into();
-    let error = place.processes.start(command).await.unwrap_err();
+    let error = project.processes.start(command).await.unwrap_err();
     assert!(matches!(error, StartError::NoFolder(_)));
 }
 
 #[tokio::test]
 async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
-    let place = Place::new();
-    let done = place.run_text("seq 1 1000000").await;
+    let project = TestProject::new();
+    let done = project.run_text("seq 1 1000000").await;
     let kept = &done.output.kept;
     assert!(kept.head.starts_with("1\n2\n") && kept.head.len() <= 8_000);
     let tail = kept.tail.as_deref().unwrap();
@@ -89,10 +89,10 @@ async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
 
 #[tokio::test]
 async fn copy_that_cannot_be_written_does_not_stop_the_output() {
-    let place = Place::new();
-    let mut command = place.command("seq 1 100000");
+    let project = TestProject::new();
+    let mut command = project.command("seq 1 100000");
     command.copy = Some("/dev/null/copy".into());
-    let done = place.run(command).await;
+    let done = project.run(command).await;
     assert!(done.output.kept.tail.unwrap().ends_with("\n100000"));
     let file = done.output.file.unwrap();
     assert!(!file.complete && file.problem.is_some());
@@ -100,20 +100,20 @@ async fn copy_that_cannot_be_written_does_not_stop_the_output() {
 
 #[tokio::test]
 async fn short_output_leaves_no_file() {
-    let place = Place::new();
-    let done = place.run_text("echo short").await;
+    let project = TestProject::new();
+    let done = project.run_text("echo short").await;
     assert_eq!(done.output.file, None);
-    assert!(!place.folder.path().join("outputs").exists());
+    assert!(!project.folder.path().join("outputs").exists());
 }
 
 #[tokio::test]
 async fn endless_output_uses_bounded_memory() {
-    let place = Place::new();
+    let project = TestProject::new();
     // Warm up: the first command loads what all commands need.
-    place.run_text("true").await;
+    project.run_text("true").await;
     let before = resident_peak();
     let line = "x".repeat(99);
-    let done = place.run_text(&format!("yes {line} | head -n 300000")).await;
+    let done = project.run_text(&format!("yes {line} | head -n 300000")).await;
     assert_eq!(done.output.bytes, 30_000_000);
     assert!(done.output.file.unwrap().complete);
     let growth = resident_peak().saturating_sub(before);
@@ -129,9 +129,9 @@ fn resident_peak() -> u64 {
 
 #[tokio::test]
 async fn binary_output_is_counted_and_discarded() {
-    let place = Place::new();
+    let project = TestProject::new();
     let mut live = String::new();
-    let running = place.processes.start(place.command("head -c 200M /dev/zero")).await.unwrap();
+    let running = project.processes.start(project.command("head -c 200M /dev/zero")).await.unwrap();
     let cancel = CancellationToken::new();
     let done = finished(
         running
@@ -151,9 +151,9 @@ async fn binary_output_is_counted_and_discarded() {
 
 #[tokio::test]
 async fn live_output_is_sent_at_once_and_then_merged() {
-    let place = Place::new();
-    let command = place.command("echo first; for i in 1 2 3 4 5 6; do sleep 0.02; echo $i; done");
-    let running = place.processes.start(command).await.unwrap();
+    let project = TestProject::new();
+    let command = project.command("echo first; for i in 1 2 3 4 5 6; do sleep 0.02; echo $i; done");
+    let running = project.processes.start(command).await.unwrap();
     let cancel = CancellationToken::new();
     let mut pieces = Vec::new();
     running
@@ -170,19 +170,19 @@ async fn live_output_is_sent_at_once_and_then_merged() {
 
 #[tokio::test]
 async fn silent_command_is_ended_and_its_output_kept() {
-    let place = Place::new();
-    let mut command = place.command("echo before; sleep 30; echo after");
+    let project = TestProject::new();
+    let mut command = project.command("echo before; sleep 30; echo after");
     let silence = Duration::from_millis(150);
     command.limits = Limits { inactivity: Some(silence), ..command.limits };
-    let done = place.run(command).await;
+    let done = project.run(command).await;
     assert_eq!(done.stop, Some(StopReason::Inactive(silence)));
     assert_eq!(done.output.kept.head, "before");
 }
 
 #[tokio::test]
 async fn output_resets_the_silence_but_not_the_runtime() {
-    let place = Place::new();
-    let mut command = place.command("while :; do echo x; sleep 0.05; done");
+    let project = TestProject::new();
+    let mut command = project.command("while :; do echo x; sleep 0.05; done");
     let runtime = Duration::from_millis(400);
     command.limits = Limits {
         inactivity: Some(Duration::from_millis(250)),
@@ -190,6 +190,6 @@ async fn output_resets_the_silence_but_not_the_runtime() {
         capture: CaptureLimits::from_threshold(40_000),
         ..command.limits
     };
-    let done = place.run(command).await;
+    let done = project.run(command).await;
     assert_eq!(done.stop, Some(StopReason::Runtime(runtime)));
 }

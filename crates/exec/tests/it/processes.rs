@@ -6,7 +6,7 @@ use parallax_exec::background::{BackgroundState, read_log};
 use parallax_exec::{Ending, StopReason};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Place, detached, eventually, finished, lives, pids};
+use crate::support::{TestProject, detached, eventually, finished, lives, pids};
 
 /// A child in the same group, an orphan in its own session, and a child that ignores SIGTERM.
 const TREE: &str = "sleep 60 & echo $! >> pids
@@ -17,8 +17,8 @@ const TREE: &str = "sleep 60 & echo $! >> pids
 
 #[tokio::test]
 async fn cancelled_command_leaves_no_process() {
-    let place = Place::new();
-    let running = place.processes.start(place.command(TREE)).await.unwrap();
+    let project = TestProject::new();
+    let running = project.processes.start(project.command(TREE)).await.unwrap();
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
     let mut began = None;
@@ -32,7 +32,7 @@ async fn cancelled_command_leaves_no_process() {
     assert_eq!(done.stop, Some(StopReason::Cancelled));
     assert_eq!(done.output.kept.head, "ready");
     assert!(began.unwrap().elapsed() < Duration::from_millis(1500));
-    let pids = pids(&place, "pids");
+    let pids = pids(&project, "pids");
     assert_eq!(pids.len(), 3);
     for pid in pids {
         assert!(!lives(pid), "{pid} survived");
@@ -41,34 +41,34 @@ async fn cancelled_command_leaves_no_process() {
 
 #[tokio::test]
 async fn dropped_command_is_ended() {
-    let place = Place::new();
-    let running = place.processes.start(place.command(TREE)).await.unwrap();
-    eventually("the tree", || pids(&place, "pids").len() == 3).await;
+    let project = TestProject::new();
+    let running = project.processes.start(project.command(TREE)).await.unwrap();
+    eventually("the tree", || pids(&project, "pids").len() == 3).await;
     drop(running);
-    let pids = pids(&place, "pids");
+    let pids = pids(&project, "pids");
     eventually("the end of the tree", || pids.iter().all(|pid| !lives(*pid))).await;
 }
 
 #[tokio::test]
 async fn dropped_registry_ends_all_processes() {
     for polite in [true, false] {
-        let place = Place::new();
-        let Place { folder, processes } = place;
-        let place = Place { folder, processes: processes.clone() };
+        let project = TestProject::new();
+        let TestProject { folder, processes } = project;
+        let project = TestProject { folder, processes: processes.clone() };
         drop(processes);
-        let left = place.run_text("sleep 60 >/dev/null 2>&1 & echo $! >> pids").await;
-        assert_eq!(left.left_running, pids(&place, "pids"));
-        let running = detached(place.detach("echo $$ >> pids; sleep 60", Duration::ZERO).await);
-        eventually("the second", || pids(&place, "pids").len() == 2).await;
-        let pids = pids(&place, "pids");
+        let left = project.run_text("sleep 60 >/dev/null 2>&1 & echo $! >> pids").await;
+        assert_eq!(left.left_running, pids(&project, "pids"));
+        let running = detached(project.detach("echo $$ >> pids; sleep 60", Duration::ZERO).await);
+        eventually("the second", || pids(&project, "pids").len() == 2).await;
+        let pids = pids(&project, "pids");
         assert_eq!(pids.last(), Some(&running.pid));
         assert!(pids.iter().all(|pid| lives(*pid)));
         if polite {
-            place.processes.shutdown().await;
-            let refused = place.processes.start(place.command("true")).await;
+            project.processes.shutdown().await;
+            let refused = project.processes.start(project.command("true")).await;
             assert!(refused.is_err());
         } else {
-            drop(place);
+            drop(project);
         }
         for pid in pids {
             assert!(!lives(pid), "{pid} survived");
@@ -78,17 +78,17 @@ async fn dropped_registry_ends_all_processes() {
 
 #[tokio::test]
 async fn child_holding_the_pipe_does_not_delay_the_result() {
-    let place = Place::new();
+    let project = TestProject::new();
     let began = Instant::now();
     let done =
-        place.run_text("echo shown; (sleep 0.3; echo late; sleep 60) & echo $! >> pids").await;
+        project.run_text("echo shown; (sleep 0.3; echo late; sleep 60) & echo $! >> pids").await;
     assert!(began.elapsed() < Duration::from_millis(1000));
     assert_eq!(done.output.kept.head, "shown");
-    assert_eq!(done.left_running, pids(&place, "pids"));
+    assert_eq!(done.left_running, pids(&project, "pids"));
     let pid = done.left_running[0];
     assert!(lives(pid));
     // Later output neither kills it nor is lost.
-    let known = place.processes.background_process(pid).unwrap();
+    let known = project.processes.background_process(pid).unwrap();
     assert_eq!(known.state, BackgroundState::Running);
     let late = || read_log(&known.log, 10).is_ok_and(|log| log.lines == ["late"]);
     eventually("the late line", late).await;
@@ -97,17 +97,17 @@ async fn child_holding_the_pipe_does_not_delay_the_result() {
 
 #[tokio::test]
 async fn background_process_continues_and_its_end_is_reported() {
-    let place = Place::new();
+    let project = TestProject::new();
     let text =
         "echo \x1b[31mstarted\x1b[0m; while [ ! -e go ]; do sleep 0.01; done; echo over; exit 4";
-    let running = detached(place.detach(text, Duration::from_millis(100)).await);
+    let running = detached(project.detach(text, Duration::from_millis(100)).await);
     assert_eq!(running.output.kept.head, "started");
-    let mut ends = place.processes.ends();
-    let state = || place.processes.background_process(running.pid).unwrap().state;
+    let mut ends = project.processes.ends();
+    let state = || project.processes.background_process(running.pid).unwrap().state;
     assert_eq!(state(), BackgroundState::Running);
     assert_eq!(read_log(&running.log, 10).unwrap().lines, ["started"]);
 
-    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    std::fs::write(project.folder.path().join("go"), "").unwrap();
     let exited = BackgroundState::Exited(Some(Ending::Exited { code: 4 }));
     let told = ends.recv().await.unwrap();
     assert_eq!((told.pid, told.state, state()), (running.pid, exited, exited));
@@ -117,35 +117,35 @@ async fn background_process_continues_and_its_end_is_reported() {
 
 #[tokio::test]
 async fn orphan_exit_code_is_collected() {
-    let place = Place::new();
+    let project = TestProject::new();
     let text = "sh -c 'while [ ! -e go ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 &";
-    let done = place.run_text(text).await;
+    let done = project.run_text(text).await;
     let pid = done.left_running[0];
-    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    std::fs::write(project.folder.path().join("go"), "").unwrap();
     let exited = BackgroundState::Exited(Some(Ending::Exited { code: 5 }));
-    let state = || place.processes.background_process(pid).unwrap().state;
+    let state = || project.processes.background_process(pid).unwrap().state;
     eventually("its end", || state() == exited).await;
 }
 
 #[tokio::test]
 async fn command_that_ends_early_is_not_detached() {
-    let place = Place::new();
-    let done = finished(place.detach("echo quick; exit 2", Duration::from_secs(5)).await);
+    let project = TestProject::new();
+    let done = finished(project.detach("echo quick; exit 2", Duration::from_secs(5)).await);
     assert_eq!(done.ending, Ending::Exited { code: 2 });
-    assert!(place.processes.background().is_empty());
+    assert!(project.processes.background().is_empty());
 }
 
 #[tokio::test]
 async fn running_command_can_be_detached_and_stopped_elsewhere() {
-    let place = Place::new();
-    let running = place.processes.start(place.command("echo here; sleep 60")).await.unwrap();
-    let control = place.processes.control(running.pid()).unwrap();
+    let project = TestProject::new();
+    let running = project.processes.start(project.command("echo here; sleep 60")).await.unwrap();
+    let control = project.processes.control(running.pid()).unwrap();
     let cancel = CancellationToken::new();
     let away = detached(running.follow(&cancel, None, &mut |_| control.detach()).await);
     assert_eq!(away.output.kept.head, "here");
-    place.processes.control(away.pid).unwrap().stop();
+    project.processes.control(away.pid).unwrap().stop();
     eventually("its end", || {
-        let state = place.processes.background_process(away.pid).unwrap().state;
+        let state = project.processes.background_process(away.pid).unwrap().state;
         state != BackgroundState::Running
     })
     .await;

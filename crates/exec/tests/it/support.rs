@@ -9,12 +9,12 @@ use parallax_exec::{
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Place {
+pub(crate) struct TestProject {
     pub(crate) folder: TempDir,
     pub(crate) processes: Processes,
 }
 
-impl Place {
+impl TestProject {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let processes = Processes::new(folder.path().join("logs"));
@@ -85,8 +85,8 @@ pub(crate) fn lives(pid: i32) -> bool {
 }
 
 /// Returns the process IDs that commands wrote to a file, one per line.
-pub(crate) fn pids(place: &Place, file: &str) -> Vec<i32> {
-    std::fs::read_to_string(place.folder.path().join(file))
+pub(crate) fn pids(project: &TestProject, file: &str) -> Vec<i32> {
+    std::fs::read_to_string(project.folder.path().join(file))
         .unwrap_or_default()
         .lines()
         .filter_map(|line| line.trim().parse().ok())

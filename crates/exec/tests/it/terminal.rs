@@ -5,10 +5,10 @@ use std::time::Duration;
 use parallax_exec::{Ending, LiveOutput, Mode, StopReason, TerminalSize};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Place, finished, lives, pids};
+use crate::support::{TestProject, finished, lives, pids};
 
-fn in_terminal(place: &Place, text: &str) -> parallax_exec::Command {
-    let mut command = place.command(text);
+fn in_terminal(project: &TestProject, text: &str) -> parallax_exec::Command {
+    let mut command = project.command(text);
     command.mode = Mode::Terminal(TerminalSize::default());
     command.environment.push(("TERM".into(), "xterm-256color".into()));
     command
@@ -16,10 +16,10 @@ fn in_terminal(place: &Place, text: &str) -> parallax_exec::Command {
 
 #[tokio::test]
 async fn terminal_has_a_size_and_follows_changes() {
-    let place = Place::new();
+    let project = TestProject::new();
     let text = "test -t 0 && test -t 1 && stty size
         trap 'stty size; exit 7' WINCH; while :; do sleep 0.02; done";
-    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let running = project.processes.start(in_terminal(&project, text)).await.unwrap();
     let control = running.control();
     let cancel = CancellationToken::new();
     let mut resized = false;
@@ -42,9 +42,9 @@ async fn terminal_has_a_size_and_follows_changes() {
 
 #[tokio::test]
 async fn terminal_input_reaches_the_program() {
-    let place = Place::new();
+    let project = TestProject::new();
     let text = "stty -echo; printf 'name? '; read name; echo \"hello $name\"";
-    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let running = project.processes.start(in_terminal(&project, text)).await.unwrap();
     let control = running.control();
     let cancel = CancellationToken::new();
     let mut live = |piece: LiveOutput<'_>| {
@@ -59,10 +59,10 @@ async fn terminal_input_reaches_the_program() {
 
 #[tokio::test]
 async fn long_output_is_read_as_text_and_bounded() {
-    let place = Place::new();
-    let mut command = in_terminal(&place, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
+    let project = TestProject::new();
+    let mut command = in_terminal(&project, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
     command.colour = true;
-    let done = place.run(command).await;
+    let done = project.run(command).await;
     let kept = &done.output.kept;
     assert!(kept.head.starts_with("1\n2\n3\n"), "{:?}", kept.head.get(..20));
     let joined = format!("\n20000\n{}7", "0".repeat(299));
@@ -74,15 +74,15 @@ async fn long_output_is_read_as_text_and_bounded() {
 
 #[tokio::test]
 async fn cancelled_terminal_command_leaves_no_process() {
-    let place = Place::new();
+    let project = TestProject::new();
     let text = "(setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
         while [ ! -s pids ]; do sleep 0.01; done; echo ready; sleep 60";
-    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let running = project.processes.start(in_terminal(&project, text)).await.unwrap();
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
     let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
     assert_eq!(done.stop, Some(StopReason::Cancelled));
     assert_eq!(done.output.kept.head, "ready");
     assert!(!lives(done.pid));
-    assert!(pids(&place, "pids").iter().all(|pid| !lives(*pid)));
+    assert!(pids(&project, "pids").iter().all(|pid| !lives(*pid)));
 }

@@ -15,11 +15,11 @@ use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-struct Place {
+struct TestProject {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl TestProject {
     fn new() -> Self {
         let root = tempfile::tempdir().expect("a directory");
         for name in ["tmp", "project", "other"] {
@@ -75,14 +75,14 @@ fn reason(snapshot: &CompanionSnapshot) -> Option<DisconnectReason> {
 
 #[tokio::test]
 async fn open_files_become_a_message_and_later_only_changes() {
-    let place = Place::new();
-    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let project = TestProject::new();
+    let editor = TestCompanion::start(project.setup()).await.expect("a companion");
     let file = |line| {
         json!([{"path": "/p/a.rs", "timestamp": 2, "isActive": true, "selectedText": "fn",
             "cursor": {"line": line, "character": 1}}, {"path": "/p/b.rs", "timestamp": 1}])
     };
     editor.opens(file(1));
-    let companion = place.connect();
+    let companion = project.connect();
     let context = CompanionContext::new(companion.clone());
     assert_eq!(context.message(), None, "nothing is waited for");
     wait(&companion, |snapshot| snapshot.files.files.len() == 2).await;
@@ -105,16 +105,16 @@ async fn open_files_become_a_message_and_later_only_changes() {
 
 #[tokio::test]
 async fn diffs_are_decided_in_the_editor() {
-    let place = Place::new();
-    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
-    let companion = place.connect();
+    let project = TestProject::new();
+    let editor = TestCompanion::start(project.setup()).await.expect("a companion");
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
-    let path = place.path("project").join("a.txt");
+    let path = project.path("project").join("a.txt");
     let name = path.display().to_string();
     let (diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     // The editor shows one diff at a time.
-    let other = place.path("project").join("b.txt");
+    let other = project.path("project").join("b.txt");
     let (second, second_decision) = companion.open_diff(&other, "b".into()).expect("diffs");
     editor.edits(&path, "edited\n");
     assert_eq!(editor.diffs().len(), 1);
@@ -132,11 +132,11 @@ async fn diffs_are_decided_in_the_editor() {
 
 #[tokio::test]
 async fn terminal_decision_uses_the_text_of_the_editor() {
-    let place = Place::new();
-    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
-    let companion = place.connect();
+    let project = TestProject::new();
+    let editor = TestCompanion::start(project.setup()).await.expect("a companion");
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
-    let path = place.path("project").join("a.txt");
+    let path = project.path("project").join("a.txt");
     let name = path.display().to_string();
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
@@ -150,11 +150,11 @@ async fn terminal_decision_uses_the_text_of_the_editor() {
 
 #[tokio::test]
 async fn dead_editor_ends_its_diff() {
-    let place = Place::new();
-    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
-    let companion = place.connect();
+    let project = TestProject::new();
+    let editor = TestCompanion::start(project.setup()).await.expect("a companion");
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
-    let path = place.path("project").join("a.txt");
+    let path = project.path("project").join("a.txt");
     let (diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
     editor.die();
@@ -166,18 +166,18 @@ async fn dead_editor_ends_its_diff() {
     assert_eq!(companion.snapshot().files.files.len(), 0);
     assert!(companion.open_diff(&path, "new\n".into()).is_none());
     // A reloaded window has another port.
-    let _editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let _editor = TestCompanion::start(project.setup()).await.expect("a companion");
     wait(&companion, CompanionSnapshot::is_connected).await;
 }
 
 #[tokio::test]
 async fn hanging_editor_gives_no_text_and_delays_little() {
-    let place = Place::new();
-    let setup = place.setup().with_fault(CompanionFault::HangsInTools);
+    let project = TestProject::new();
+    let setup = project.setup().with_fault(CompanionFault::HangsInTools);
     let editor = TestCompanion::start(setup).await.expect("a companion");
-    let companion = place.connect();
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
-    let path = place.path("project").join("a.txt");
+    let path = project.path("project").join("a.txt");
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
     let since = Instant::now();
@@ -187,22 +187,22 @@ async fn hanging_editor_gives_no_text_and_delays_little() {
 
 #[tokio::test]
 async fn editor_without_tools_gives_context_only() {
-    let place = Place::new();
-    let setup = place.setup().with_fault(CompanionFault::HasNoTools);
+    let project = TestProject::new();
+    let setup = project.setup().with_fault(CompanionFault::HasNoTools);
     let _editor = TestCompanion::start(setup).await.expect("a companion");
-    let companion = place.connect();
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
     assert!(!companion.snapshot().can_diff);
 }
 
 #[tokio::test]
 async fn rejected_diff_is_decided_in_the_terminal() {
-    let place = Place::new();
-    let setup = place.setup().with_fault(CompanionFault::RefusesDiffs);
+    let project = TestProject::new();
+    let setup = project.setup().with_fault(CompanionFault::RefusesDiffs);
     let _editor = TestCompanion::start(setup).await.expect("a companion");
-    let companion = place.connect();
+    let companion = project.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
-    let path = place.path("project").join("a.txt");
+    let path = project.path("project").join("a.txt");
     let (_diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert_eq!(decided, Ok(DiffDecision::Unavailable { why: "no diffs here".into() }));
@@ -210,18 +210,19 @@ async fn rejected_diff_is_decided_in_the_terminal() {
 
 #[tokio::test]
 async fn stale_files_and_a_silent_port_do_not_hide_the_editor() {
-    let place = Place::new();
+    let project = TestProject::new();
     for port in 1..=10 {
-        place.stale(std::process::id(), port);
+        project.stale(std::process::id(), port);
     }
     // Among equal candidates, the one with the larger process id comes first.
-    let mute = CompanionSetup { pid: u32::MAX >> 1, fault: CompanionFault::Mute, ..place.setup() };
+    let mute =
+        CompanionSetup { pid: u32::MAX >> 1, fault: CompanionFault::Mute, ..project.setup() };
     let mute = TestCompanion::start(mute).await.expect("a companion");
-    let editor = TestCompanion::start(CompanionSetup { pid: 1, ..place.setup() }).await;
+    let editor = TestCompanion::start(CompanionSetup { pid: 1, ..project.setup() }).await;
     let editor = editor.expect("a companion");
-    let mut variables = place.variables();
+    let mut variables = project.variables();
     variables.push(("GEMINI_CLI_IDE_PID".into(), (u32::MAX >> 1).to_string().into()));
-    let companion = Companion::start(&place.path("project"), variables, "1.0", true);
+    let companion = Companion::start(&project.path("project"), variables, "1.0", true);
     wait(&companion, CompanionSnapshot::is_connected).await;
     assert_eq!(mute.requests(), 1, "the mute port was tried first");
     assert!(editor.wait(LIMIT, TestCompanion::is_connected).await);
@@ -229,15 +230,15 @@ async fn stale_files_and_a_silent_port_do_not_hide_the_editor() {
 
 #[tokio::test]
 async fn window_with_this_directory_is_chosen() {
-    let place = Place::new();
-    let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
+    let project = TestProject::new();
+    let other = CompanionSetup::new(&project.path("tmp"), &project.path("other"));
     let other = TestCompanion::start(other).await.expect("a companion");
-    let companion = place.connect();
+    let companion = project.connect();
     wait(&companion, |snapshot| {
         matches!(reason(snapshot), Some(DisconnectReason::DirectoryMismatch { .. }))
     })
     .await;
-    let own = TestCompanion::start(place.setup()).await.expect("a companion");
+    let own = TestCompanion::start(project.setup()).await.expect("a companion");
     companion.connect();
     wait(&companion, CompanionSnapshot::is_connected).await;
     assert!(own.wait(LIMIT, TestCompanion::is_connected).await);
@@ -249,17 +250,17 @@ async fn window_with_this_directory_is_chosen() {
 
 #[tokio::test]
 async fn diagnosis_names_each_server() {
-    let place = Place::new();
-    place.stale(std::process::id(), 1);
-    let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
+    let project = TestProject::new();
+    project.stale(std::process::id(), 1);
+    let other = CompanionSetup::new(&project.path("tmp"), &project.path("other"));
     let _other = TestCompanion::start(other).await.expect("a companion");
     let options =
-        DiscoveryOptions { directory: place.path("project"), variables: place.variables() };
+        DiscoveryOptions { directory: project.path("project"), variables: project.variables() };
     let diagnosis = diagnose(&options, "1.0").await;
     assert!(!diagnosis.is_reachable);
     let text = diagnosis.to_string();
     assert!(text.contains("127.0.0.1:1/mcp") && text.contains("do not contain this one"), "{text}");
-    let _own = TestCompanion::start(place.setup()).await.expect("a companion");
+    let _own = TestCompanion::start(project.setup()).await.expect("a companion");
     let diagnosis = diagnose(&options, "1.0").await;
     assert!(diagnosis.is_reachable, "{diagnosis}");
     assert!(diagnosis.to_string().contains("works, with diffs"), "{diagnosis}");
@@ -267,7 +268,7 @@ async fn diagnosis_names_each_server() {
 
 #[tokio::test]
 async fn ide_server_can_be_a_program() {
-    let place = Place::new();
+    let project = TestProject::new();
     let update = json!({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params":
         {"workspaceState": {"openFiles": [{"path": "/p/a.rs", "timestamp": 1}]}}});
     let hello = json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18"}});
@@ -276,19 +277,19 @@ async fn ide_server_can_be_a_program() {
         "read -r line; echo '{hello}'; read -r line; read -r line; echo '{tools}'; \
          echo '{update}'; read -r line; echo \"$line\" > ended"
     );
-    let mut variables = place.variables();
+    let mut variables = project.variables();
     let mut set = |name: &str, value: String| variables.push((name.into(), value.into()));
     set("PATH", "/usr/bin:/bin".into());
-    set("GEMINI_CLI_IDE_WORKSPACE_PATH", place.path("project").display().to_string());
+    set("GEMINI_CLI_IDE_WORKSPACE_PATH", project.path("project").display().to_string());
     set("GEMINI_CLI_IDE_SERVER_STDIO_COMMAND", "/bin/sh".into());
     set("GEMINI_CLI_IDE_SERVER_STDIO_ARGS", json!(["-c", script]).to_string());
-    let companion = Companion::start(&place.path("project"), variables, "1.0", true);
+    let companion = Companion::start(&project.path("project"), variables, "1.0", true);
     wait(&companion, |snapshot| snapshot.files.files.len() == 1).await;
     assert!(!companion.snapshot().can_diff);
     companion.disconnect();
     wait(&companion, |snapshot| reason(snapshot) == Some(DisconnectReason::Disabled)).await;
     // Its input is closed, so it ends.
-    let ended = place.path("project").join("ended");
+    let ended = project.path("project").join("ended");
     let since = Instant::now();
     while !ended.exists() {
         assert!(since.elapsed() < LIMIT, "the program still runs");

@@ -7,7 +7,7 @@ use parallax_screen::text_width;
 
 use super::MOST;
 use super::canvas::Canvas;
-use parallax_screen::clean;
+use parallax_screen::sanitize;
 
 /// Columns between two boxes.
 const GAP: usize = 3;
@@ -174,7 +174,7 @@ fn shape(text: &str) -> Option<(String, &str)> {
 /// Returns a label as one row.
 fn shown(text: &str) -> String {
     let text = text.trim().trim_matches('"').replace("<br/>", " ").replace("<br>", " ");
-    let text = clean::one_row(&text).into_owned();
+    let text = sanitize::one_row(&text).into_owned();
     let text = text.trim();
     parallax_screen::layout::shortened(if text.is_empty() { " " } else { text }, LABEL)
 }

@@ -4,8 +4,8 @@ use parallax_screen::text_width;
 
 use super::MOST;
 use super::canvas::Canvas;
-use parallax_screen::clean;
 use parallax_screen::layout::shortened;
+use parallax_screen::sanitize;
 
 /// Minimum columns between two participants.
 const GAP: usize = 4;
@@ -156,6 +156,6 @@ impl Sequence {
 }
 
 fn shown(text: &str) -> String {
-    let text = clean::one_row(text.trim()).into_owned();
+    let text = sanitize::one_row(text.trim()).into_owned();
     shortened(text.trim(), TEXT)
 }

@@ -117,13 +117,13 @@ impl TokenFiles {
                     tracing::warn!(server = entry.server_name, %error, "no tokens");
                 })
                 .ok()??;
-            let kept: Hidden = serde_json::from_str(kept.expose()).ok()?;
+            let kept: KeychainEntry = serde_json::from_str(kept.expose()).ok()?;
             let token = match kept {
-                Hidden::Entry { token, client_secret } => {
+                KeychainEntry::Entry { token, client_secret } => {
                     entry.client_secret = client_secret;
                     token
                 }
-                Hidden::Tokens(token) => token,
+                KeychainEntry::Tokens(token) => token,
             };
             (entry.token.access_token, entry.token.refresh_token) =
                 (token.access_token, token.refresh_token);
@@ -161,7 +161,7 @@ impl TokenFiles {
 /// The keychain entry of a server: the whole entry, or in earlier versions only its secrets.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Hidden {
+enum KeychainEntry {
     #[serde(rename_all = "camelCase")]
     Entry {
         token: Tokens,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_config::mcp::Gate;
+use parallax_config::mcp::StartBlock;
 
 use crate::error::McpError;
 use crate::server::Server;
@@ -26,8 +26,8 @@ impl Server {
     /// otherwise `None`.
     pub(crate) fn wants_sign_in(&self) -> Option<bool> {
         let state = self.state();
-        match (&state.error, state.gate) {
-            (Some(McpError::SignIn { again }), Gate::Open) => Some(*again),
+        match (&state.error, state.start_block) {
+            (Some(McpError::SignIn { again }), StartBlock::Open) => Some(*again),
             _ => None,
         }
     }

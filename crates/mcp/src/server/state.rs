@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpServer};
+use parallax_config::mcp::{McpServer, StartBlock};
 use rmcp::service::RunningServiceCancellationToken;
 use rmcp::{Peer, RoleClient};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cache::Known;
+use crate::cache::CachedServer;
 use crate::catalog::Catalog;
 use crate::error::McpError;
-use crate::starts::Starts;
+use crate::restart_backoff::RestartBackoff;
 use crate::status::Status;
 
 /// The state of a server. Its lock is held only briefly and never across an await.
 pub(super) struct ServerState {
     /// Whether it may run; the user can change it for the session.
-    pub(super) gate: Gate,
+    pub(super) start_block: StartBlock,
     pub(super) status: Status,
     pub(super) link: Option<Link>,
     pub(super) catalog: Arc<Catalog>,
@@ -31,7 +31,7 @@ pub(super) struct ServerState {
     pub(super) earlier: Option<String>,
     pub(super) failed_at: Option<Instant>,
     pub(super) handshake: Option<Duration>,
-    pub(super) starts: Starts,
+    pub(super) starts: RestartBackoff,
     pub(super) notes: Vec<String>,
     pub(super) generation: u64,
     pub(super) tasks: Vec<JoinHandle<()>>,
@@ -46,10 +46,10 @@ pub(super) struct Link {
 impl ServerState {
     /// Creates the state of a server that was not started. `known` is the cache entry of a server
     /// that may run.
-    pub(super) fn new(config: &McpServer, known: Option<Known>) -> Self {
+    pub(super) fn new(config: &McpServer, known: Option<CachedServer>) -> Self {
         let mut state = Self {
-            gate: config.gate,
-            status: Status::of_gate(config.gate),
+            start_block: config.start_block,
+            status: Status::for_start_block(config.start_block),
             link: None,
             catalog: Arc::default(),
             live: false,
@@ -58,18 +58,18 @@ impl ServerState {
             earlier: None,
             failed_at: None,
             handshake: None,
-            starts: Starts::default(),
+            starts: RestartBackoff::default(),
             notes: config.notes.clone(),
             generation: 0,
             tasks: Vec::new(),
         };
         match known {
-            Some(Known::Offered(catalog)) => {
+            Some(CachedServer::Offered(catalog)) => {
                 state.catalog = Arc::from(catalog);
                 state.status = Status::Cached;
             }
-            Some(Known::Nothing) => state.unknown = true,
-            Some(Known::Failed(why)) => state.earlier = Some(why),
+            Some(CachedServer::Nothing) => state.unknown = true,
+            Some(CachedServer::Failed(why)) => state.earlier = Some(why),
             None => {}
         }
         state

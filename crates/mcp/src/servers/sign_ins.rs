@@ -4,7 +4,7 @@ use crate::servers::Servers;
 
 /// A server that requires a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedSignIn {
+pub struct PendingSignIn {
     /// The server name.
     pub server: String,
     /// Whether an earlier sign-in is no longer valid.
@@ -27,13 +27,13 @@ impl Servers {
     }
 
     /// Returns the servers that require a sign-in, each only once. The caller informs the user.
-    pub fn sign_ins(&self) -> Vec<WantedSignIn> {
+    pub fn sign_ins(&self) -> Vec<PendingSignIn> {
         let mut told = self.told();
         let wanting = self.inner.servers.iter().filter_map(|server| {
             let again = server.wants_sign_in()?;
             let name = server.config.name.clone();
             let asks = server.config.oauth.enabled;
-            told.insert(name.clone()).then_some(WantedSignIn { server: name, again, asks })
+            told.insert(name.clone()).then_some(PendingSignIn { server: name, again, asks })
         });
         wanting.collect()
     }

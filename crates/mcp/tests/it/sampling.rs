@@ -75,13 +75,13 @@ impl Asker for ScriptedUser {
     }
 }
 
-struct Scene {
+struct SamplingTest {
     world: World,
     model: Arc<Blue>,
     user: Arc<ScriptedUser>,
 }
 
-impl Scene {
+impl SamplingTest {
     async fn of(answers: Vec<UserResponse>, tokens: u64) -> Self {
         let model = Arc::new(Blue::default());
         let user = Arc::new(ScriptedUser {
@@ -119,7 +119,7 @@ fn yes() -> UserResponse {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_is_answered_after_approval() {
-    let scene = Scene::of(vec![yes(), UserResponse::Decline], 10_000).await;
+    let scene = SamplingTest::of(vec![yes(), UserResponse::Decline], 10_000).await;
     let got = scene.sample(json!({})).await;
     for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
         assert!(got.contains(wanted), "{wanted}: {got}");
@@ -150,7 +150,7 @@ async fn sampling_is_answered_after_approval() {
 #[tokio::test(flavor = "multi_thread")]
 async fn always_and_never_apply_to_the_session() {
     for (answer, requests) in [(UserResponse::Always, 3), (UserResponse::Never, 0)] {
-        let scene = Scene::of(vec![answer], 10_000).await;
+        let scene = SamplingTest::of(vec![answer], 10_000).await;
         for _ in 0..3 {
             let got = scene.sample(json!({})).await;
             assert_eq!(got.contains("blue"), requests > 0, "{got}");
@@ -162,7 +162,7 @@ async fn always_and_never_apply_to_the_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_stops_at_the_token_budget_of_the_server() {
-    let scene = Scene::of(vec![UserResponse::Always], 100).await;
+    let scene = SamplingTest::of(vec![UserResponse::Always], 100).await;
     // A long answer is limited to the remaining tokens.
     assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
     let longest = |at: usize| {
@@ -177,7 +177,7 @@ async fn sampling_stops_at_the_token_budget_of_the_server() {
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
     // A prompt that exceeds the budget is not sent, and the user is not asked.
-    let scene = Scene::of(vec![UserResponse::Always], 100).await;
+    let scene = SamplingTest::of(vec![UserResponse::Always], 100).await;
     let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
     assert!(got.contains("the prompt alone needs about 252"), "{got}");
     assert_eq!((scene.asked(), scene.requests()), (0, 0));
@@ -186,7 +186,7 @@ async fn sampling_stops_at_the_token_budget_of_the_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_accepts_images_and_rejects_tools() {
-    let scene = Scene::of(vec![UserResponse::Always], 10_000).await;
+    let scene = SamplingTest::of(vec![UserResponse::Always], 10_000).await;
     let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
     assert!(scene.sample(json!({"content": picture})).await.contains("blue"));
     let sent = scene.model.0.lock().expect("no panic")[0].contents[0].json().to_owned();
@@ -206,7 +206,7 @@ async fn sampling_without_a_user_is_not_offered_and_is_rejected() {
     let hello = told.lines().next().expect("a line");
     assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");
     world.end().await;
-    let scene = Scene::of(Vec::new(), 10_000).await;
+    let scene = SamplingTest::of(Vec::new(), 10_000).await;
     let told = std::fs::read_to_string(scene.world.folder.path().join("log")).expect("the log");
     assert!(told.lines().next().expect("a line").contains("\"sampling\": {}"), "{told}");
     scene.world.end().await;

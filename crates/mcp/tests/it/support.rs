@@ -12,7 +12,7 @@ use parallax_mcp::{Asker, Sampling, SchemaForm, Servers, ServersOptions};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::CallId;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{NoProgress, Outcome, Progress, Run, Scope, Tool, ToolSource};
+use parallax_protocol::tool::{NoProgress, Progress, Run, Scope, Tool, ToolResult, ToolSource};
 use serde_json::{Value, json};
 
 pub struct World {
@@ -104,11 +104,16 @@ impl World {
         tools.into_iter().find(|tool| tool.spec().name == name).expect("the tool")
     }
 
-    pub async fn call(&self, tool: &str, args: Value) -> Outcome {
+    pub async fn call(&self, tool: &str, args: Value) -> ToolResult {
         self.call_with(tool, args, Arc::new(NoProgress)).await
     }
 
-    pub async fn call_with(&self, tool: &str, args: Value, progress: Arc<dyn Progress>) -> Outcome {
+    pub async fn call_with(
+        &self,
+        tool: &str,
+        args: Value,
+        progress: Arc<dyn Progress>,
+    ) -> ToolResult {
         let scope = Scope {
             call: CallId::new("c"),
             name: tool.to_owned(),
@@ -118,7 +123,7 @@ impl World {
         let args = args.as_object().cloned().expect("an object");
         match self.tool(tool).prepare(args, &scope) {
             Ok(call) => call.run(Run::new(CancellationToken::new(), progress)).await,
-            Err(error) => Outcome::failure(error),
+            Err(error) => ToolResult::failure(error),
         }
     }
 

@@ -8,7 +8,7 @@ use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 
 use super::not_agreed;
-use crate::silence::HiddenInput;
+use crate::hidden_input::HiddenInput;
 
 /// Maximum size of an answer in bytes.
 const LONGEST: usize = 64 * 1024;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use parallax_extensions::{ExtensionHome, Locked};
+use parallax_extensions::{ExtensionHome, LockEntry};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::asking::StdinPrompter;
 use super::{ask_settings, code_of, refused, uninstall};
-use crate::command_result::Said;
+use crate::command_result::CommandResult;
 use crate::extensions_words::reviewed;
 
 /// The options of `sync`.
@@ -29,7 +29,7 @@ pub(super) fn sync(
     launch: &SessionConfig,
     what: &Sync,
     prompter: &mut StdinPrompter,
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let locked = launch.extension_manager().locked_extensions(what.file)?;
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
@@ -52,7 +52,7 @@ pub(super) fn sync(
             }
         }
     }
-    let fresh = launch.reread()?.extensions();
+    let fresh = launch.reload()?.extensions();
     let is_extra = |name: &str| !locked.iter().any(|(known, _)| known == name);
     let extra: Vec<String> = fresh
         .all
@@ -79,13 +79,13 @@ pub(super) fn sync(
     if text.is_empty() && errors.is_empty() {
         text.push_str("The lock file lists no extensions.\n");
     }
-    Ok(Said { errors, code, ..Said::new(text, Value::Array(list)) })
+    Ok(CommandResult { errors, code, ..CommandResult::new(text, Value::Array(list)) })
 }
 
 fn synced(
     launch: &SessionConfig,
     name: &str,
-    locked: &Locked,
+    locked: &LockEntry,
     consent: bool,
     prompter: &mut StdinPrompter,
 ) -> Result<(&'static str, String), Failure> {
@@ -100,7 +100,7 @@ fn synced(
 }
 
 /// Reports problems of extensions.
-pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Said, Failure> {
+pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<CommandResult, Failure> {
     if let Some(name) = name {
         launch.extension_manager().known_extension(name)?;
     }
@@ -122,7 +122,7 @@ pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Said,
         .map(|trouble| json!({"extension": trouble.extension, "problem": trouble.what}))
         .collect();
     let code = if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
-    Ok(Said { code, ..Said::new(text, json!({"problems": json})) })
+    Ok(CommandResult { code, ..CommandResult::new(text, json!({"problems": json})) })
 }
 
 /// Runs the tests of the extension in a directory.
@@ -130,7 +130,7 @@ pub(super) fn test(
     launch: &SessionConfig,
     folder: &Path,
     names: &[String],
-) -> Result<Said, Failure> {
+) -> Result<CommandResult, Failure> {
     let (manifest, _) = launch.extension_manager().review_extension(folder)?;
     let mut trials = launch.extension_manager().extension_trials(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
@@ -163,5 +163,5 @@ pub(super) fn test(
     }
     let _ = writeln!(text, "{} test(s), {failed} failed", trials.len());
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL };
-    Ok(Said { code, ..Said::new(text, Value::Array(list)) })
+    Ok(CommandResult { code, ..CommandResult::new(text, Value::Array(list)) })
 }

@@ -9,9 +9,9 @@ use parallax_sessions::SessionChoice;
 use parallax_worktrees::WorktreeRequest;
 
 use super::error::{InvocationError, exclusive, input_failure};
-use crate::arguments::{DoubleArguments, SessionArguments};
+use crate::arguments::{ReplayArgs, SessionArguments};
 use crate::session_flags::SessionFlags;
-use crate::surroundings::StartupFacts;
+use crate::startup_info::StartupFacts;
 use crate::usage::Usage;
 
 /// Interprets the flags of a session.
@@ -20,7 +20,7 @@ use crate::usage::Usage;
 /// Returns an error if flags exclude each other or a value is invalid.
 pub(super) fn session_flags(
     typed: SessionArguments,
-    doubles: DoubleArguments,
+    doubles: ReplayArgs,
     around: &StartupFacts,
 ) -> Result<SessionFlags, InvocationError> {
     if typed.yolo && typed.approval_mode.is_some() {

@@ -3,9 +3,9 @@
 mod calls;
 mod commands;
 pub(crate) mod network;
-mod pins;
 mod prompts;
 mod sign_in;
+mod tool_pinning;
 mod waiting;
 
 use std::path::PathBuf;

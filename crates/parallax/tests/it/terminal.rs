@@ -5,7 +5,7 @@ mod answers;
 mod budgets;
 mod commands;
 mod devtools;
-mod extending;
+mod extensions;
 mod first_run;
 mod footer;
 mod gallery;

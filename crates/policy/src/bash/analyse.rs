@@ -11,7 +11,7 @@ use super::git_alias::GitAliases;
 use super::grammar;
 use super::line::{Assignment, Command, CommandPosition, RedirectionKind, ShellLine, Word};
 use super::reader;
-use super::wrappers::{self, Inside, shells};
+use super::wrappers::{self, WrappedCommand, shells};
 
 /// Maximum length of an analyzed text in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -233,33 +233,33 @@ impl Analysis {
         for inside in wrappers::inside(&command.words) {
             let mut inner = deeper(command, context);
             match inside {
-                Inside::Words { words, assignments } => {
+                WrappedCommand::Words { words, assignments } => {
                     let names = assignments.iter().map(|assignment| assignment.name.clone());
                     self.values.assigned.extend(names);
                     let wrapped = wrapped(simple, words, assignments);
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
-                Inside::HandedOn(words) => {
+                WrappedCommand::HandedOn(words) => {
                     inner.handed_on = true;
                     let wrapped = wrapped(simple, words, Vec::new());
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
-                Inside::Script { text, plain_sh } => {
+                WrappedCommand::Script { text, plain_sh } => {
                     inner.place = CommandPosition::Script;
                     inner.plain_sh = plain_sh;
                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                 }
-                Inside::Unclear(why) => match (why.as_str(), input(simple)) {
+                WrappedCommand::Unclear(why) => match (why.as_str(), input(simple)) {
                     (shells::READS_INPUT, Some(text)) => {
                         for inside in shells::text_for(command.name().unwrap_or("sh"), text) {
                             match inside {
-                                Inside::Script { text, plain_sh } => {
+                                WrappedCommand::Script { text, plain_sh } => {
                                     inner.place = CommandPosition::Script;
                                     inner.plain_sh = plain_sh;
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
-                                Inside::Unclear(why) => found.trouble(why),
-                                Inside::Words { .. } | Inside::HandedOn(_) => {}
+                                WrappedCommand::Unclear(why) => found.trouble(why),
+                                WrappedCommand::Words { .. } | WrappedCommand::HandedOn(_) => {}
                             }
                         }
                     }

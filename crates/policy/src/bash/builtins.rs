@@ -160,10 +160,14 @@ pub(super) fn declares(name: &str) -> bool {
 }
 
 /// Texts that a builtin passes to the shell.
-pub(super) type Scripts = Vec<String>;
+pub(super) type ScriptArguments = Vec<String>;
 
 /// Checks a command that may be a builtin, starting at its word `first`.
-pub(super) fn look(simple: &SimpleCommand, first: usize, found: &mut ShellFindings) -> Scripts {
+pub(super) fn look(
+    simple: &SimpleCommand,
+    first: usize,
+    found: &mut ShellFindings,
+) -> ScriptArguments {
     let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[ShellToken]>::split_first)
     else {
         return Vec::new();
@@ -256,7 +260,7 @@ fn evaluated(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<Stri
     script
 }
 
-fn trapped(arguments: &[ShellToken], found: &mut ShellFindings) -> Scripts {
+fn trapped(arguments: &[ShellToken], found: &mut ShellFindings) -> ScriptArguments {
     let Some(action) = operands(arguments).next() else { return Vec::new() };
     match action.word.text.as_deref() {
         Some("-" | "" | "-l" | "-p") => Vec::new(),

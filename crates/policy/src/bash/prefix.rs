@@ -2,7 +2,7 @@
 
 use super::git::git_subcommand;
 use super::line::{Command, ShellLine};
-use super::safe::{SafePlace, command_is_safe};
+use super::safe::{SafeReadRoots, command_is_safe};
 use std::path::Path;
 
 /// Programs whose first argument is a subcommand.
@@ -145,7 +145,7 @@ pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {
     }
     let nowhere = Path::new("/nowhere");
     let roots = [nowhere.to_path_buf()];
-    let place = SafePlace { directory: nowhere, roots: &roots };
+    let place = SafeReadRoots { directory: nowhere, roots: &roots };
     let mut found: Vec<Vec<String>> = Vec::new();
     for command in &line.commands {
         if command.handed_on || command_is_safe(command, &place) || starts_another(line, command) {

@@ -9,11 +9,11 @@ use super::analyse::analyse;
 use super::danger::rg_runs_programs;
 use super::line::{Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word};
 use crate::paths;
-use operands::Where;
+use operands::ReadContext;
 
 /// The working directory and the directories that a line may read.
 #[derive(Debug, Clone, Copy)]
-pub struct SafePlace<'a> {
+pub struct SafeReadRoots<'a> {
     /// The working directory, resolved.
     pub directory: &'a Path,
     /// The workspace directories, resolved.
@@ -23,12 +23,12 @@ pub struct SafePlace<'a> {
 /// Whether the text only reads files below `roots` when run in `directory`: [`known_safe`] applied
 /// to the result of [`analyse`].
 pub fn known_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
-    known_safe(&analyse(command), &SafePlace { directory, roots })
+    known_safe(&analyse(command), &SafeReadRoots { directory, roots })
 }
 
 /// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
 /// doubt. Symbolic links are not resolved.
-pub fn known_safe(line: &ShellLine, place: &SafePlace<'_>) -> bool {
+pub fn known_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
     line.trouble.is_none()
         && !line.commands.is_empty()
@@ -53,7 +53,7 @@ pub fn changes_git(line: &ShellLine) -> bool {
 
 /// Whether one command only reads inside the workspace, assuming no `cd` before it. Commands that
 /// it starts are checked separately.
-pub fn command_is_safe(command: &Command, place: &SafePlace<'_>) -> bool {
+pub fn command_is_safe(command: &Command, place: &SafeReadRoots<'_>) -> bool {
     safe(command, place, false)
 }
 
@@ -69,8 +69,8 @@ pub fn redirects_nowhere(redirection: &Redirection) -> bool {
     }
 }
 
-fn safe(command: &Command, place: &SafePlace<'_>, moved: bool) -> bool {
-    let here = Where { directory: place.directory, roots: place.roots, moved };
+fn safe(command: &Command, place: &SafeReadRoots<'_>, moved: bool) -> bool {
+    let here = ReadContext { directory: place.directory, roots: place.roots, moved };
     if command.background
         || !command.assignments.is_empty()
         || command.place == CommandPosition::Function
@@ -139,7 +139,7 @@ fn is_text_or_status(word: &Word) -> bool {
         })
 }
 
-fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> bool {
+fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_>) -> bool {
     if arguments.iter().any(|word| follows(name, word)) {
         return false;
     }

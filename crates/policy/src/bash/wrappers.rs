@@ -8,10 +8,10 @@ pub(super) mod shells;
 mod xargs;
 
 use super::line::{Assignment, Word};
-use options::{Options, Rest};
+use options::{Operands, Options};
 
 /// A program or script that a command starts.
-pub(super) enum Inside {
+pub(super) enum WrappedCommand {
     /// A program with its words and the variables set for it.
     Words { words: Vec<Word>, assignments: Vec<Assignment> },
     /// A text that bash or sh reads. `plain_sh`: whether the shell may be one other than bash.
@@ -159,7 +159,7 @@ pub(super) fn starts_others(name: &str) -> bool {
 }
 
 /// Returns what the command starts. Empty if it starts nothing else.
-pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let Some(path) = program.text.as_deref() else { return Vec::new() };
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -184,26 +184,26 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
         "split" | "gsplit" => filter(arguments),
         "man" => pager(arguments),
         "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
-            started(Rest::Words(arguments.get(2..).unwrap_or_default()))
+            started(Operands::Words(arguments.get(2..).unwrap_or_default()))
         }
         "arch" if !arguments.is_empty() => unclear("`arch` starts other programs"),
         _ if is_loader(name) => unclear("a program loader runs its argument"),
         // Which program this is depends on the running processes.
         _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any program"),
         _ if CLOSED.contains(&name) => {
-            vec![Inside::Unclear(format!("`{name}` starts other programs"))]
+            vec![WrappedCommand::Unclear(format!("`{name}` starts other programs"))]
         }
         _ => runners::inside(name, arguments),
     }
 }
 
 /// Reads `split --filter=TEXT`.
-fn filter(arguments: &[Word]) -> Vec<Inside> {
+fn filter(arguments: &[Word]) -> Vec<WrappedCommand> {
     option_texts(arguments, "--filter", "--fi", None)
 }
 
 /// Reads `man -P TEXT`, `--pager=TEXT`, and `-H TEXT`.
-fn pager(arguments: &[Word]) -> Vec<Inside> {
+fn pager(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = option_texts(arguments, "--pager", "--pa", Some('P'));
     found.extend(option_texts(arguments, "--html", "--ht", Some('H')));
     found
@@ -211,7 +211,12 @@ fn pager(arguments: &[Word]) -> Vec<Inside> {
 
 /// Returns the texts that an option passes to a shell: after `=`, attached to its letter, or in the
 /// next word.
-fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>) -> Vec<Inside> {
+fn option_texts(
+    words: &[Word],
+    long: &str,
+    shortest: &str,
+    short: Option<char>,
+) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
@@ -232,8 +237,10 @@ fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>)
         };
         let script = script.or_else(|| words.get(at + 1).and_then(|word| word.text.clone()));
         found.push(match script {
-            Some(text) => Inside::Script { text, plain_sh: true },
-            None => Inside::Unclear(format!("`{name}` runs text that is known only at run time")),
+            Some(text) => WrappedCommand::Script { text, plain_sh: true },
+            None => WrappedCommand::Unclear(format!(
+                "`{name}` runs text that is known only at run time"
+            )),
         });
     }
     found
@@ -245,36 +252,36 @@ fn is_loader(name: &str) -> bool {
     name == "ld.so" || (name.starts_with("ld-") && name.contains(".so"))
 }
 
-fn started(rest: Rest<'_>) -> Vec<Inside> {
+fn started(rest: Operands<'_>) -> Vec<WrappedCommand> {
     match rest {
-        Rest::Words([]) => Vec::new(),
-        Rest::Words(words) => vec![words_alone(words.to_vec())],
-        Rest::Unclear(why) => vec![Inside::Unclear(why)],
+        Operands::Words([]) => Vec::new(),
+        Operands::Words(words) => vec![words_alone(words.to_vec())],
+        Operands::Unclear(why) => vec![WrappedCommand::Unclear(why)],
     }
 }
 
-fn unclear(why: &str) -> Vec<Inside> {
-    vec![Inside::Unclear(why.to_owned())]
+fn unclear(why: &str) -> Vec<WrappedCommand> {
+    vec![WrappedCommand::Unclear(why.to_owned())]
 }
 
 /// Returns a program with its words and without assignments.
-fn words_alone(words: Vec<Word>) -> Inside {
-    Inside::Words { words, assignments: Vec::new() }
+fn words_alone(words: Vec<Word>) -> WrappedCommand {
+    WrappedCommand::Words { words, assignments: Vec::new() }
 }
 
 /// Reads the words after the options: `NAME=value` words, then a program.
-fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
+fn with_assignments(program: &str, rest: Operands<'_>) -> Vec<WrappedCommand> {
     let mut words = match rest {
-        Rest::Words(words) => words,
-        Rest::Unclear(_) => return started(rest),
+        Operands::Words(words) => words,
+        Operands::Unclear(_) => return started(rest),
     };
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
         if !options::is_one_word(word) {
             let why = format!("`{program}` has arguments that are known only at run time");
             return vec![
-                Inside::Words { words: words.to_vec(), assignments },
-                Inside::Unclear(why),
+                WrappedCommand::Words { words: words.to_vec(), assignments },
+                WrappedCommand::Unclear(why),
             ];
         }
         let text = word.text.as_deref().unwrap_or(&word.source);
@@ -291,10 +298,10 @@ fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
     if words.is_empty() {
         return Vec::new();
     }
-    vec![Inside::Words { words: words.to_vec(), assignments }]
+    vec![WrappedCommand::Words { words: words.to_vec(), assignments }]
 }
 
-fn env(arguments: &[Word]) -> Vec<Inside> {
+fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options = Options {
         flags: "i0v",
         values: "uCa",
@@ -361,7 +368,7 @@ fn env(arguments: &[Word]) -> Vec<Inside> {
     with_assignments("env", OPTIONS.behind(words, 0))
 }
 
-fn elevated(name: &str, arguments: &[Word]) -> Vec<Inside> {
+fn elevated(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     const SUDO: Options = Options {
         flags: "AbBEHiknNPsSKlvV",
         values: "ugpCchDRTrtU",
@@ -407,7 +414,7 @@ fn elevated(name: &str, arguments: &[Word]) -> Vec<Inside> {
     found
 }
 
-fn nice(arguments: &[Word]) -> Vec<Inside> {
+fn nice(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options =
         Options { flags: "", values: "n", long_flags: &[], long_values: &["adjustment"] };
     // `nice -5 make` means `nice -n 5 make`.
@@ -421,7 +428,7 @@ fn nice(arguments: &[Word]) -> Vec<Inside> {
     started(OPTIONS.behind(arguments.get(skipped..).unwrap_or_default(), 0))
 }
 
-fn command(arguments: &[Word]) -> Vec<Inside> {
+fn command(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options =
         Options { flags: "pvV", values: "", long_flags: &[], long_values: &[] };
     let asks = arguments

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
-    Command, SafePlace, ShellLine, analyse, analyse_expanded, dangerous, destructive,
+    Command, SafeReadRoots, ShellLine, analyse, analyse_expanded, dangerous, destructive,
     git_subcommand, known_safe, known_safe_text, may_destroy, narrowest_prefixes, needs_network,
     needs_outside, written,
 };
@@ -13,7 +13,7 @@ const TABLE: &str = include_str!("bash_lines.txt");
 
 fn marks(line: &ShellLine) -> String {
     let roots = [PathBuf::from("/w")];
-    let place = SafePlace { directory: Path::new("/w"), roots: &roots };
+    let place = SafeReadRoots { directory: Path::new("/w"), roots: &roots };
     let mut marks = String::new();
     let mut mark = |holds: bool, letter: char| {
         if holds {

@@ -3,7 +3,7 @@
 use parallax_policy::{PolicyOptions, Tier};
 use parallax_protocol::policy::{ApprovalMode, Decision, PolicyEngine};
 
-use crate::world::{Surroundings, TestQuery, World, file, with_query};
+use crate::world::{TestEnvironment, TestQuery, World, file, with_query};
 
 const TABLE: &str = include_str!("decisions.txt");
 
@@ -23,10 +23,10 @@ const RULES: &[(&str, &str)] = &[
 #[test]
 fn line_decisions_match_the_table() {
     let aliases = [("zap", "reset --hard"), ("nuke", "!rm -rf src"), ("st", "status")];
-    let surroundings = Surroundings {
+    let surroundings = TestEnvironment {
         made: vec!["/w/made".into()],
         git_aliases: aliases.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
-        ..Surroundings::default()
+        ..TestEnvironment::default()
     };
     let mut group = None;
     let mut rows = 0;

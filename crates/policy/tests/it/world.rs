@@ -20,12 +20,12 @@ pub(crate) struct TestQuery<'a> {
 }
 
 pub(crate) fn evaluate(policy: &Policy, ask: TestQuery<'_>) -> PolicyDecision {
-    with_query(ask, &Surroundings::default(), |query| policy.evaluate(query))
+    with_query(ask, &TestEnvironment::default(), |query| policy.evaluate(query))
 }
 
 /// Parts of a query that most tests leave empty.
 #[derive(Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct TestEnvironment {
     pub(crate) made: Vec<PathBuf>,
     pub(crate) taint: Taint,
     pub(crate) creates: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Surroundings {
 /// Creates a query and passes it to the closure.
 pub(crate) fn with_query<T>(
     ask: TestQuery<'_>,
-    around: &Surroundings,
+    around: &TestEnvironment,
     then: impl FnOnce(&Query<'_>) -> T,
 ) -> T {
     let mut args = Object::new();
@@ -129,7 +129,7 @@ pub(crate) fn file(tier: Tier, text: &str) -> RuleFile {
 /// A policy with the context of its calls; a user is available.
 pub(crate) struct World {
     pub(crate) policy: Policy,
-    pub(crate) around: Surroundings,
+    pub(crate) around: TestEnvironment,
 }
 
 impl World {
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub(crate) fn with(options: &PolicyOptions) -> Self {
-        Self { policy: Policy::new(options), around: Surroundings::default() }
+        Self { policy: Policy::new(options), around: TestEnvironment::default() }
     }
 
     pub(crate) fn evaluate(&self, mode: ApprovalMode, tool: &str, target: &str) -> PolicyDecision {

@@ -6,7 +6,7 @@ use crate::ids::SteerId;
 
 /// The result of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Undone {
+pub struct UndoResult {
     /// The turn whose changes were reverted ([`crate::store::PromptMark::turn`]).
     #[serde(skip)]
     pub turn: u64,
@@ -31,19 +31,19 @@ pub struct Undone {
 
 /// The result of a [`crate::op::Steer`].
 #[derive(Debug, Clone)]
-pub struct SteerEnded {
+pub struct SteeringResult {
     /// The id of the message.
     pub id: SteerId,
     /// The text of the message; empty if no message with this id was waiting.
     pub text: String,
     /// What happened to the message.
-    pub fate: SteerFate,
+    pub fate: SteeringOutcome,
 }
 
 /// What happened to a steering message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum SteerFate {
+pub enum SteeringOutcome {
     /// The model receives it with its next request. Its item follows immediately.
     Delivered,
     /// No turn could take it, so it became a prompt, whose turn starts immediately after.
@@ -56,7 +56,7 @@ pub enum SteerFate {
 
 /// The result of a rewind to an earlier prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rewound {
+pub struct RewindResult {
     /// The number of the prompt that the session is now before, from 1.
     pub number: u64,
     /// The text of that prompt, for the prompt editor.
@@ -64,7 +64,7 @@ pub struct Rewound {
     /// Whether the conversation was rewound.
     pub chat: bool,
     /// The result for the files, if they were to be reverted.
-    pub files: Option<Undone>,
+    pub files: Option<UndoResult>,
 }
 
 /// A prompt that the session can be rewound to.

@@ -18,7 +18,7 @@ pub struct Compaction {
     /// What triggered it.
     pub cause: CompactionCause,
     /// How the history was shortened; `None` if it is unchanged.
-    pub how: Option<CompactionHow>,
+    pub how: Option<CompactionMethod>,
     /// Estimated tokens of the next request before the compaction.
     pub before: u64,
     /// Estimated tokens of the next request after the compaction.
@@ -52,7 +52,8 @@ pub enum CompactionCause {
 /// How a history was shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CompactionHow {
+#[schemars(rename = "CompactionHow")]
+pub enum CompactionMethod {
     /// Old tool results were shortened; no messages were removed.
     Results,
     /// The model summarized the older part.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetSpent;
+use crate::budget::ExhaustedBudget;
 use crate::price::Cost;
 use crate::usage::Usage;
 
@@ -50,7 +50,7 @@ pub enum EndReason {
         limit: u32,
     },
     /// A budget was spent. Completed work is kept.
-    Budget(BudgetSpent),
+    Budget(ExhaustedBudget),
     /// Loop detection stopped the turn.
     Loop {
         /// What repeated.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Object;
 use crate::agent_progress::AgentProgress;
-use crate::budget::BudgetSpent;
+use crate::budget::ExhaustedBudget;
 use crate::question::UserQuestion;
 
 /// What the user sees before a call runs.
@@ -69,7 +69,7 @@ pub enum Preview {
         questions: Vec<UserQuestion>,
     },
     /// A budget that is spent; not about a tool call.
-    Budget(BudgetSpent),
+    Budget(ExhaustedBudget),
 }
 
 /// A change to one file, as a unified diff with line counts.

@@ -125,7 +125,7 @@ impl ToolError {
 
 /// The part of a tool result that the model reads.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ForModel {
+pub struct ModelOutput {
     /// The text of `response.output` on success. Limited in size by the tool.
     pub output: String,
     /// Media parts (`inlineData`). The engine places them where the model accepts them.
@@ -136,9 +136,9 @@ pub struct ForModel {
 
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct ToolResult {
     /// What the model reads on success; on failure a partial output, often empty.
-    pub for_model: ForModel,
+    pub for_model: ModelOutput,
     /// What the user sees; `None` if there is nothing to show.
     pub for_user: Option<Display>,
     /// The failure, if the call failed. The model then reads its message.
@@ -150,7 +150,7 @@ pub struct Outcome {
     /// How the call changes the session, if it succeeded.
     pub change: Option<SessionChange>,
     /// What hooks read instead of the text for the model and the user.
-    pub for_hooks: ForHooks,
+    pub for_hooks: HookOutput,
     /// What the program that the call ran could have written.
     pub write_scope: WriteScope,
 }
@@ -158,7 +158,7 @@ pub struct Outcome {
 /// Results in the formats that hooks of Gemini CLI expect. If a field is absent, hooks read the
 /// text for the model or the user.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ForHooks {
+pub struct HookOutput {
     /// Replaces the text for the model: a list of parts.
     pub content: Option<Value>,
     /// Replaces the display for the user.
@@ -186,17 +186,17 @@ pub enum SessionChange {
     },
 }
 
-impl Outcome {
+impl ToolResult {
     /// Creates a success with text for the model.
     pub fn text(output: impl Into<String>) -> Self {
         Self {
-            for_model: ForModel { output: output.into(), ..ForModel::default() },
+            for_model: ModelOutput { output: output.into(), ..ModelOutput::default() },
             for_user: None,
             error: None,
             data: None,
             refused: Permissions::default(),
             change: None,
-            for_hooks: ForHooks::default(),
+            for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),
         }
     }
@@ -204,12 +204,12 @@ impl Outcome {
     pub fn failure(error: ToolError) -> Self {
         Self {
             for_user: Some(Display::text(error.message.clone())),
-            for_model: ForModel::default(),
+            for_model: ModelOutput::default(),
             error: Some(error),
             data: None,
             refused: Permissions::default(),
             change: None,
-            for_hooks: ForHooks::default(),
+            for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),
         }
     }

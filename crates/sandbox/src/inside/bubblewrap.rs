@@ -23,12 +23,12 @@ use rustix::thread::UnshareFlags;
 
 use crate::inside::bubblewrap_job::BwrapJob;
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::kernel::{self, Side};
 use crate::inside::{child_wait, host_environment};
 use crate::plan::Plan;
-use crate::refusal::REFUSED;
 use crate::roles::INSIDE;
+use crate::supervisor_error::REFUSED;
 use crate::support::MechanismSupport;
 use arguments::BwrapArguments;
 

@@ -14,9 +14,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::inside::bubblewrap::STARTED;
 use crate::inside::bubblewrap_job::BwrapJob;
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 use crate::inside::{kernel, supervisor};
-use crate::refusal::refuse;
+use crate::supervisor_error::refuse;
 
 /// Runs the process that `bwrap` started, which confines and starts the command.
 pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {

@@ -9,14 +9,14 @@ use std::process::Command;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::syscalls::{Filters, ProcessVisibility, Sockets};
 use crate::inside::{layout, network_broker, overmounts, privileges, rules, syscalls};
 use crate::plan::Plan;
-use crate::refusal::REFUSED;
+use crate::supervisor_error::REFUSED;
 
 /// The confinement that the child builds.
 pub(crate) enum Confinement {

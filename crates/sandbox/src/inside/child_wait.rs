@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 use crate::inside::{host_environment, kernel};
-use crate::refusal::REFUSED;
+use crate::supervisor_error::REFUSED;
 
 /// Waits for the end of the child. Ends everything if one of `others` ends.
 pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> SandboxResult<ExitStatus> {

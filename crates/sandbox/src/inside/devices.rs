@@ -9,7 +9,7 @@ use rustix::mount::{
     fsopen,
 };
 
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 use crate::inside::kernel::MountRestrictions;
 use crate::inside::mounts;
 use crate::inside::overmounts::Stage;

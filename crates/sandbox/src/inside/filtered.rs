@@ -25,7 +25,7 @@ const MOST_ENTRIES: usize = 1000;
 
 /// A directory to filter, with its state when the command started.
 #[derive(Debug, Default)]
-pub(crate) struct Filtered {
+pub(crate) struct FilteredDirectory {
     pub(crate) path: PathBuf,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
@@ -40,13 +40,13 @@ pub(crate) enum FilteredEntry {
     /// A link with its target.
     Link(PathBuf),
     /// A directory that is filtered as well.
-    Filtered(Filtered),
+    Filtered(FilteredDirectory),
     /// The entry is covered afterwards; true if it is a directory.
     Hidden(bool),
 }
 
 /// Returns the outermost directories to filter, each with those below it.
-pub(crate) fn look(plan: &Plan) -> Vec<Filtered> {
+pub(crate) fn look(plan: &Plan) -> Vec<FilteredDirectory> {
     let is_open = |path: &Path| {
         let mut open = plan.writable.iter().chain(&plan.overlays);
         open.any(|tree| path.starts_with(tree))
@@ -58,14 +58,18 @@ pub(crate) fn look(plan: &Plan) -> Vec<Filtered> {
     let outermost = wanted.iter().filter(|path| {
         !path.ancestors().skip(1).any(|above| wanted.contains(above)) && !is_covered(path)
     });
-    let mut found: Vec<Filtered> =
+    let mut found: Vec<FilteredDirectory> =
         outermost.filter_map(|path| read(path, &wanted, &hidden)).collect();
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
 /// Reads a directory. Returns `None` if the path is not a directory or has too many entries.
-fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option<Filtered> {
+fn read(
+    path: &Path,
+    wanted: &HashSet<&Path>,
+    hidden: &HashSet<&Path>,
+) -> Option<FilteredDirectory> {
     let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(path).ok()? {
@@ -91,12 +95,12 @@ fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option
         entries.push((name, becomes));
     }
     let owner = (facts.uid(), facts.gid());
-    Some(Filtered { path: path.to_owned(), mode: facts.mode() & 0o1777, owner, entries })
+    Some(FilteredDirectory { path: path.to_owned(), mode: facts.mode() & 0o1777, owner, entries })
 }
 
 /// A filtered directory with everything to be mounted in it, opened before anything is covered.
 pub(crate) struct OpenedFilter {
-    pub(crate) directory: Filtered,
+    pub(crate) directory: FilteredDirectory,
     /// Copies of the mounts of the visible entries, by name.
     trees: Vec<(OsString, OwnedFd)>,
     below: Vec<(OsString, OpenedFilter)>,
@@ -104,7 +108,7 @@ pub(crate) struct OpenedFilter {
 
 impl OpenedFilter {
     /// Opens and copies the visible entries. Entries that cannot be opened are missing in the view.
-    pub(crate) fn open(mut directory: Filtered, root: &OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn open(mut directory: FilteredDirectory, root: &OwnedFd) -> Result<Self, Errno> {
         let folder = mounts::open_real(root, &directory.path)?;
         let (mut trees, mut below) = (Vec::new(), Vec::new());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -183,7 +187,7 @@ const DIRECTORY: OFlags =
 mod tests {
     use super::*;
 
-    fn describe(directory: &Filtered, prefix: &str, entries: &mut Vec<String>) {
+    fn describe(directory: &FilteredDirectory, prefix: &str, entries: &mut Vec<String>) {
         for (name, entry) in &directory.entries {
             let name = format!("{prefix}{}", name.to_string_lossy());
             match entry {

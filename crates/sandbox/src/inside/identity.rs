@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use rustix::process::{Pid, getegid, geteuid};
 
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 
 /// The IDs of a user namespace, each mapped to the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]

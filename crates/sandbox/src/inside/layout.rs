@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::thread::UnshareFlags;
 
 use crate::inside::devices;
-use crate::inside::failure::{Explain as _, SandboxResult, is_missing};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _, is_missing};
 use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
@@ -60,7 +60,7 @@ enum MountAction {
 type PathAction = (PathBuf, MountAction);
 
 /// A finished view of files.
-pub(crate) struct Built {
+pub(crate) struct MountView {
     /// The writable paths in it, for Landlock rules.
     pub(crate) writable: Vec<PathBuf>,
     /// The directory of the covers, for restoring lost covers.
@@ -72,7 +72,7 @@ pub(crate) fn build(
     plan: &Plan,
     around: &HostEnvironment,
     odd_user: Option<u32>,
-) -> SandboxResult<Built> {
+) -> SandboxResult<MountView> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
     let (mut steps, writable) = view.gather(around)?;
@@ -105,7 +105,7 @@ pub(crate) fn build(
     // The previous working directory is below the new mounts.
     rustix::process::chdir(&around.folder)
         .refused(format!("cannot change to the directory `{}`", around.folder.display()))?;
-    Ok(Built { writable, stage: stage.into_folder() })
+    Ok(MountView { writable, stage: stage.into_folder() })
 }
 
 /// Creates a mount namespace for this process in which everything is read-only.

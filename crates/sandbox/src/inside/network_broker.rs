@@ -29,10 +29,10 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::cover_keeper::CoverKeeper;
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, Side};
+use crate::inside::overmount_monitor::OvermountMonitor;
 use crate::plan::{Network, Plan};
 use crate::replaced;
 
@@ -137,7 +137,7 @@ pub(crate) fn can_take() -> bool {
 }
 
 /// The descriptors that a child offers.
-pub(crate) struct Offer {
+pub(crate) struct PassedDescriptors {
     /// The notification descriptor.
     pub(crate) listener: OwnedFd,
     /// The directory of its covers, if it has any.
@@ -146,7 +146,7 @@ pub(crate) struct Offer {
 
 /// In the supervisor: takes the descriptors that the child offers; the child then waits for
 /// [`release`]. Returns `None` if the child sent something else.
-pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<Offer>> {
+pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<PassedDescriptors>> {
     let mut offer = [0; 9];
     let Ok(9) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
     let [OFFER, a, b, c, d, stage @ ..] = offer else { return Ok(None) };
@@ -157,7 +157,7 @@ pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<Offe
     }
     let stage = Some(i32::from_ne_bytes(stage)).filter(|number| *number >= 0);
     let stage = stage.and_then(|number| get(number).ok());
-    let offer = listener.map(|listener| Some(Offer { listener, stage }));
+    let offer = listener.map(|listener| Some(PassedDescriptors { listener, stage }));
     offer.unsupported("cannot set up the network broker")
 }
 
@@ -169,12 +169,12 @@ pub(crate) fn release(sync: &OwnedFd, kept: bool) {
 
 /// A process that will run the broker, started while this one is still outside the cell, so that
 /// nothing in the cell can see or reach it.
-pub(crate) struct Apart {
+pub(crate) struct BrokerProcess {
     wire: Option<OwnedFd>,
     process: Pid,
 }
 
-impl Apart {
+impl BrokerProcess {
     /// Starts the process; it ends by itself if it receives nothing.
     pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> SandboxResult<Self> {
         let (wire, its_wire) = rustix::net::socketpair(
@@ -203,7 +203,8 @@ impl Apart {
                 {
                     if let Some(stage) = offer.stage
                         && let Ok(proc) = gate.proc()
-                        && let Ok(covers) = CoverKeeper::start(plan, stage, proc, report, child)
+                        && let Ok(covers) =
+                            OvermountMonitor::start(plan, stage, proc, report, child)
                         && covers.is_needed()
                     {
                         // Start the thread before the broker drops the capability to mount, so that
@@ -223,7 +224,7 @@ impl Apart {
 
     /// Passes the descriptors of the child to the process and waits until it is ready. It ends with
     /// the last process that the filter applies to.
-    pub(crate) fn keep(&mut self, offer: &Offer, child: &OwnedFd) -> SandboxResult<()> {
+    pub(crate) fn keep(&mut self, offer: &PassedDescriptors, child: &OwnedFd) -> SandboxResult<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
         let mut files = vec![offer.listener.as_fd(), child.as_fd()];
         files.extend(offer.stage.as_ref().map(OwnedFd::as_fd));
@@ -239,7 +240,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for BrokerProcess {
     /// Reaps the process if it ends soon because no process was left behind.
     fn drop(&mut self) {
         let patience = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -251,7 +252,7 @@ impl Drop for Apart {
     }
 }
 
-fn receive(wire: &OwnedFd) -> SandboxResult<(Offer, OwnedFd)> {
+fn receive(wire: &OwnedFd) -> SandboxResult<(PassedDescriptors, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
@@ -264,7 +265,9 @@ fn receive(wire: &OwnedFd) -> SandboxResult<(Offer, OwnedFd)> {
     });
     let mut files = files.next().into_iter().flatten();
     match (files.next(), files.next()) {
-        (Some(listener), Some(child)) => Ok((Offer { listener, stage: files.next() }, child)),
+        (Some(listener), Some(child)) => {
+            Ok((PassedDescriptors { listener, stage: files.next() }, child))
+        }
         _ => Err(SandboxFailure::Refused("the network broker received no filter".to_owned())),
     }
 }

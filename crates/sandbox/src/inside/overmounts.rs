@@ -19,7 +19,7 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts;

@@ -7,7 +7,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 
 /// Does not include `CHOWN` and `FSETID`: with them, a command could create or change a file that
 /// runs with the rights of another user or group.

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::kernel::{self, Side};
 use crate::inside::syscalls::{self, Filters, ProcessVisibility, Sockets};
 use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
@@ -30,7 +30,7 @@ pub(crate) fn look() -> Support {
             neighbors: ProcessVisibility::Visible,
         })
     }));
-    let gate = finding(apart(network_broker::try_it));
+    let broker = finding(apart(network_broker::try_it));
     let namespaces = finding(apart(|| session_namespaces::make().map(drop)));
     let mounts = finding(apart(|| {
         enter()?;
@@ -55,7 +55,16 @@ pub(crate) fn look() -> Support {
         },
         false => bubblewrap::probe(),
     };
-    Support { landlock, seccomp, gate, namespaces, mounts, own_proc, overlay, bubblewrap }
+    Support {
+        landlock,
+        seccomp,
+        network_broker: broker,
+        namespaces,
+        mounts,
+        own_proc,
+        overlay,
+        bubblewrap,
+    }
 }
 
 fn finding(outcome: SandboxResult<()>) -> MechanismSupport {

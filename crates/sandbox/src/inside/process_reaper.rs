@@ -9,7 +9,7 @@ use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, wait};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::host_environment;
 use crate::inside::kernel::{self, Side};
 

@@ -15,7 +15,7 @@ use rustix::process::{
 use rustix::thread::UnshareFlags;
 
 use crate::error::StartError;
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::launcher::Launcher;

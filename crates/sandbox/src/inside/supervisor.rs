@@ -13,7 +13,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::child::{self, Confinement, SupervisorChannels};
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
+use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::inside::network_broker::NotifiedCalls;
@@ -21,7 +21,7 @@ use crate::inside::{
     bubblewrap, child_wait, host_environment, network_broker, process_reaper, session_namespaces,
 };
 use crate::plan::{Network, Plan, Tier};
-use crate::refusal::{REFUSED, refuse};
+use crate::supervisor_error::{REFUSED, refuse};
 
 /// Runs the program according to the plan and returns its exit code. If a signal ended the program,
 /// this process ends itself with the same signal.
@@ -113,7 +113,8 @@ impl SupervisedCommand<'_> {
                 let cell = cell_of(self.plan)?;
                 let told = NotifiedCalls::in_view(self.plan);
                 if !told.is_empty() {
-                    apart = Some(network_broker::Apart::start(self.plan, self.parent, &cell)?);
+                    apart =
+                        Some(network_broker::BrokerProcess::start(self.plan, self.parent, &cell)?);
                 }
                 join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
@@ -135,7 +136,7 @@ impl SupervisedCommand<'_> {
         &self,
         confinement: Confinement,
         below: Option<Identity>,
-        mut apart: Option<network_broker::Apart>,
+        mut apart: Option<network_broker::BrokerProcess>,
         waiting: Option<&OwnedFd>,
     ) -> SandboxResult<ExitStatus> {
         let (sync, child_sync) = rustix::net::socketpair(
@@ -195,7 +196,7 @@ impl SupervisedCommand<'_> {
         &self,
         child: &OwnedFd,
         sync: &OwnedFd,
-        apart: Option<&mut network_broker::Apart>,
+        apart: Option<&mut network_broker::BrokerProcess>,
     ) -> SandboxResult<()> {
         let Some(offer) = network_broker::take(child, sync)? else { return Ok(()) };
         let kept = match apart {

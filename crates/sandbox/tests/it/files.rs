@@ -5,33 +5,37 @@ use std::os::unix::fs::symlink;
 
 use parallax_sandbox::{Access, Network, PlaceholderFile, SupervisorError, Tier};
 
-use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers, viewed};
+use crate::test_project::{EACCES, ENOENT, EROFS, TestProject, has, support, text, tiers, viewed};
 
 #[test]
 fn only_the_workspace_and_the_private_folder_can_be_written() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        place.works(&plan, &["write", text(&place.work.join("src/a"))]);
-        place.works(&plan, &["write", "/dev/null"]);
-        for path in [place.home.join(".profile"), place.home.join("new"), "/etc/x".into()] {
-            place.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        project.works(&plan, &["write", text(&project.work.join("src/a"))]);
+        project.works(&plan, &["write", "/dev/null"]);
+        for path in [project.home.join(".profile"), project.home.join("new"), "/etc/x".into()] {
+            project.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
             assert!(path.starts_with("/tmp") || plan.would_refuse(&path, Access::Write));
         }
-        let (code, said) = place.shell(&plan, "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"");
+        let (code, said) = project.shell(&plan, "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"");
         assert_eq!((code, said.trim()), (0, "x"), "{tier:?}");
-        place.refused(&plan, &["write", "/proc/sys/kernel/core_pattern"], &[EACCES, EROFS]);
+        project.refused(&plan, &["write", "/proc/sys/kernel/core_pattern"], &[EACCES, EROFS]);
     }
 }
 
 #[test]
 fn protected_paths_cannot_be_changed_or_moved() {
     for tier in viewed() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        place.works(&plan, &["write", text(&place.work.join(".git/objects/1"))]);
-        place.refused(&plan, &["write", text(&place.work.join(".git/hooks/pre-commit"))], &[EROFS]);
-        place.refused(&plan, &["write", text(&place.work.join(".git/config"))], &[EROFS]);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        project.works(&plan, &["write", text(&project.work.join(".git/objects/1"))]);
+        project.refused(
+            &plan,
+            &["write", text(&project.work.join(".git/hooks/pre-commit"))],
+            &[EROFS],
+        );
+        project.refused(&plan, &["write", text(&project.work.join(".git/config"))], &[EROFS]);
         for script in [
             "mv .git .git2",
             "mv .git/hooks .git/h && mkdir .git/hooks",
@@ -40,43 +44,43 @@ fn protected_paths_cannot_be_changed_or_moved() {
             "ln .git/config l && echo x > l",
             "chmod 777 .git/hooks",
         ] {
-            let (code, said) = place.shell(&plan, script);
+            let (code, said) = project.shell(&plan, script);
             assert_ne!(code, 0, "{script}: {said}");
         }
-        assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
-        assert_eq!(fs::read_dir(place.work.join(".git/hooks")).unwrap().count(), 0);
-        assert_eq!(plan.unguarded(), [place.work.join(".vscode")]);
+        assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(project.work.join(".git/hooks")).unwrap().count(), 0);
+        assert_eq!(plan.unguarded(), [project.work.join(".vscode")]);
     }
 }
 
 #[test]
 fn writable_folder_with_protected_files_cannot_be_moved_away() {
     for tier in viewed() {
-        let place = Place::new();
+        let project = TestProject::new();
         // As for git.
-        let mut plan = place.plan(tier);
-        plan.writable.push(place.work.join(".git"));
-        place.works(&plan, &["write", text(&place.work.join(".git/index"))]);
+        let mut plan = project.plan(tier);
+        plan.writable.push(project.work.join(".git"));
+        project.works(&plan, &["write", text(&project.work.join(".git/index"))]);
         for script in ["mv .git .g", "mv .git/hooks .git/h", "rm -rf .git"] {
-            let (code, said) = place.shell(&plan, script);
+            let (code, said) = project.shell(&plan, script);
             assert_ne!(code, 0, "{tier:?} {script}: {said}");
         }
-        assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
+        assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "secret");
     }
 }
 
 #[test]
 fn owners_modes_and_times_change_in_the_workspace_alone() {
     for tier in tiers() {
-        if tier == Tier::Landlock && !support().gate.works {
-            println!("skipped: no filter that asks here: {}", support().gate.why);
+        if tier == Tier::Landlock && !support().network_broker.works {
+            println!("skipped: no filter that asks here: {}", support().network_broker.why);
             continue;
         }
-        let place = Place::new();
-        let plan = place.plan(tier);
-        let outside = place.home.join(".profile");
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        let outside = project.home.join(".profile");
         let before = fs::metadata(&outside).unwrap();
-        symlink(&outside, place.work.join("link")).unwrap();
+        symlink(&outside, project.work.join("link")).unwrap();
         let out = text(&outside);
         for script in [
             format!("chmod 777 {out}"),
@@ -87,7 +91,7 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
             format!("chmod 777 /proc/self/fd/3 3< {out}"),
             format!("chmod 777 /dev/fd/3 3< {out}"),
         ] {
-            let (code, said) = place.shell(&plan, &script);
+            let (code, said) = project.shell(&plan, &script);
             assert_ne!(code, 0, "{tier:?} {script}: {said}");
         }
         let after = fs::metadata(&outside).unwrap();
@@ -96,7 +100,7 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
         let script = "touch a && chmod 640 a && touch -d 2001-01-01 a && cp -p a b && ln -s a c \
                       && touch -h -d 2001-01-01 c && stat -c '%a %Y' a b && stat -c %Y c \
                       && chmod 700 \"$TMPDIR\" && chown $(id -u) a";
-        let (code, said) = place.shell(&plan, script);
+        let (code, said) = project.shell(&plan, script);
         assert_eq!(code, 0, "{tier:?}: {said}");
         let lines: Vec<&str> = said.lines().collect();
         assert!(lines[0].starts_with("640 97") && lines[0] == lines[1], "{tier:?}: {said}");
@@ -107,43 +111,47 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
 #[test]
 fn hidden_paths_answer_permission_denied() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         for path in [".ssh/id", ".netrc"] {
-            place.refused(&plan, &["read", text(&place.home.join(path))], &[EACCES]);
+            project.refused(&plan, &["read", text(&project.home.join(path))], &[EACCES]);
         }
-        place.works(&plan, &["read", text(&place.home.join(".profile"))]);
+        project.works(&plan, &["read", text(&project.home.join(".profile"))]);
         if tier != Tier::Landlock {
-            place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
-            place.refused(&plan, &["read", text(&place.work.join(".env"))], &[EACCES]);
-            place.refused(&plan, &["write", text(&place.home.join(".ssh/id"))], &[EACCES, EROFS]);
+            project.refused(&plan, &["list", text(&project.home.join(".ssh"))], &[EACCES]);
+            project.refused(&plan, &["read", text(&project.work.join(".env"))], &[EACCES]);
+            project.refused(
+                &plan,
+                &["write", text(&project.home.join(".ssh/id"))],
+                &[EACCES, EROFS],
+            );
             // Nor under another name.
-            let (code, _) = place.shell(&plan, "ln .env e && cat e || mv .env e || rm .env");
+            let (code, _) = project.shell(&plan, "ln .env e && cat e || mv .env e || rm .env");
             assert_ne!(code, 0);
         }
-        assert!(place.home.join(".ssh/id").exists());
+        assert!(project.home.join(".ssh/id").exists());
     }
 }
 
 #[test]
 fn hidden_path_in_an_opened_directory_stays_hidden() {
     for tier in tiers() {
-        let place = Place::new();
-        let cache = place.home.join("cache");
+        let project = TestProject::new();
+        let cache = project.home.join("cache");
         fs::create_dir_all(cache.join("registry")).unwrap();
         fs::write(cache.join("token"), "secret").unwrap();
         fs::write(cache.join("settings"), "plain").unwrap();
-        let mut plan = place.plan(tier);
+        let mut plan = project.plan(tier);
         plan.writable.push(cache.clone());
         plan.readable.push(cache.clone());
         plan.hidden.push(cache.join("token"));
-        place.refused(&plan, &["read", text(&cache.join("token"))], &[EACCES]);
-        place.works(&plan, &["read", text(&cache.join("settings"))]);
+        project.refused(&plan, &["read", text(&cache.join("token"))], &[EACCES]);
+        project.works(&plan, &["read", text(&cache.join("settings"))]);
         let (code, said) =
-            place.shell(&plan, "echo x > ../cache/registry/x && cat ../cache/registry/x");
+            project.shell(&plan, "echo x > ../cache/registry/x && cat ../cache/registry/x");
         assert_eq!(code, 0, "{tier:?}: {said}");
-        let (code, said) =
-            place.shell(&plan, "mv ../cache/token ../cache/registry/t && cat ../cache/registry/t");
+        let (code, said) = project
+            .shell(&plan, "mv ../cache/token ../cache/registry/t && cat ../cache/registry/t");
         assert_ne!(code, 0, "{tier:?}: {said}");
     }
 }
@@ -151,11 +159,11 @@ fn hidden_path_in_an_opened_directory_stays_hidden() {
 #[test]
 fn copy_of_a_directory_omits_its_hidden_entries() {
     for tier in viewed() {
-        let place = Place::new();
-        let (code, said) = place.shell(&place.plan(tier), "cp -r . /tmp/copy");
+        let project = TestProject::new();
+        let (code, said) = project.shell(&project.plan(tier), "cp -r . /tmp/copy");
         assert_ne!(code, 0, "{tier:?}");
         assert!(said.contains(".env"), "{said}");
-        let copy = place.temporary.join("tmp/copy");
+        let copy = project.temporary.join("tmp/copy");
         assert!(copy.join(".git/config").exists(), "{said}");
         assert!(copy.join(".env").symlink_metadata().is_err(), "{tier:?}: {said}");
     }
@@ -164,9 +172,9 @@ fn copy_of_a_directory_omits_its_hidden_entries() {
 #[test]
 fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
     for tier in viewed() {
-        let place = Place::new();
-        let mut plan = place.plan(tier);
-        let path = place.work.join(".env");
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
+        let path = project.work.join(".env");
         let looks = PlaceholderFile {
             path: path.clone(),
             size: 7,
@@ -174,11 +182,12 @@ fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
             executable: true,
         };
         plan.placeholders.push(looks);
-        let (code, said) = place.shell(&plan, "stat -c '%F %s %Y' .env; chmod 700 .env; cat .env");
+        let (code, said) =
+            project.shell(&plan, "stat -c '%F %s %Y' .env; chmod 700 .env; cat .env");
         assert_ne!(code, 0, "{tier:?}");
         assert!(said.contains("regular file 7 1700000000"), "{tier:?}: {said}");
-        place.refused(&plan, &["read", text(&path)], &[EACCES]);
-        place.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
+        project.refused(&plan, &["read", text(&path)], &[EACCES]);
+        project.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
         assert_eq!(fs::read_to_string(path).unwrap(), "secret");
     }
 }
@@ -186,15 +195,15 @@ fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
 #[test]
 fn only_the_exception_in_a_hidden_directory_is_visible() {
     for tier in tiers() {
-        let place = Place::new();
-        fs::write(place.home.join(".ssh/known_hosts"), "k").unwrap();
-        let mut plan = place.plan(tier);
-        plan.readable.push(place.home.join(".ssh/known_hosts"));
-        place.works(&plan, &["read", text(&place.home.join(".ssh/known_hosts"))]);
-        place.refused(&plan, &["read", text(&place.home.join(".ssh/id"))], &[EACCES, ENOENT]);
-        place.refused(&plan, &["write", text(&place.home.join(".ssh/new"))], &[EACCES, EROFS]);
+        let project = TestProject::new();
+        fs::write(project.home.join(".ssh/known_hosts"), "k").unwrap();
+        let mut plan = project.plan(tier);
+        plan.readable.push(project.home.join(".ssh/known_hosts"));
+        project.works(&plan, &["read", text(&project.home.join(".ssh/known_hosts"))]);
+        project.refused(&plan, &["read", text(&project.home.join(".ssh/id"))], &[EACCES, ENOENT]);
+        project.refused(&plan, &["write", text(&project.home.join(".ssh/new"))], &[EACCES, EROFS]);
         if tier != Tier::Landlock {
-            place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
+            project.refused(&plan, &["list", text(&project.home.join(".ssh"))], &[EACCES]);
         }
     }
 }
@@ -204,20 +213,20 @@ fn link_replacing_a_plan_path_is_not_followed() {
     if !has(Tier::Namespaces) {
         return;
     }
-    let place = Place::new();
-    let plan = place.plan(Tier::Namespaces);
-    symlink(place.home.join(".profile"), place.work.join(".vscode")).unwrap();
-    fs::remove_file(place.work.join(".env")).unwrap();
-    symlink("/bin/sh", place.work.join(".env")).unwrap();
-    let (code, said) = place.shell(&plan, "rm .vscode || mv .vscode v || echo x > .vscode");
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Namespaces);
+    symlink(project.home.join(".profile"), project.work.join(".vscode")).unwrap();
+    fs::remove_file(project.work.join(".env")).unwrap();
+    symlink("/bin/sh", project.work.join(".env")).unwrap();
+    let (code, said) = project.shell(&plan, "rm .vscode || mv .vscode v || echo x > .vscode");
     assert_ne!(code, 0, "{said}");
     // The planted name did not hide the shell itself.
-    assert_eq!(place.shell(&plan, "echo here").1.trim(), "here");
+    assert_eq!(project.shell(&plan, "echo here").1.trim(), "here");
 
-    let mut plan = place.plan(Tier::Namespaces);
-    symlink("/etc", place.work.join("granted")).unwrap();
-    plan.writable.push(place.work.join("granted"));
-    let output = place.output(&plan, &["true"]);
+    let mut plan = project.plan(Tier::Namespaces);
+    symlink("/etc", project.work.join("granted")).unwrap();
+    plan.writable.push(project.work.join("granted"));
+    let output = project.output(&plan, &["true"]);
     let refusal = SupervisorError::read(
         output.status.code().unwrap_or(0),
         &String::from_utf8_lossy(&output.stderr),
@@ -228,34 +237,34 @@ fn link_replacing_a_plan_path_is_not_followed() {
 #[test]
 fn granted_folder_below_a_protected_one_can_be_written() {
     for tier in viewed() {
-        let place = Place::new();
-        let granted = place.work.join(".git/hooks/mine");
+        let project = TestProject::new();
+        let granted = project.work.join(".git/hooks/mine");
         fs::create_dir(&granted).unwrap();
-        let mut plan = place.plan(tier);
+        let mut plan = project.plan(tier);
         plan.writable.push(granted.clone());
-        place.works(&plan, &["write", text(&granted.join("a"))]);
-        place.refused(&plan, &["write", text(&place.work.join(".git/hooks/b"))], &[EROFS]);
+        project.works(&plan, &["write", text(&granted.join("a"))]);
+        project.refused(&plan, &["write", text(&project.work.join(".git/hooks/b"))], &[EROFS]);
     }
 }
 
 #[test]
 fn temporary_directory_is_private_and_persists() {
     for tier in viewed() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         let name = format!("/tmp/sandbox-test-{}", std::process::id());
-        place.works(&plan, &["write", &name]);
-        place.works(&plan, &["read", &name]);
+        project.works(&plan, &["write", &name]);
+        project.works(&plan, &["read", &name]);
         assert!(!fs::exists(&name).unwrap());
-        let listed = place.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
+        let listed = project.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
         assert!(listed.contains(&name) && listed.contains("shm"), "{listed}");
         // A leftover at a mount point does not stop the next command.
-        let place_of_home = place.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
+        let place_of_home = project.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
         if let Some(top) = place_of_home {
-            let left = place.temporary.join("tmp").join(top.file_name().unwrap());
+            let left = project.temporary.join("tmp").join(top.file_name().unwrap());
             fs::remove_dir_all(&left).unwrap();
             symlink("/etc", &left).unwrap();
-            place.works(&plan, &["write", text(&place.work.join("after"))]);
+            project.works(&plan, &["write", text(&project.work.join("after"))]);
         }
     }
 }
@@ -266,20 +275,20 @@ fn cache_writes_go_to_a_private_layer() {
         println!("skipped: no overlays here: {}", support().overlay.why);
         return;
     }
-    let place = Place::new();
-    let cache = place.home.join("cache");
+    let project = TestProject::new();
+    let cache = project.home.join("cache");
     fs::create_dir(&cache).unwrap();
     fs::write(cache.join("old"), "o").unwrap();
-    let mut plan = place.plan(Tier::Namespaces);
+    let mut plan = project.plan(Tier::Namespaces);
     plan.overlays.push(cache.clone());
-    place.works(&plan, &["write", text(&cache.join("new"))]);
-    place.works(&plan, &["write", text(&cache.join("old"))]);
-    place.works(&plan, &["read", text(&cache.join("new"))]);
+    project.works(&plan, &["write", text(&cache.join("new"))]);
+    project.works(&plan, &["write", text(&cache.join("old"))]);
+    project.works(&plan, &["read", text(&cache.join("new"))]);
     assert!(!cache.join("new").exists());
     assert_eq!(fs::read_to_string(cache.join("old")).unwrap(), "o");
 
     // A second command at the same time sees what the first one wrote before.
-    let mut first = place
+    let mut first = project
         .command(&plan, &["sh", "-c", "echo ready; read line"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -287,8 +296,8 @@ fn cache_writes_go_to_a_private_layer() {
         .unwrap();
     let mut byte = [0];
     std::io::Read::read_exact(first.stdout.as_mut().unwrap(), &mut byte).unwrap();
-    place.works(&plan, &["read", text(&cache.join("new"))]);
-    place.works(&plan, &["write", text(&cache.join("second"))]);
+    project.works(&plan, &["read", text(&cache.join("new"))]);
+    project.works(&plan, &["write", text(&cache.join("second"))]);
     drop(first.stdin.take());
     first.wait().unwrap();
 }
@@ -299,14 +308,14 @@ fn files_of_other_users_stay_usable_for_root() {
         println!("skipped: not root");
         return;
     }
-    let place = Place::new();
-    let path = place.work.join("theirs");
+    let project = TestProject::new();
+    let path = project.work.join("theirs");
     fs::write(&path, "t").unwrap();
     std::os::unix::fs::chown(&path, Some(12345), Some(12345)).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let plan = place.plan(Tier::Namespaces);
-    place.works(&plan, &["write", text(&path)]);
-    let (code, said) = place.shell(&plan, "chmod 640 theirs && stat -c '%u %a' theirs");
+    let plan = project.plan(Tier::Namespaces);
+    project.works(&plan, &["write", text(&path)]);
+    let (code, said) = project.shell(&plan, "chmod 640 theirs && stat -c '%u %a' theirs");
     assert_eq!((code, said.as_str()), (0, "12345 640\n"));
 }
 
@@ -317,28 +326,28 @@ fn archive_of_another_users_files_is_unpacked_by_root() {
         return;
     }
     for tier in tiers() {
-        let place = Place::new();
+        let project = TestProject::new();
         let make = "tar -C src --owner=12345 --group=12345 -cf archive.tar . && rm -r src";
-        fs::write(place.work.join("src/a"), "a").unwrap();
+        fs::write(project.work.join("src/a"), "a").unwrap();
         let mut made = std::process::Command::new("sh");
-        made.args(["-c", make]).current_dir(&place.work);
+        made.args(["-c", make]).current_dir(&project.work);
         assert!(made.status().unwrap().success());
-        let plan = place.plan(tier);
+        let plan = project.plan(tier);
         let (code, said) =
-            place.shell(&plan, "mkdir out && tar -C out -xf archive.tar && cat out/a");
+            project.shell(&plan, "mkdir out && tar -C out -xf archive.tar && cat out/a");
         assert_eq!((code, said.as_str()), (0, "a"), "{tier:?}");
     }
 }
 
 #[test]
 fn long_plan_is_passed_by_a_file_that_is_removed() {
-    let place = Place::new();
+    let project = TestProject::new();
     for tier in tiers() {
-        let mut plan = place.plan(tier);
+        let mut plan = project.plan(tier);
         plan.network = Network::Own;
-        plan.hidden.extend((0..4000).map(|n| place.home.join(format!("missing-{n:060}"))));
-        place.works(&plan, &["write", text(&place.work.join("a"))]);
-        let left = fs::read_dir(&place.temporary).unwrap().flatten();
+        plan.hidden.extend((0..4000).map(|n| project.home.join(format!("missing-{n:060}"))));
+        project.works(&plan, &["write", text(&project.work.join("a"))]);
+        let left = fs::read_dir(&project.temporary).unwrap().flatten();
         assert!(left.map(|e| e.file_name()).all(|name| !name.to_string_lossy().contains("plan")));
     }
 }
@@ -347,12 +356,12 @@ fn long_plan_is_passed_by_a_file_that_is_removed() {
 fn concurrent_first_commands_share_precreated_paths() {
     for tier in viewed() {
         for _ in 0..4 {
-            let place = Place::new();
-            let plan = place.plan(tier);
+            let project = TestProject::new();
+            let plan = project.plan(tier);
             std::thread::scope(|commands| {
                 for _ in 0..6 {
                     commands.spawn(|| {
-                        let (code, said) = place.shell(&plan, "echo here > src/file");
+                        let (code, said) = project.shell(&plan, "echo here > src/file");
                         assert_eq!(code, 0, "{tier:?}: {said}");
                     });
                 }

@@ -6,13 +6,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
-mod again;
-mod covers;
 mod files;
-mod gate;
 mod neighbors;
 mod network;
-mod place;
+mod network_broker;
+mod overmounts;
 mod processes;
+mod reruns;
 mod set_id;
+mod test_project;
 mod tiers;

@@ -6,20 +6,20 @@ use std::process::{Child, Command, Stdio};
 
 use parallax_sandbox::{Plan, Tier};
 
-use crate::place::{Place, has, support, text, tiers};
+use crate::test_project::{TestProject, has, support, text, tiers};
 
 const EPERM: i32 = libc::EPERM;
 
 /// Returns the result of a system call in the sandbox: its value, and the error if it is -1.
-fn call(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) -> String {
+fn call(project: &TestProject, plan: &Plan, number: libc::c_long, arguments: &str) -> String {
     let script =
         format!("perl -e 'my @a = ({arguments}); print syscall({number}, @a), q( ), $! + 0'");
-    place.shell(plan, &script).1
+    project.shell(plan, &script).1
 }
 
 #[track_caller]
-fn is_refused(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) {
-    let said = call(place, plan, number, arguments);
+fn is_refused(project: &TestProject, plan: &Plan, number: libc::c_long, arguments: &str) {
+    let said = call(project, plan, number, arguments);
     // An invisible process cannot be found.
     let refused = [EPERM, libc::ESRCH, libc::EACCES];
     let is_refused = refused.iter().any(|error| said == format!("-1 {error}"));
@@ -55,8 +55,8 @@ impl Drop for Victim {
 #[test]
 fn limits_and_priorities_of_other_processes_cannot_be_changed() {
     for tier in tiers() {
-        let place = Place::new();
-        let mut plan = place.plan(tier);
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
         // The program that guards the command is one of these processes.
         let victim = Victim::new();
         plan.parent = i32::try_from(victim.0.id()).unwrap();
@@ -65,7 +65,7 @@ fn limits_and_priorities_of_other_processes_cannot_be_changed() {
         let limit = "pack(q(QQ), 0, 0)";
         for resource in [libc::RLIMIT_AS, libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE] {
             is_refused(
-                &place,
+                &project,
                 &plan,
                 libc::SYS_prlimit64,
                 &format!("{pid}, {resource}, {limit}, 0"),
@@ -73,24 +73,24 @@ fn limits_and_priorities_of_other_processes_cannot_be_changed() {
         }
         let mask = "8, pack(q(Q), 1)";
         let attributes = "pack(q(LLQlLQQQ), 48, 3, 0, 19, 0, 0, 0, 0), 0";
-        is_refused(&place, &plan, libc::SYS_sched_setaffinity, &format!("{pid}, {mask}"));
+        is_refused(&project, &plan, libc::SYS_sched_setaffinity, &format!("{pid}, {mask}"));
         is_refused(
-            &place,
+            &project,
             &plan,
             libc::SYS_sched_setscheduler,
             &format!("{pid}, 3, pack(q(i), 0)"),
         );
-        is_refused(&place, &plan, libc::SYS_sched_setattr, &format!("{pid}, {attributes}"));
-        is_refused(&place, &plan, libc::SYS_sched_setparam, &format!("{pid}, pack(q(i), 0)"));
-        is_refused(&place, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
-        is_refused(&place, &plan, libc::SYS_ioprio_set, &format!("1, {pid}, 0x6000"));
-        is_refused(&place, &plan, libc::SYS_kcmp, &format!("{pid}, {pid}, 0, 0, 0"));
-        is_refused(&place, &plan, libc::SYS_migrate_pages, &format!("{pid}, 0, 0, 0"));
+        is_refused(&project, &plan, libc::SYS_sched_setattr, &format!("{pid}, {attributes}"));
+        is_refused(&project, &plan, libc::SYS_sched_setparam, &format!("{pid}, pack(q(i), 0)"));
+        is_refused(&project, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
+        is_refused(&project, &plan, libc::SYS_ioprio_set, &format!("1, {pid}, 0x6000"));
+        is_refused(&project, &plan, libc::SYS_kcmp, &format!("{pid}, {pid}, 0, 0, 0"));
+        is_refused(&project, &plan, libc::SYS_migrate_pages, &format!("{pid}, 0, 0, 0"));
         if tier == Tier::Landlock {
             // All processes of the user, and those of a group.
-            is_refused(&place, &plan, libc::SYS_setpriority, "2, 0, 19");
-            is_refused(&place, &plan, libc::SYS_setpriority, &format!("1, {pid}, 19"));
-            is_refused(&place, &plan, libc::SYS_ioprio_set, "3, 0, 0x6000");
+            is_refused(&project, &plan, libc::SYS_setpriority, "2, 0, 19");
+            is_refused(&project, &plan, libc::SYS_setpriority, &format!("1, {pid}, 19"));
+            is_refused(&project, &plan, libc::SYS_ioprio_set, "3, 0, 0x6000");
         }
         assert_eq!(victim.state(), before, "{tier:?}");
     }
@@ -99,22 +99,22 @@ fn limits_and_priorities_of_other_processes_cannot_be_changed() {
 #[test]
 fn own_limits_and_priorities_can_be_changed() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         let script = "ulimit -n 100 && nice -n 5 true && taskset 1 true && sleep 9 & \
                       renice -n 12 -p $! >/dev/null && kill $! && ulimit -n";
-        if support().gate.works || tier != Tier::Landlock {
-            let (code, said) = place.shell(&plan, script);
+        if support().network_broker.works || tier != Tier::Landlock {
+            let (code, said) = project.shell(&plan, script);
             assert_eq!(code, 0, "{tier:?} {said}");
         }
-        let (code, said) = place
+        let (code, said) = project
             .shell(&plan, "ulimit -n 100 && ulimit -n && echo $(($(nice -n 5 nice) - $(nice)))");
         assert_eq!((code, said.as_str()), (0, "100\n5\n"), "{tier:?}");
         let threads = "import os, threading\n\
                        def run(): os.sched_setaffinity(threading.get_native_id(), {0})\n\
                        t = threading.Thread(target=run); t.start(); t.join()";
-        if support().gate.works || tier != Tier::Landlock {
-            let output = place.output(&plan, &["python3", "-c", threads]);
+        if support().network_broker.works || tier != Tier::Landlock {
+            let output = project.output(&plan, &["python3", "-c", threads]);
             let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!((output.status.code(), wrong.as_str()), (Some(0), ""), "{tier:?}");
         }
@@ -124,8 +124,8 @@ fn own_limits_and_priorities_can_be_changed() {
 #[test]
 fn ipc_objects_of_other_processes_are_out_of_reach() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         let key = 0x7061_0000_u32 | (std::process::id() & 0xffff);
         let make = format!("perl -e 'print shmget({key}, 64, 0666 | 01000)'");
         let made = Command::new("sh").args(["-c", &make]).output().unwrap();
@@ -135,7 +135,7 @@ fn ipc_objects_of_other_processes_are_out_of_reach() {
             "perl -e 'my $i = shmget({key}, 64, 0666); print defined $i ? 1 : 0; \
                               print shmwrite({id}, q(x), 0, 1) ? 1 : 0; print shmctl({id}, 0, 0) ? 1 : 0'"
         );
-        let (_, said) = place.shell(&plan, &script);
+        let (_, said) = project.shell(&plan, &script);
         let remove = format!("perl -e 'exit(shmctl({id}, 0, 0) ? 0 : 1)'");
         let removed = Command::new("sh").args(["-c", &remove]).status().unwrap();
         assert_eq!((said.as_str(), removed.success()), ("000", true), "{tier:?}");
@@ -152,16 +152,16 @@ fn requests_change_no_file_that_is_open_for_reading() {
     const FAT_SET_ATTRIBUTES: u64 = 0x4004_7211;
     const F2FS_SHUTDOWN: u64 = 0x8004_f50c;
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        let file = place.home.join(".profile");
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        let file = project.home.join(".profile");
         let asked = |request: u64| {
             let script = format!(
                 "perl -e 'open(F, q(<), q({})) or die; my $x = pack(q(Q8), 0); \
                  ioctl(F, {request}, $x); print $! + 0'",
                 text(&file)
             );
-            place.shell(&plan, &script).1
+            project.shell(&plan, &script).1
         };
         for request in [
             SET_FLAGS,
@@ -184,31 +184,32 @@ fn no_process_may_be_referenced_without_a_broker() {
     if !has(Tier::Seccomp) {
         return;
     }
-    let place = Place::new();
-    let plan = place.plan(Tier::Seccomp);
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Seccomp);
     let victim = Victim::new();
     let (before, pid) = (victim.state(), victim.0.id());
-    is_refused(&place, &plan, libc::SYS_prlimit64, &format!("{pid}, 9, pack(q(QQ), 0, 0), 0"));
-    is_refused(&place, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
-    is_refused(&place, &plan, libc::SYS_setpriority, "2, 0, 19");
+    is_refused(&project, &plan, libc::SYS_prlimit64, &format!("{pid}, 9, pack(q(QQ), 0, 0), 0"));
+    is_refused(&project, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
+    is_refused(&project, &plan, libc::SYS_setpriority, "2, 0, 19");
     assert_eq!(victim.state(), before);
-    let (code, said) = place.shell(&plan, "ulimit -n 100 && echo $(($(nice -n 5 nice) - $(nice)))");
+    let (code, said) =
+        project.shell(&plan, "ulimit -n 100 && echo $(($(nice -n 5 nice) - $(nice)))");
     assert_eq!((code, said.as_str()), (0, "5\n"));
 }
 
 #[test]
 fn leases_and_pairs_that_can_be_connected_again_are_refused() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         // F_SETLEASE of an own file, for writing.
         let script = "open(my $f, q(+>), q(leased)); print fcntl($f, 1024, 1) ? q(yes) : q(no)";
-        assert_eq!(place.shell(&plan, &format!("perl -e '{script}'")).1, "no", "{tier:?}");
+        assert_eq!(project.shell(&plan, &format!("perl -e '{script}'")).1, "no", "{tier:?}");
         for (kind, allowed) in
             [(libc::SOCK_DGRAM, tier != Tier::Landlock), (libc::SOCK_STREAM, true)]
         {
             let script = format!("use Socket; print socketpair(A, B, AF_UNIX, {kind}, 0) ? 1 : 0");
-            let made = place.shell(&plan, &format!("perl -e '{script}'")).1;
+            let made = project.shell(&plan, &format!("perl -e '{script}'")).1;
             assert_eq!(made == "1", allowed, "{tier:?} {kind}");
         }
     }

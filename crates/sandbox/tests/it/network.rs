@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 
 use parallax_sandbox::{Network, Plan, Tier};
 
-use crate::place::{EACCES, EPERM, Place, cell, gated_tiers, text, tiers, viewed};
+use crate::test_project::{EACCES, EPERM, TestProject, cell, gated_tiers, text, tiers, viewed};
 
 const ENETUNREACH: i32 = 101;
 const ECONNREFUSED: i32 = 111;
@@ -18,11 +18,11 @@ fn local_and_remote_servers_are_unreachable() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap().to_string();
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        place.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH, EPERM]);
-        place.refused(&plan, &["send", NOWHERE], &[ENETUNREACH, EPERM]);
-        place.refused(&plan, &["connect", &address], &[ECONNREFUSED, EPERM]);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH, EPERM]);
+        project.refused(&plan, &["send", NOWHERE], &[ENETUNREACH, EPERM]);
+        project.refused(&plan, &["connect", &address], &[ECONNREFUSED, EPERM]);
     }
 }
 
@@ -31,10 +31,10 @@ fn host_network_is_available_with_permission() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap().to_string();
     for tier in tiers() {
-        let place = Place::new();
-        let mut plan = place.plan(tier);
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
         plan.network = Network::Host;
-        let mut child = place.command(&plan, &["confine", "connect", &address]);
+        let mut child = project.command(&plan, &["confine", "connect", &address]);
         let child = child.stdout(std::process::Stdio::piped()).spawn().unwrap();
         server.accept().unwrap().0.write_all(b"there").unwrap();
         let said = child.wait_with_output().unwrap().stdout;
@@ -45,63 +45,63 @@ fn host_network_is_available_with_permission() {
 #[test]
 fn one_command_reaches_the_server_of_another() {
     let Some(cell) = cell() else { return };
-    let place = Place::new();
-    let mut plan = place.plan(Tier::Namespaces);
+    let project = TestProject::new();
+    let mut plan = project.plan(Tier::Namespaces);
     plan.cell = Some(cell.pid());
     let before = cell.unroutable();
     let script = "confine serve 127.0.0.1:80 /tmp/ready & while ! [ -e /tmp/ready ]; do :; done";
-    let (code, said) = place.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
+    let (code, said) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
     assert_eq!(code, 0, "{said}");
-    assert_eq!(place.say(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
+    assert_eq!(project.say(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
     assert_eq!(cell.unroutable(), before);
-    place.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
+    project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
     assert!(cell.unroutable() > before);
 }
 
 #[test]
 fn sockets_of_the_machine_are_out_of_reach_unless_named() {
     for tier in tiers() {
-        let place = Place::new();
-        let agent = place.home.join("agent.sock");
+        let project = TestProject::new();
+        let agent = project.home.join("agent.sock");
         let _server = UnixListener::bind(&agent).unwrap();
-        let mut plan = place.plan(tier);
+        let mut plan = project.plan(tier);
         // No address, a covered one, or no permission, depending on which mechanism applies first.
-        let said = place.say(&plan, &["unix", text(&agent)]);
-        let outside_of_tmp = !place.home.starts_with("/tmp");
+        let said = project.say(&plan, &["unix", text(&agent)]);
+        let outside_of_tmp = !project.home.starts_with("/tmp");
         if tier != Tier::Bubblewrap || outside_of_tmp {
             assert!(said.starts_with("refused"), "{tier:?}: {said}");
         }
         plan.sockets.push(agent.clone());
-        place.works(&plan, &["unix", text(&agent)]);
+        project.works(&plan, &["unix", text(&agent)]);
     }
 }
 
 #[test]
 fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
     for tier in viewed() {
-        let place = Place::new();
-        let deep = place.work.join("a/b/c/d e");
+        let project = TestProject::new();
+        let deep = project.work.join("a/b/c/d e");
         std::fs::create_dir_all(&deep).unwrap();
         let socket = deep.join("my sock");
         let _server = UnixListener::bind(&socket).unwrap();
-        let mut plan = place.plan(tier);
-        let said = place.say(&plan, &["unix", text(&socket)]);
+        let mut plan = project.plan(tier);
+        let said = project.say(&plan, &["unix", text(&socket)]);
         assert!(said.starts_with("refused"), "{tier:?}: {said}");
         plan.network = Network::Host;
-        place.works(&plan, &["unix", text(&socket)]);
+        project.works(&plan, &["unix", text(&socket)]);
     }
 }
 
 #[test]
 fn alternative_addresses_do_not_reach_local_servers() {
     for tier in viewed() {
-        let place = Place::new();
-        let at = |name: &str| place.work.join(name);
+        let project = TestProject::new();
+        let at = |name: &str| project.work.join(name);
         // A name that means another directory to other processes, as a relative one does.
-        let folder = std::fs::File::open(&place.work).unwrap();
+        let folder = std::fs::File::open(&project.work).unwrap();
         let through = format!("/proc/self/fd/{}/relative", folder.as_raw_fd());
         let mut servers = vec![UnixListener::bind(through).unwrap()];
-        let before = [at("before"), place.home.join("outside"), at("above/../dots")];
+        let before = [at("before"), project.home.join("outside"), at("above/../dots")];
         std::fs::create_dir(at("above")).unwrap();
         servers.extend(before.iter().map(|path| UnixListener::bind(path).unwrap()));
         std::fs::rename(&before[0], at("renamed")).unwrap();
@@ -113,19 +113,19 @@ fn alternative_addresses_do_not_reach_local_servers() {
             if network == Network::Loopback && !gated_tiers().contains(&tier) {
                 continue;
             }
-            let plan = Plan { network, ..place.plan(tier) };
+            let plan = Plan { network, ..project.plan(tier) };
             for name in ["relative", "renamed", "linked", "dots"] {
                 let way = format!("/proc/self/cwd/{name}");
                 for path in [text(&at(name)), name, &way] {
-                    place.refused(&plan, &["unix", path], &[EACCES]);
+                    project.refused(&plan, &["unix", path], &[EACCES]);
                 }
             }
-            place.refused(&plan, &["send-unix", "packets"], &[EACCES]);
+            project.refused(&plan, &["send-unix", "packets"], &[EACCES]);
             assert!(packets.recv(&mut [0; 8]).is_err(), "a packet came through");
         }
         // A socket without a server is distinguished from that.
         drop(servers);
-        place.refused(&place.plan(tier), &["unix", "renamed"], &[ECONNREFUSED]);
+        project.refused(&project.plan(tier), &["unix", "renamed"], &[ECONNREFUSED]);
     }
 }
 
@@ -133,24 +133,24 @@ fn alternative_addresses_do_not_reach_local_servers() {
 fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
     for tier in viewed() {
         for network in [Network::Own, Network::Outward] {
-            let place = Place::new();
-            let plan = Plan { network, ..place.plan(tier) };
+            let project = TestProject::new();
+            let plan = Plan { network, ..project.plan(tier) };
             let script = "confine serve-unix own $TMPDIR/ready & S=$!; \
                 while ! [ -e $TMPDIR/ready ]; do :; done; mv own moved; \
                 confine unix moved; confine unix /proc/self/cwd/moved; \
                 confine send-unix own.packets; kill $S; wait $S; confine unix moved";
-            let (_, said) = place.shell(&plan, script);
+            let (_, said) = project.shell(&plan, script);
             let lines: Vec<&str> = said.lines().filter(|line| !line.contains("kill")).collect();
             assert_eq!(lines[..3], ["ok "; 3], "{tier:?} {network:?}: {said}");
             assert!(said.contains("refused 111"), "{tier:?} {network:?}: {said}");
 
-            let mut other = place.command(&plan, &["confine", "serve-unix", "other", "ready"]);
+            let mut other = project.command(&plan, &["confine", "serve-unix", "other", "ready"]);
             let mut other = other.spawn().unwrap();
-            while !place.work.join("ready").exists() {
+            while !project.work.join("ready").exists() {
                 assert!(other.try_wait().unwrap().is_none(), "the server ended");
                 std::thread::yield_now();
             }
-            place.refused(&plan, &["unix", "other"], &[EACCES]);
+            project.refused(&plan, &["unix", "other"], &[EACCES]);
             other.kill().unwrap();
             other.wait().unwrap();
         }
@@ -160,27 +160,27 @@ fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
 #[test]
 fn one_command_reaches_the_unix_socket_of_another() {
     let Some(cell) = cell() else { return };
-    let place = Place::new();
+    let project = TestProject::new();
     for network in [Network::Own, Network::Outward] {
         let name = format!("{network:?}");
         let plan =
-            |network| Plan { cell: Some(cell.pid()), network, ..place.plan(Tier::Namespaces) };
+            |network| Plan { cell: Some(cell.pid()), network, ..project.plan(Tier::Namespaces) };
         let script = format!(
             "confine serve-unix {name} /tmp/{name} & while ! [ -e /tmp/{name} ]; do :; done"
         );
-        let (code, said) = place.shell(&plan(network), &format!("({script}) >/dev/null 2>&1"));
+        let (code, said) = project.shell(&plan(network), &format!("({script}) >/dev/null 2>&1"));
         assert_eq!(code, 0, "{said}");
-        place.works(&plan(network), &["unix", &name]);
+        project.works(&plan(network), &["unix", &name]);
     }
 }
 
 #[test]
 fn container_daemon_is_out_of_reach() {
     for tier in viewed() {
-        let place = Place::new();
-        let mut plan = place.plan(tier);
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
         plan.network = Network::Host;
-        let said = place.shell(&plan, "ls -A /run /var/run/ | grep -v -e : -e '^$'; true").1;
+        let said = project.shell(&plan, "ls -A /run /var/run/ | grep -v -e : -e '^$'; true").1;
         for name in ["docker", "containerd", "dbus", "user", "podman"] {
             assert!(!said.contains(name), "{said}");
         }

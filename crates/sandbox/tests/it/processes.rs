@@ -9,11 +9,13 @@ use parallax_sandbox::{Plan, Tier};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use crate::place::{EACCES, ENOENT, Place, cell, confine, launcher, text, tiers, viewed};
+use crate::test_project::{
+    EACCES, ENOENT, TestProject, cell, confine, launcher, text, tiers, viewed,
+};
 
-fn all(place: &Place) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = tiers().into_iter().map(|tier| place.plan(tier)).collect();
-    let mut open = place.plan(Tier::Best);
+fn all(project: &TestProject) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = tiers().into_iter().map(|tier| project.plan(tier)).collect();
+    let mut open = project.plan(Tier::Best);
     open.confine = false;
     plans.push(open);
     plans
@@ -21,29 +23,29 @@ fn all(place: &Place) -> Vec<Plan> {
 
 #[test]
 fn supervisor_exits_like_the_command() {
-    let place = Place::new();
-    for plan in all(&place) {
+    let project = TestProject::new();
+    for plan in all(&project) {
         for code in [0, 1, 42, 121, 255] {
-            let (ended, said) = place.shell(&plan, &format!("exit {code}"));
+            let (ended, said) = project.shell(&plan, &format!("exit {code}"));
             assert_eq!((ended, said.as_str()), (code, ""));
         }
         for signal in [2, 9, 15, 11] {
-            let output = place.output(&plan, &["sh", "-c", &format!("kill -{signal} $$")]);
+            let output = project.output(&plan, &["sh", "-c", &format!("kill -{signal} $$")]);
             assert_eq!(output.status.signal(), Some(signal), "{:?}", plan.tier);
         }
-        let output = place.output(&plan, &["no-such-program"]);
+        let output = project.output(&plan, &["no-such-program"]);
         assert_eq!(output.status.code(), Some(127));
         assert_eq!(output.stderr, b"no-such-program: command not found\n");
-        assert_eq!(place.output(&plan, &["/etc"]).status.code(), Some(126));
+        assert_eq!(project.output(&plan, &["/etc"]).status.code(), Some(126));
     }
 }
 
 #[test]
 fn group_signal_reaches_the_command() {
-    let place = Place::new();
-    for plan in all(&place) {
+    let project = TestProject::new();
+    for plan in all(&project) {
         let script = "trap 'echo caught; exit 7' TERM; echo ready; read x; exit 9";
-        let mut command = place.command(&plan, &["sh", "-c", script]);
+        let mut command = project.command(&plan, &["sh", "-c", script]);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -59,9 +61,9 @@ fn group_signal_reaches_the_command() {
 
 #[test]
 fn input_and_output_pass_through() {
-    let place = Place::new();
-    for plan in all(&place) {
-        let mut child = place
+    let project = TestProject::new();
+    for plan in all(&project) {
+        let mut child = project
             .command(&plan, &["sh", "-c", "cat; echo e >&2; cat /dev/stdin; echo x > /dev/stdout"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -78,15 +80,15 @@ fn input_and_output_pass_through() {
 fn terminal_is_passed_through() {
     use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
-    let place = Place::new();
-    for plan in all(&place) {
+    let project = TestProject::new();
+    for plan in all(&project) {
         let size = PtySize { rows: 33, cols: 99, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
         let script = "test -t 0 && stty size && echo there > /dev/tty; echo out > /dev/stderr";
-        let started = place.command(&plan, &["sh", "-c", script]);
+        let started = project.command(&plan, &["sh", "-c", script]);
         let mut command = CommandBuilder::new(started.get_program());
         command.args(started.get_args());
-        command.cwd(&place.work);
+        command.cwd(&project.work);
         let mut child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
         let mut output = pair.master.try_clone_reader().unwrap();
@@ -100,10 +102,10 @@ fn terminal_is_passed_through() {
 
 #[test]
 fn command_gets_its_own_session_when_requested() {
-    let place = Place::new();
-    for mut plan in all(&place) {
+    let project = TestProject::new();
+    for mut plan in all(&project) {
         plan.session = true;
-        let mut child = place.command(&plan, &["sh", "-c", "echo; read x"]);
+        let mut child = project.command(&plan, &["sh", "-c", "echo; read x"]);
         let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let pid = Pid::from_child(&child);
@@ -141,11 +143,11 @@ const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/null 2>
 #[test]
 fn daemon_is_found_by_its_mark_and_ends_with_the_session() {
     let Some(cell) = cell() else { return };
-    let place = Place::new();
-    let mut plan = place.plan(Tier::Namespaces);
+    let project = TestProject::new();
+    let mut plan = project.plan(Tier::Namespaces);
     plan.cell = Some(cell.pid());
     let mark = format!("cell-{}", std::process::id());
-    let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status().unwrap();
+    let ended = project.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status().unwrap();
     assert!(ended.success());
     // The process that created the file may still be ending, and a process that is executing
     // another program shows no variables.
@@ -163,10 +165,10 @@ fn daemon_is_found_by_its_mark_and_ends_with_the_session() {
 #[test]
 fn daemon_without_session_namespaces_ends_with_its_command() {
     for tier in viewed() {
-        let place = Place::new();
+        let project = TestProject::new();
         let mark = format!("own-{}", std::process::id());
-        let plan = place.plan(tier);
-        let mut child = place
+        let plan = project.plan(tier);
+        let mut child = project
             .command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; read x")])
             .env("MARK", &mark)
             .stdin(Stdio::piped())
@@ -184,16 +186,16 @@ fn daemon_without_session_namespaces_ends_with_its_command() {
 
 #[test]
 fn all_processes_end_when_the_program_is_killed() {
-    let place = Place::new();
-    for mut plan in all(&place) {
-        let _ = fs::remove_file(place.work.join("ready"));
+    let project = TestProject::new();
+    for mut plan in all(&project) {
+        let _ = fs::remove_file(project.work.join("ready"));
         // The parent program of this test is a shell that the test can kill.
         let mut program =
             Command::new("sh").args(["-c", "read x"]).stdin(Stdio::piped()).spawn().unwrap();
         plan.parent = i32::try_from(program.id()).unwrap();
         let mark = format!("killed-{}-{:?}-{}", std::process::id(), plan.tier, plan.confine);
         let mut command =
-            place.command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; sleep 1000")]);
+            project.command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; sleep 1000")]);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.env("MARK", &mark).stdout(Stdio::piped()).spawn().unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -208,14 +210,14 @@ fn all_processes_end_when_the_program_is_killed() {
 
 #[test]
 fn leftover_daemon_ends_when_the_program_is_killed() {
-    let place = Place::new();
-    for mut plan in all(&place) {
-        let _ = fs::remove_file(place.work.join("ready"));
+    let project = TestProject::new();
+    for mut plan in all(&project) {
+        let _ = fs::remove_file(project.work.join("ready"));
         let mut program =
             Command::new("sh").args(["-c", "read x"]).stdin(Stdio::piped()).spawn().unwrap();
         plan.parent = i32::try_from(program.id()).unwrap();
         let mark = format!("left-{}-{:?}-{}", std::process::id(), plan.tier, plan.confine);
-        let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status();
+        let ended = project.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status();
         assert!(ended.unwrap().success());
         let left = marked(&mark);
         // Without namespaces, a reaper watches the processes left behind.
@@ -231,24 +233,24 @@ fn other_processes_cannot_be_inspected() {
     let cell = cell();
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
     for tier in tiers() {
-        let place = Place::new();
-        let mut plan = place.plan(tier);
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
         plan.cell = cell.as_ref().filter(|_| tier == Tier::Namespaces).map(|cell| cell.pid());
         // The environment of the program and of another process.
         for pid in [std::process::id(), victim.id()] {
             let path = format!("/proc/{pid}/environ");
-            place.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
+            project.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
         }
         // Another command of the same session: its memory, files, and root.
         let script = "sleep 1000 >/dev/null 2>&1 & echo $!";
-        let (code, pid) = place.shell(&plan, script);
+        let (code, pid) = project.shell(&plan, script);
         assert_eq!(code, 0, "{pid}");
         for file in ["environ", "mem"] {
             let path = format!("/proc/{}/{file}", pid.trim());
-            place.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
+            project.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
         }
         let path = format!("/proc/{}/root/etc", pid.trim());
-        place.refused(&plan, &["list", &path], &[EACCES, ENOENT]);
+        project.refused(&plan, &["list", &path], &[EACCES, ENOENT]);
         // PTRACE_ATTACH and PTRACE_SEIZE, for that command and for a child process.
         for (request, pid) in [(16, pid.trim()), (0x4206, pid.trim()), (16, "$!"), (0x4206, "$!")] {
             let script = format!(
@@ -256,7 +258,7 @@ fn other_processes_cannot_be_inspected() {
                  q( ), $! + 0' {pid}; kill $!",
                 libc::SYS_ptrace
             );
-            let (_, said) = place.shell(&plan, &script);
+            let (_, said) = project.shell(&plan, &script);
             let refusals = [EACCES, ENOENT, libc::EPERM, libc::ESRCH, libc::ENOSYS];
             let refused = refusals.iter().any(|errno| said.trim() == format!("-1 {errno}"));
             assert!(refused, "{tier:?} {request:#x} {pid}: {said}");
@@ -274,8 +276,8 @@ fn other_processes_cannot_be_inspected() {
 #[test]
 fn command_cannot_create_namespaces_or_mounts() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         for script in [
             "unshare -U true",
             "unshare -Ur true",
@@ -287,7 +289,7 @@ fn command_cannot_create_namespaces_or_mounts() {
             "mknod d b 7 0",
             "chroot / true",
         ] {
-            let (code, said) = place.shell(&plan, script);
+            let (code, said) = project.shell(&plan, script);
             assert_ne!(code, 0, "{tier:?} {script}: {said}");
         }
     }
@@ -296,24 +298,24 @@ fn command_cannot_create_namespaces_or_mounts() {
 #[test]
 fn nested_sandbox_works_with_the_remaining_mechanisms() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        let mut inner = place.plan(Tier::Best);
-        inner.temporary = place.work.join("inner");
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        let mut inner = project.plan(Tier::Best);
+        inner.temporary = project.work.join("inner");
         fs::create_dir(&inner.temporary).unwrap();
         inner.parent = 1;
-        let outside = place.work.join("src");
+        let outside = project.work.join("src");
         inner.writable = vec![outside.clone()];
         inner.read_only.clear();
         let json = serde_json::to_string(&inner).unwrap();
-        let target = text(&place.work).to_owned() + "/src/a";
+        let target = text(&project.work).to_owned() + "/src/a";
         let line = ["confine", "__sandbox", &json, "--", "confine", "write", &target];
-        let output = place.output(&plan, &line);
+        let output = project.output(&plan, &line);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!((said.trim(), &*output.stderr), ("ok", &b""[..]), "{tier:?}");
-        let target = text(&place.work).to_owned() + "/b";
+        let target = text(&project.work).to_owned() + "/b";
         let line = ["confine", "__sandbox", &json, "--", "confine", "write", &target];
-        let output = place.output(&plan, &line);
+        let output = project.output(&plan, &line);
         assert!(output.stdout.starts_with(b"refused 13"), "{tier:?} {output:?}");
     }
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::place::{Place, support, tiers};
+use crate::test_project::{TestProject, support, tiers};
 
-fn modes(place: &Place) -> Vec<(String, u32)> {
-    let entries = fs::read_dir(&place.work).unwrap().flatten();
+fn modes(project: &TestProject) -> Vec<(String, u32)> {
+    let entries = fs::read_dir(&project.work).unwrap().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     files
         .map(|entry| {
@@ -19,8 +19,8 @@ fn modes(place: &Place) -> Vec<(String, u32)> {
 #[test]
 fn set_id_bit_of_file_is_refused_in_every_tier() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         for bits in ["4", "2", "6"] {
             for script in [
                 format!("touch a && chmod {bits}755 a"),
@@ -32,15 +32,15 @@ fn set_id_bit_of_file_is_refused_in_every_tier() {
                 format!("mkdir -p g && mkfifo g/h && chmod {bits}755 g/h"),
                 format!("python3 -c 'import os; os.mknod(\"i\", 0o{bits}755)'"),
             ] {
-                let (code, said) = place.shell(&plan, &script);
+                let (code, said) = project.shell(&plan, &script);
                 assert_ne!(code, 0, "{tier:?} {script}: {said}");
             }
         }
         for letter in ["u", "g", "ug"] {
-            let (code, said) = place.shell(&plan, &format!("touch b && chmod {letter}+s b"));
+            let (code, said) = project.shell(&plan, &format!("touch b && chmod {letter}+s b"));
             assert_ne!(code, 0, "{tier:?} {letter}: {said}");
         }
-        let set: Vec<_> = modes(&place).into_iter().filter(|(_, bits)| *bits != 0).collect();
+        let set: Vec<_> = modes(&project).into_iter().filter(|(_, bits)| *bits != 0).collect();
         assert!(set.is_empty(), "{tier:?} {set:?}");
     }
 }
@@ -57,31 +57,31 @@ for mode in (0o2705, 0o4755, 0o6755, 0o644):
     print(made, errno.errorcode[ctypes.get_errno()])
 "#;
     for tier in tiers() {
-        let place = Place::new();
-        fs::write(place.work.join("open.py"), script).unwrap();
-        let (code, said) = place.shell(&place.plan(tier), "python3 open.py");
+        let project = TestProject::new();
+        fs::write(project.work.join("open.py"), script).unwrap();
+        let (code, said) = project.shell(&project.plan(tier), "python3 open.py");
         assert_eq!((code, said.as_str()), (0, "-1 ENOSYS\n".repeat(4).as_str()), "{tier:?}");
-        let made = modes(&place).into_iter().any(|(name, _)| name.starts_with('p'));
+        let made = modes(&project).into_iter().any(|(name, _)| name.starts_with('p'));
         assert!(!made, "{tier:?}");
     }
 }
 
 #[test]
 fn setgid_bit_of_a_directory_is_allowed_with_a_broker() {
-    if !support().gate.works {
+    if !support().network_broker.works {
         return;
     }
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         let script = "touch d && chmod 755 d && mkdir -m 2775 e && mkdir f && chmod g+s f && \
                       stat -c %a e f";
-        let (code, said) = place.shell(&plan, script);
+        let (code, said) = project.shell(&plan, script);
         assert_eq!((code, said.as_str()), (0, "2775\n2755\n"), "{tier:?}");
         // Only for files that the command may write.
-        let outside = place.home.join("shared");
+        let outside = project.home.join("shared");
         fs::create_dir_all(&outside).unwrap();
-        let (code, _) = place.shell(&plan, &format!("chmod g+s {}", outside.display()));
+        let (code, _) = project.shell(&plan, &format!("chmod g+s {}", outside.display()));
         assert_ne!(code, 0, "{tier:?}");
         assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o2000, 0, "{tier:?}");
     }
@@ -90,12 +90,12 @@ fn setgid_bit_of_a_directory_is_allowed_with_a_broker() {
 #[test]
 fn set_id_bit_is_lost_when_a_command_writes_the_file() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        let program = place.work.join("program");
+        let project = TestProject::new();
+        let plan = project.plan(tier);
+        let program = project.work.join("program");
         fs::write(&program, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
-        let (code, said) = place.shell(&plan, "echo echo changed >> program");
+        let (code, said) = project.shell(&plan, "echo echo changed >> program");
         assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
         assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o6000, 0, "{tier:?}");
     }
@@ -104,15 +104,15 @@ fn set_id_bit_is_lost_when_a_command_writes_the_file() {
 #[test]
 fn file_cannot_be_given_to_another_user_or_group() {
     for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
+        let project = TestProject::new();
+        let plan = project.plan(tier);
         for owner in ["1:1", ":1", "2"] {
-            let (code, said) = place.shell(&plan, &format!("touch a && chown {owner} a"));
+            let (code, said) = project.shell(&plan, &format!("touch a && chown {owner} a"));
             assert_ne!(code, 0, "{tier:?} {owner}: {said}");
         }
         // Keeping the owner is allowed; copies and archives do that.
         let (code, said) =
-            place.shell(&plan, "touch b && chown \"$(id -u):$(id -g)\" b && cp -p b c");
+            project.shell(&plan, "touch b && chown \"$(id -u):$(id -g)\" b && cp -p b c");
         assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use parallax_sandbox::{REFUSED, SupervisorError, Tier};
 
-use crate::place::{EPERM, Place, has, support, text};
+use crate::test_project::{EPERM, TestProject, has, support, text};
 
 #[test]
 fn sandbox_support_has_a_readable_description() {
@@ -24,22 +24,22 @@ fn seccomp_alone_blocks_the_network() {
     if !has(Tier::Seccomp) {
         return;
     }
-    let place = Place::new();
-    let plan = place.plan(Tier::Seccomp);
-    place.refused(&plan, &["connect", "192.0.2.1:80"], &[EPERM]);
-    place.works(&plan, &["write", text(&place.home.join("anything"))]);
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Seccomp);
+    project.refused(&plan, &["connect", "192.0.2.1:80"], &[EPERM]);
+    project.works(&plan, &["write", text(&project.home.join("anything"))]);
 }
 
 #[test]
 fn sandbox_that_cannot_be_set_up_runs_nothing() {
-    let place = Place::new();
-    let mut plan = place.plan(Tier::Best);
-    plan.writable.push(place.home.join("missing"));
-    let output = place.output(&plan, &["touch", text(&place.work.join("ran"))]);
+    let project = TestProject::new();
+    let mut plan = project.plan(Tier::Best);
+    plan.writable.push(project.home.join("missing"));
+    let output = project.output(&plan, &["touch", text(&project.work.join("ran"))]);
     assert_eq!(output.status.code(), Some(i32::from(REFUSED)));
     let words = String::from_utf8_lossy(&output.stderr);
     let refusal = SupervisorError::read(i32::from(REFUSED), &words).unwrap();
     assert!(refusal.message.contains("missing"), "{words}");
-    assert!(!place.work.join("ran").exists());
+    assert!(!project.work.join("ran").exists());
     assert_eq!(SupervisorError::read(1, &words), None);
 }

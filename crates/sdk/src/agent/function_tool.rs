@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -79,16 +79,16 @@ impl<A: Send + 'static> Invocation for FunctionCall<A> {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let failed = |message: String| {
-                Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
+                ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
             };
             tokio::select! {
                 biased;
                 () = run.cancel.cancelled() => failed("the call was cancelled".to_owned()),
                 result = (self.function)(self.arguments) => match result {
-                    Ok(text) => Outcome::text(text),
+                    Ok(text) => ToolResult::text(text),
                     Err(message) => failed(message),
                 },
             }

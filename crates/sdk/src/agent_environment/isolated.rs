@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_agents::{Agent, IsolatedAgent, SessionSkills};
-use parallax_checkpoints::Versions;
-use parallax_context_files::{NestedContext, Warn, gather};
+use parallax_checkpoints::CheckpointManager;
+use parallax_context_files::{NestedContext, WarnFn, gather};
 use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::agent::{AgentTask, AgentWorkspace, FinishedWorkspace};
@@ -21,8 +21,8 @@ use parallax_worktrees::{SubagentChanges, Worktree};
 use serde_json::{Value, json};
 
 use super::SessionEnvironment;
-use crate::by_settings;
 use crate::session_config::SessionConfig;
+use crate::session_settings;
 use crate::toolbox::{self, Toolbox};
 
 /// Changed files that the calling model sees.
@@ -39,7 +39,7 @@ pub(crate) struct IsolationInputs {
     pub(crate) plans: PathBuf,
     /// The model for tools that use one.
     pub(crate) model: Arc<dyn Model>,
-    pub(crate) warn: Warn,
+    pub(crate) warn: WarnFn,
     /// The workspace of the session, whose additional directories the agent has, too.
     pub(crate) workspace: Arc<Workspace>,
 }
@@ -89,7 +89,7 @@ fn open_directory(
     let own = configuration(launch, worktree)?;
     let additional = inputs.workspace.roots().into_iter().skip(1);
     let additional = additional.filter(|directory| !directory.starts_with(worktree.main()));
-    let files = by_settings::workspace(&own, &inputs.artifacts, additional.collect())?;
+    let files = session_settings::workspace(&own, &inputs.artifacts, additional.collect())?;
     Ok((own, Arc::new(files)))
 }
 
@@ -126,8 +126,11 @@ fn equip(
     let toolbox = toolbox::build(&own, &files, &seen, artifacts.clone(), model, &inputs.plans);
     let (skills, _) = SessionSkills::open(own.skill_library(), &files);
     let tools: Vec<Arc<dyn Tool>> = toolbox.tools().into_iter().chain(skills.tool()).collect();
-    let versions = by_settings::checkpoint_manager(&own, &inputs.id, &files, &seen);
-    if let Some(notice) = versions.as_ref().and_then(|versions| versions.finish_abandoned()) {
+    let checkpoint_manager = session_settings::checkpoint_manager(&own, &inputs.id, &files, &seen);
+    if let Some(notice) = checkpoint_manager
+        .as_ref()
+        .and_then(|checkpoint_manager| checkpoint_manager.finish_abandoned())
+    {
         (inputs.warn)(notice);
     }
     let context = own.context_sources();
@@ -139,7 +142,7 @@ fn equip(
         launch: own,
         workspace: Arc::clone(&files),
         processes: toolbox.processes(),
-        versions: versions.clone(),
+        checkpoint_manager: checkpoint_manager.clone(),
         isolation: inputs.clone(),
     };
     let note = format!(
@@ -149,9 +152,12 @@ fn equip(
         worktree.directory().display(),
         worktree.branch()
     );
-    let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
+    let checkpoints = checkpoint_manager
+        .clone()
+        .map(|checkpoint_manager| checkpoint_manager as Arc<dyn Checkpoints>);
     let subject = one_line(task.prompt).chars().take(SUBJECT).collect();
-    let ending = WorktreeEnding { worktree, toolbox, versions, artifacts, name_file, subject };
+    let ending =
+        WorktreeEnding { worktree, toolbox, checkpoint_manager, artifacts, name_file, subject };
     let roots = Arc::clone(&files);
     let workspace = AgentWorkspace {
         roots: Arc::new(move || roots.roots()),
@@ -183,7 +189,7 @@ fn configuration(launch: &SessionConfig, worktree: &Worktree) -> Result<SessionC
 struct WorktreeEnding {
     worktree: Worktree,
     toolbox: Toolbox,
-    versions: Option<Arc<Versions>>,
+    checkpoint_manager: Option<Arc<CheckpointManager>>,
     artifacts: PathBuf,
     name_file: Option<PathBuf>,
     /// The task in one line.
@@ -197,7 +203,9 @@ impl WorktreeEnding {
             let replaced = self.toolbox.close().await;
             // Once it runs, it is not cancelled.
             let ending = tokio::task::spawn_blocking(move || {
-                let settled = self.versions.map(|versions| versions.settle(had_background, false));
+                let settled = self
+                    .checkpoint_manager
+                    .map(|checkpoint_manager| checkpoint_manager.settle(had_background, false));
                 let mut finished = match can_be_resumed {
                     true => leave(self.worktree),
                     false => finish(self.worktree, &self.subject),
@@ -224,7 +232,7 @@ impl WorktreeEnding {
 
 /// Keeps the worktree of a run that can be resumed, unless it is unchanged. Blocking.
 fn leave(worktree: Worktree) -> FinishedWorkspace {
-    let described = Described::of(&worktree);
+    let described = WorktreeReport::of(&worktree);
     match worktree.leave() {
         Ok(true) => unchanged(),
         Ok(false) => FinishedWorkspace {
@@ -237,7 +245,7 @@ fn leave(worktree: Worktree) -> FinishedWorkspace {
 
 /// Commits the changes of a run, or removes an unchanged worktree. Blocking.
 fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
-    let mut described = Described::of(&worktree);
+    let mut described = WorktreeReport::of(&worktree);
     let (branch, name) = (worktree.branch().to_owned(), worktree.name().to_owned());
     let base = worktree.base().to_owned();
     let changes = match worktree.finish_subagent(subject) {
@@ -281,12 +289,12 @@ fn unchanged() -> FinishedWorkspace {
 }
 
 /// A worktree for the calling model.
-struct Described {
+struct WorktreeReport {
     text: String,
     data: Value,
 }
 
-impl Described {
+impl WorktreeReport {
     fn of(worktree: &Worktree) -> Self {
         let (name, branch, path) = (worktree.name(), worktree.branch(), worktree.path().display());
         Self {

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
 use parallax_engine::EventBus;
 use parallax_exec::StdioProgram;
 use parallax_exec::shell::quoted;
-use parallax_mcp::{Confine, EndWatch, Watch};
+use parallax_mcp::{ConfineFn, EndWatch, Watch};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
@@ -20,15 +20,15 @@ use parallax_tools::run_shell_command::{mounts, sandboxed, write_scope};
 use super::Roots;
 
 /// Returns a function that confines programs as the sandbox would confine a command with the same
-/// arguments in this mode. Without `options` nothing can be confined. `versions` protects files.
+/// arguments in this mode. Without `options` nothing can be confined. `checkpoint_manager` protects files.
 pub(super) fn confine(
     options: Option<SandboxOptions>,
     mode: ApprovalMode,
     roots: Roots,
-    versions: Option<Arc<Versions>>,
-) -> Confine {
+    checkpoint_manager: Option<Arc<CheckpointManager>>,
+) -> ConfineFn {
     // Protected files may be changed in yolo mode.
-    let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
+    let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo);
     Arc::new(move |program, grants| {
         let mut options = options.clone().ok_or("the sandbox is not available in this program")?;
         // The server's settings request the sandbox explicitly.
@@ -41,21 +41,21 @@ pub(super) fn confine(
         let (line, granted) = (line.join(" "), permissions(grants, directory, environment));
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
-        if let Some(versions) = &versions {
+        if let Some(checkpoint_manager) = &checkpoint_manager {
             let write_scope = write_scope(&plan, mounts(tier));
-            versions.serve(&granted.file_system.write, &write_scope);
+            checkpoint_manager.serve(&granted.file_system.write, &write_scope);
         }
         Ok(StdioProgram { environment, sandbox: Some(plan), ..program })
     })
 }
 
 /// The working directory and variables of servers.
-pub(super) struct Around {
+pub(super) struct ServerContext {
     pub(super) directory: PathBuf,
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
-impl Around {
+impl ServerContext {
     fn directory_of(&self, server: &McpServer) -> PathBuf {
         match &server.endpoint {
             Endpoint::Stdio { cwd: Some(cwd), .. } => self.directory.join(cwd),
@@ -68,14 +68,14 @@ impl Around {
 /// mode, they may be changed.
 pub(super) fn watch(
     mode: ApprovalMode,
-    versions: Option<Arc<Versions>>,
-    around: Around,
+    checkpoint_manager: Option<Arc<CheckpointManager>>,
+    around: ServerContext,
     hub: EventBus,
 ) -> Option<Watch> {
-    let versions = versions.filter(|_| mode != ApprovalMode::Yolo)?;
+    let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {
         let given = permissions(&server.grants, &around.directory_of(server), &around.variables);
-        let watch = versions.watch()?.giving(given.file_system.write);
+        let watch = checkpoint_manager.watch()?.giving(given.file_system.write);
         let (server, hub) = (server.name.clone(), hub.clone());
         let end = move || {
             // It is unknown what the server ran, so no change is permitted.

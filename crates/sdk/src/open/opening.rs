@@ -29,7 +29,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::observer::Observer;
 use parallax_protocol::store::{NoStore, Record, Store, directories};
 use parallax_sessions::SessionChoice;
-use parallax_sessions::history::{self, Resumed};
+use parallax_sessions::history::{self, ResumedState};
 use parallax_telemetry::{Telemetry, TelemetrySettings};
 
 use super::OpenSession;
@@ -40,8 +40,8 @@ use crate::discovery::CombinedToolSource;
 
 use crate::session_config::SessionConfig;
 use crate::{
-    budget, by_settings, directories, discovery, mcp, model, plans, routing, sandbox,
-    session_names, system, toolbox, web_search,
+    budget, directories, discovery, mcp, model, plans, routing, sandbox, session_names,
+    session_settings, system, toolbox, web_search,
 };
 
 impl SessionConfig {
@@ -95,8 +95,12 @@ impl SessionBuilder {
         let model_setup = self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref())?;
         let tool_setup = self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub)?;
         // Must run before context files are read, because a killed command may have changed one.
-        self.warnings
-            .extend(tool_setup.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
+        self.warnings.extend(
+            tool_setup
+                .checkpoint_manager
+                .as_ref()
+                .and_then(|checkpoint_manager| checkpoint_manager.finish_abandoned()),
+        );
         let memory =
             gather(&self.launch.context_sources(), &workspace_setup.workspace, &resumed.contents);
         self.warnings.extend(memory.warnings.iter().cloned());
@@ -137,7 +141,7 @@ impl SessionBuilder {
             hub,
             tap.as_ref(),
         );
-        let tap = tap.map(|tap| TapSocket::start(tap, &self.launch.homes(), &id));
+        let tap = tap.map(|tap| TapSocket::start(tap, &self.launch.dirs(), &id));
         let conflict = self.clean_old_sessions(&id);
         self.warnings.extend(conflict);
         let Self { launch, mut warnings } = self;
@@ -160,7 +164,7 @@ impl SessionBuilder {
             cut_off,
             handle,
             toolbox: tool_setup.toolbox,
-            versions: tool_setup.versions,
+            checkpoint_manager: tool_setup.checkpoint_manager,
             servers: tool_setup.servers,
             agents: tool_setup.agents,
             skills: tool_setup.skills,
@@ -205,8 +209,9 @@ impl SessionBuilder {
     }
 
     /// Creates the workspace. A resumed session may add directories.
-    fn open_workspace(&mut self, resumed: &Resumed) -> Result<WorkspaceSetup, Failure> {
-        let (workspace, artifacts, notices) = by_settings::open_workspace(&self.launch, resumed)?;
+    fn open_workspace(&mut self, resumed: &ResumedState) -> Result<WorkspaceSetup, Failure> {
+        let (workspace, artifacts, notices) =
+            session_settings::open_workspace(&self.launch, resumed)?;
         self.warnings.extend(notices);
         let seen = Arc::new(SeenFiles::default());
         Ok(WorkspaceSetup { workspace: Arc::new(workspace), seen, artifacts })
@@ -216,7 +221,7 @@ impl SessionBuilder {
     /// invalid credentials or scripts before anything is started.
     fn open_model(
         &mut self,
-        resumed: &Resumed,
+        resumed: &ResumedState,
         workspace_setup: &WorkspaceSetup,
         hub: &EventBus,
         tap: Option<&Arc<SessionTap>>,
@@ -256,7 +261,8 @@ impl SessionBuilder {
             tokens: self.launch.config.settings.count("mcp.samplingTokens").unwrap_or(0),
         });
         self.warnings.extend(self.launch.policy_sources().sandbox_table().1);
-        let versions = by_settings::checkpoint_manager(&self.launch, id, workspace, seen);
+        let checkpoint_manager =
+            session_settings::checkpoint_manager(&self.launch, id, workspace, seen);
         let processes = || toolbox.processes();
         let sandbox = || shell.sandbox.clone();
         let (agents, notices) = SessionAgents::open(AgentsSetup {
@@ -266,7 +272,7 @@ impl SessionBuilder {
                 workspace: Arc::clone(workspace),
                 processes: processes(),
                 sandbox: sandbox(),
-                versions: versions.clone(),
+                checkpoint_manager: checkpoint_manager.clone(),
                 isolation: IsolationInputs {
                     id: id.clone(),
                     artifacts: artifacts.clone(),
@@ -280,7 +286,7 @@ impl SessionBuilder {
             seen: Arc::clone(seen),
             journals: (!self.launch.options.ephemeral).then(|| {
                 let project = self.launch.options.directory.display().to_string();
-                Journals::new(artifacts.join("agents"), project, self.launch.homes().keys)
+                Journals::new(artifacts.join("agents"), project, self.launch.dirs().keys)
             }),
             interactive: self.launch.options.interactive,
         });
@@ -298,14 +304,29 @@ impl SessionBuilder {
         });
         policy_sources.require_rules(&policy)?;
         self.warnings.extend(notices);
-        let (servers, notices) =
-            mcp::open_servers(&self.launch, workspace, processes(), sandbox(), &versions, hub);
+        let (servers, notices) = mcp::open_servers(
+            &self.launch,
+            workspace,
+            processes(),
+            sandbox(),
+            &checkpoint_manager,
+            hub,
+        );
         self.warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();
         }
         let policy_engine = Arc::new(policy);
-        Ok(ToolSetup { shell, skills, plans, toolbox, versions, agents, policy_engine, servers })
+        Ok(ToolSetup {
+            shell,
+            skills,
+            plans,
+            toolbox,
+            checkpoint_manager,
+            agents,
+            policy_engine,
+            servers,
+        })
     }
 
     /// Creates the sources of context, tools, and hooks that act while the session runs. Comes
@@ -319,7 +340,7 @@ impl SessionBuilder {
         hub: &EventBus,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<RuntimeSources, Failure> {
-        let ToolSetup { shell, plans, toolbox, versions, .. } = tool_setup;
+        let ToolSetup { shell, plans, toolbox, checkpoint_manager, .. } = tool_setup;
         let workspace = Arc::clone(&workspace_setup.workspace);
         let begun_with = memory.files.clone();
         let found =
@@ -329,7 +350,7 @@ impl SessionBuilder {
             &self.launch,
             shell.clone(),
             toolbox.processes(),
-            versions.clone(),
+            checkpoint_manager.clone(),
             hub.clone(),
         );
         let kept = |name| {
@@ -342,11 +363,11 @@ impl SessionBuilder {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
-            journal: self.launch.homes().journal(&self.launch.options.directory, id),
-            keys: self.launch.homes().keys,
+            journal: self.launch.dirs().journal(&self.launch.options.directory, id),
+            keys: self.launch.dirs().keys,
             transcript: kept(parallax_sessions::transcript::TRANSCRIPT),
             plans: plans.clone(),
-            versions: versions.clone(),
+            checkpoint_manager: checkpoint_manager.clone(),
             trace: kept(parallax_hooks::TRACE),
             observer: (!observers.is_empty())
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
@@ -385,7 +406,7 @@ impl SessionBuilder {
             tools: tools.iter().map(|tool| tool.spec().name.clone()).collect(),
             memory: memory.system.clone(),
             plans: tool_setup.plans.clone(),
-            notes: self.launch.homes().notes(&self.launch.options.directory),
+            notes: self.launch.dirs().notes(&self.launch.options.directory),
         })
     }
 
@@ -434,7 +455,7 @@ impl SessionBuilder {
     #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
     fn start(
         &self,
-        resumed: Resumed,
+        resumed: ResumedState,
         workspace_setup: &WorkspaceSetup,
         model_setup: ModelSetup,
         tool_setup: &ToolSetup,
@@ -451,7 +472,7 @@ impl SessionBuilder {
         let store: Arc<dyn Store> = match self.launch.options.ephemeral {
             true => Arc::new(NoStore),
             false => {
-                let path = self.launch.homes().journal(&self.launch.options.directory, &resumed.id);
+                let path = self.launch.dirs().journal(&self.launch.options.directory, &resumed.id);
                 self.launch.session_library().mirrored(Arc::new(resumed.journal), path)
             }
         };
@@ -515,22 +536,25 @@ impl SessionBuilder {
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,
-                room: by_settings::compaction_options(
+                compaction: session_settings::compaction_options(
                     &self.launch,
                     &workspace_setup.artifacts,
                     &resumed.id,
                 ),
                 // The parameters of an alias are added by name to each request.
                 generation: parallax_protocol::Object::new(),
-                max_turns: by_settings::max_turns(&self.launch),
+                max_turns: session_settings::max_turns(&self.launch),
                 budget,
                 routing: routing::routing_options(&self.launch),
                 max_attempts: None,
                 loop_detection: self.launch.config.settings.loop_detection(),
-                retry_base: by_settings::retry_base(&self.launch),
-                approvals: by_settings::approvals(&self.launch),
+                retry_base: session_settings::retry_base(&self.launch),
+                approvals: session_settings::approvals(&self.launch),
                 rule_store: Some(Arc::new(self.launch.policy_sources().rule_store())),
-                checkpoints: tool_setup.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
+                checkpoints: tool_setup
+                    .checkpoint_manager
+                    .clone()
+                    .map(|it| it as Arc<dyn Checkpoints>),
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,
                 prompts: resumed.prompts,
@@ -568,10 +592,10 @@ impl SessionBuilder {
     fn clean_old_sessions(&self, id: &SessionId) -> Option<String> {
         let (retention, warning) = self.launch.session_library().retention();
         if let Some(rule) = retention.filter(|_| !self.launch.options.ephemeral) {
-            let (homes, project) = (self.launch.homes(), self.launch.options.directory.clone());
+            let (dirs, project) = (self.launch.dirs(), self.launch.options.directory.clone());
             let id = id.clone();
             tokio::task::spawn_blocking(move || {
-                parallax_sessions::retention::clean_lazily(&homes, &project, &rule, &id);
+                parallax_sessions::retention::clean_lazily(&dirs, &project, &rule, &id);
             });
         }
         warning
@@ -579,7 +603,7 @@ impl SessionBuilder {
 }
 
 /// Returns a function that shows a warning about context files.
-fn warning(hub: &EventBus) -> parallax_context_files::Warn {
+fn warning(hub: &EventBus) -> parallax_context_files::WarnFn {
     let hub = hub.clone();
     Arc::new(move |text| {
         let done = ItemDone::notice(Level::Warning, text);

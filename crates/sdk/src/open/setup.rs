@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_agents::{SessionAgents, SessionSkills};
-use parallax_checkpoints::Versions;
+use parallax_checkpoints::CheckpointManager;
 use parallax_commands::StartableAgents;
 use parallax_context_files::{InitialContext, NestedContext};
 use parallax_engine::{Budget, SystemPrompt};
@@ -46,7 +46,7 @@ pub(super) struct ToolSetup {
     /// Directory for plans.
     pub(super) plans: PathBuf,
     pub(super) toolbox: Toolbox,
-    pub(super) versions: Option<Arc<Versions>>,
+    pub(super) checkpoint_manager: Option<Arc<CheckpointManager>>,
     pub(super) agents: Option<Arc<SessionAgents>>,
     pub(super) policy_engine: Arc<dyn PolicyEngine>,
     pub(super) servers: Option<Servers>,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::export::ExportForm;
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 use parallax_sessions::search::{MARKS, SearchHit, SearchRequest};
 
 use crate::support::World;
@@ -198,7 +198,7 @@ async fn prompt_numbers_stay_unique_after_rewind() {
             .session_items(&launch.session_library().session(id).expect("found"))
             .expect("items");
         let prompts = items.into_iter().filter_map(|item| match item {
-            PastItem::User { text, turn, .. } => Some((turn, text)),
+            RecordedItem::User { text, turn, .. } => Some((turn, text)),
             _ => None,
         });
         prompts.collect::<Vec<_>>()

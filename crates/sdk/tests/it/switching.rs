@@ -3,14 +3,14 @@
 use parallax_protocol::event::FailureKind;
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::SessionChoice;
-use parallax_sessions::past::{self, PastItem};
+use parallax_sessions::recorded_items::{self, RecordedItem};
 
 use crate::support::World;
 
 /// Returns the prompts, each with the number of contents before it and its turn.
-fn prompts(items: &[PastItem]) -> Vec<(String, usize, u64)> {
-    let prompt = |item: &PastItem| match item {
-        PastItem::User { text, before, turn, .. } => Some((text.clone(), *before, *turn)),
+fn prompts(items: &[RecordedItem]) -> Vec<(String, usize, u64)> {
+    let prompt = |item: &RecordedItem| match item {
+        RecordedItem::User { text, before, turn, .. } => Some((text.clone(), *before, *turn)),
         _ => None,
     };
     items.iter().filter_map(prompt).collect()
@@ -25,12 +25,12 @@ async fn one_process_opens_several_sessions_in_sequence() {
 
     let (session, _events) = world.open(SessionChoice::Resume(first.clone()));
     assert_eq!(session.id.as_str(), first);
-    let items = past::items(&session.past());
+    let items = recorded_items::items(&session.past());
     let texts: Vec<(String, u64)> =
         prompts(&items).into_iter().map(|(text, _, turn)| (text, turn)).collect();
     assert_eq!(texts, [("one".to_owned(), 1), ("two".to_owned(), 2)]);
-    assert!(matches!(items.last(), Some(PastItem::Text { text, .. }) if text == "the answer"));
-    let (recent, skipped) = past::recent(&session.past(), 1);
+    assert!(matches!(items.last(), Some(RecordedItem::Text { text, .. }) if text == "the answer"));
+    let (recent, skipped) = recorded_items::recent(&session.past(), 1);
     assert_eq!((prompts(&recent), skipped), (prompts(&items)[1..].to_vec(), 1));
     session.close().await;
 
@@ -44,7 +44,7 @@ async fn rewind_removes_turns_and_fork_keeps_the_original() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two", "three"]).await;
     let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
-    let all = prompts(&past::items(&session.past()));
+    let all = prompts(&recorded_items::items(&session.past()));
     session.close().await;
     let before_two = all[1].1;
 
@@ -77,7 +77,7 @@ async fn changed_settings_apply_to_the_next_session() {
     let value = serde_json::json!("flash");
     launch.settings_manager().set(user, "model.name", Some(&value)).expect("set");
     assert_eq!(launch.model_name(), "auto");
-    assert_eq!(launch.reread().expect("read").model_name(), "flash");
+    assert_eq!(launch.reload().expect("read").model_name(), "flash");
     let again = SessionConfig::prepare(launch.options().clone()).expect("prepared");
     assert_eq!(again.model_name(), "flash");
     let gone =

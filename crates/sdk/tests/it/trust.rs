@@ -1,21 +1,21 @@
 //! Questions about trusting a directory.
 
 use parallax_sdk::SessionConfig;
-use parallax_sdk::trust::{Acceptance, Prepared, TrustAnswer, TrustLevel, TrustQuestion};
+use parallax_sdk::trust::{Acceptance, PreparedConfig, TrustAnswer, TrustLevel, TrustQuestion};
 
 use crate::support::World;
 
 fn question(world: &World) -> TrustQuestion {
     match SessionConfig::prepare_or_ask(world.options(&[])).expect("asked") {
-        Prepared::NeedsTrust(question) => *question,
-        Prepared::Ready(_) => unreachable!("the folder is known"),
+        PreparedConfig::NeedsTrust(question) => *question,
+        PreparedConfig::Ready(_) => unreachable!("the folder is known"),
     }
 }
 
 fn ready(world: &World, variables: &[(&str, &str)]) -> SessionConfig {
     match SessionConfig::prepare_or_ask(world.options(variables)).expect("prepared") {
-        Prepared::Ready(launch) => *launch,
-        Prepared::NeedsTrust(_) => unreachable!("the folder is not known"),
+        PreparedConfig::Ready(launch) => *launch,
+        PreparedConfig::NeedsTrust(_) => unreachable!("the folder is not known"),
     }
 }
 
@@ -44,7 +44,7 @@ fn unknown_folder_opens_one_trust_request() {
         );
         let asked = matches!(
             SessionConfig::prepare_or_ask(world.options(&[])).expect("prepared"),
-            Prepared::NeedsTrust(_)
+            PreparedConfig::NeedsTrust(_)
         );
         assert_eq!(asked, again, "{answer:?}");
     }

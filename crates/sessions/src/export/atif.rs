@@ -9,7 +9,7 @@ use parallax_store::LoadedSession;
 use serde_json::{Map, Value, json};
 
 use super::foreign::{NO_RESULT, VERSION, model, shell};
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 
 const SCHEMA: &str = "ATIF-v1.8";
 
@@ -18,10 +18,10 @@ const SCHEMA: &str = "ATIF-v1.8";
 /// only.
 pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> {
     let head = &session.head;
-    let (items, answers) = past::items_and_answers(&session.records);
+    let (items, answers) = recorded_items::items_and_answers(&session.records);
     let mut answers = answers.into_iter().peekable();
-    let mut costs = Costs::new(&session.records);
-    let mut steps = Steps::default();
+    let mut costs = RequestCosts::new(&session.records);
+    let mut steps = AtifSteps::default();
     let mut time = head.start_time.clone();
     for (number, item) in items.into_iter().enumerate() {
         while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
@@ -29,17 +29,17 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
             steps.begin_answer(answer.model, &answer.usage, cost);
         }
         match item {
-            PastItem::User { text, time: at, .. } => {
+            RecordedItem::User { text, time: at, .. } => {
                 time = if at.is_empty() { time } else { at };
                 steps.other("user", &text, Some(&time));
             }
-            PastItem::Steer { text } => steps.other("user", &text, None),
-            PastItem::Shell { command, output, .. } => {
+            RecordedItem::Steer { text } => steps.other("user", &text, None),
+            RecordedItem::Shell { command, output, .. } => {
                 steps.other("user", &shell(&command, &output), None);
             }
-            PastItem::Thought { text } => steps.thought(&text),
-            PastItem::Text { text, .. } => steps.text(&text),
-            PastItem::Tool { name, args, status, output, .. } => {
+            RecordedItem::Thought { text } => steps.thought(&text),
+            RecordedItem::Text { text, .. } => steps.text(&text),
+            RecordedItem::Tool { name, args, status, output, .. } => {
                 let output = if status.is_some() { output } else { NO_RESULT.to_owned() };
                 let call = json!({
                     "tool_call_id": format!("call_{number}"), "function_name": name,
@@ -51,11 +51,11 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
                 });
                 steps.call(call, result);
             }
-            PastItem::Ended { reason, detail } => {
+            RecordedItem::Ended { reason, detail } => {
                 let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
                 steps.other("system", &format!("The turn ended ({reason}){detail}"), None);
             }
-            PastItem::Image(_) => {}
+            RecordedItem::Image(_) => {}
         }
     }
     for answer in answers {
@@ -86,11 +86,11 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
 
 /// Costs of main requests, matched by token counts, because records of requests and answers do not
 /// refer to each other.
-struct Costs<'a> {
+struct RequestCosts<'a> {
     requests: Vec<&'a RequestRecord>,
 }
 
-impl<'a> Costs<'a> {
+impl<'a> RequestCosts<'a> {
     fn new(records: &'a [Record]) -> Self {
         let main = requests(records).filter(|request| request.role == "main");
         Self { requests: main.collect() }
@@ -148,7 +148,7 @@ fn metrics(usage: &Usage, cost: Option<f64>, prefix: &str) -> Map<String, Value>
 }
 
 #[derive(Default)]
-struct Steps {
+struct AtifSteps {
     list: Vec<Value>,
     /// Whether the last step is an answer to which the next items belong.
     is_answering: bool,
@@ -156,7 +156,7 @@ struct Steps {
     texts: HashMap<usize, Vec<String>>,
 }
 
-impl Steps {
+impl AtifSteps {
     fn push(&mut self, source: &str) -> &mut Value {
         let id = self.list.len() + 1;
         self.list.push(json!({"step_id": id, "source": source, "message": ""}));

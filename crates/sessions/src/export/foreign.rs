@@ -6,17 +6,17 @@ use parallax_store::LoadedSession;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 
 /// Text for a missing tool result.
 pub(super) const NO_RESULT: &str = "The call was interrupted.";
 
 /// Returns a transcript in Claude Code's format: one line per block, each naming the previous one.
 pub(super) fn claude(session: &LoadedSession) -> String {
-    let mut lines = Claude { session, text: String::new(), parent: Value::Null };
+    let mut lines = ClaudeExporter { session, text: String::new(), parent: Value::Null };
     let last_model = model(session);
     let mut time = session.head.start_time.clone();
-    let (items, answers) = past::items_and_answers(&session.records);
+    let (items, answers) = recorded_items::items_and_answers(&session.records);
     let mut answers = answers.iter().enumerate().peekable();
     let mut current = None;
     for (number, item) in items.into_iter().enumerate() {
@@ -44,21 +44,21 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             lines.line_of("assistant", &message, time, Some(&request));
         };
         match item {
-            PastItem::User { text, time: at, .. } => {
+            RecordedItem::User { text, time: at, .. } => {
                 time = if at.is_empty() { time } else { at };
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
-            PastItem::Steer { text } => {
+            RecordedItem::Steer { text } => {
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
-            PastItem::Shell { command, output, .. } => {
+            RecordedItem::Shell { command, output, .. } => {
                 let text = shell(&command, &output);
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
-            PastItem::Text { text, .. } => {
+            RecordedItem::Text { text, .. } => {
                 answer(json!({"type": "text", "text": text}), "end_turn", &time);
             }
-            PastItem::Tool { name, args, status, output, .. } => {
+            RecordedItem::Tool { name, args, status, output, .. } => {
                 let id = format!("toolu_{number}");
                 let call = json!({"type": "tool_use", "id": id, "name": name, "input": args});
                 answer(call, "tool_use", &time);
@@ -72,19 +72,19 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             }
             // Claude Code rejects thoughts without a signature; the format has no entry for ends of
             // turns.
-            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            RecordedItem::Image(_) | RecordedItem::Thought { .. } | RecordedItem::Ended { .. } => {}
         }
     }
     lines.text
 }
 
-struct Claude<'a> {
+struct ClaudeExporter<'a> {
     session: &'a LoadedSession,
     text: String,
     parent: Value,
 }
 
-impl Claude<'_> {
+impl ClaudeExporter<'_> {
     fn line(&mut self, kind: &str, message: &Value, time: &str) {
         self.line_of(kind, message, time, None);
     }
@@ -123,7 +123,7 @@ pub(super) fn codex(session: &LoadedSession) -> String {
     });
     line("session_meta", meta, &time);
     let last_model = model(session);
-    let (items, answers) = past::items_and_answers(&session.records);
+    let (items, answers) = recorded_items::items_and_answers(&session.records);
     let mut answers = answers.into_iter().peekable();
     let mut known_model = String::new();
     let mut total = Usage::default();
@@ -140,12 +140,12 @@ pub(super) fn codex(session: &LoadedSession) -> String {
                 known_model = model;
             }
         }
-        if matches!(item, PastItem::User { .. })
+        if matches!(item, RecordedItem::User { .. })
             && let Some(usage) = open.take()
         {
             line("event_msg", token_count(&usage, &mut total), &time);
         }
-        if let PastItem::User { time: at, .. } = &item
+        if let RecordedItem::User { time: at, .. } = &item
             && !at.is_empty()
         {
             time.clone_from(at);
@@ -155,13 +155,13 @@ pub(super) fn codex(session: &LoadedSession) -> String {
             line("event_msg", json!({"type": "user_message", "message": text}), &time);
         };
         match item {
-            PastItem::User { text, .. } | PastItem::Steer { text } => said(&text),
-            PastItem::Shell { command, output, .. } => said(&shell(&command, &output)),
-            PastItem::Text { text, .. } => {
+            RecordedItem::User { text, .. } | RecordedItem::Steer { text } => said(&text),
+            RecordedItem::Shell { command, output, .. } => said(&shell(&command, &output)),
+            RecordedItem::Text { text, .. } => {
                 line("response_item", message("assistant", "output_text", &text), &time);
                 line("event_msg", json!({"type": "agent_message", "message": text}), &time);
             }
-            PastItem::Tool { name, args, status, output, .. } => {
+            RecordedItem::Tool { name, args, status, output, .. } => {
                 let id = format!("call_{number}");
                 let arguments = Value::Object(args).to_string();
                 let call = json!({
@@ -175,7 +175,7 @@ pub(super) fn codex(session: &LoadedSession) -> String {
             }
             // Codex's thoughts are encrypted by the provider; the format has no entry for ends of
             // turns.
-            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            RecordedItem::Image(_) | RecordedItem::Thought { .. } | RecordedItem::Ended { .. } => {}
         }
     }
     for usage in open.into_iter().chain(answers.map(|answer| answer.usage)) {

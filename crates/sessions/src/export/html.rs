@@ -15,7 +15,7 @@ use super::colours::SyntaxHighlighter;
 use super::escaped::Escaped;
 use super::first_line;
 use super::prose::write_prose;
-use crate::past::{self, PastItem};
+use crate::recorded_items::{self, RecordedItem};
 use parallax_devtools::{Inline, json_for_script};
 
 const STYLE: &str = include_str!("page.css");
@@ -61,7 +61,7 @@ fn write_transcript(
     by: Option<SyntaxHighlighter>,
 ) {
     page.push_str("<main>\n");
-    let items = past::items(&session.records);
+    let items = recorded_items::items(&session.records);
     write_head(page, session, title, &items);
     for item in &items {
         write_item(page, item, &session.head.project, by);
@@ -74,7 +74,7 @@ fn write_transcript(
 }
 
 /// Writes the title, facts about the session, and a list of prompts if there are several.
-fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[PastItem]) {
+fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[RecordedItem]) {
     let _ = writeln!(page, "<header>\n<h1>{}</h1>", Escaped(&short(title)));
     page.push_str("<ul class=\"facts\">");
     let mut fact = |text: &str| {
@@ -100,7 +100,7 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
     if sums.prompts >= LISTED {
         page.push_str("<nav><ol>");
         for item in items {
-            if let PastItem::User { text, turn, .. } = item {
+            if let RecordedItem::User { text, turn, .. } = item {
                 let line = short(first_line(text));
                 let _ = write!(page, "<li><a href=\"#prompt-{turn}\">{}</a></li>", Escaped(&line));
             }
@@ -120,12 +120,12 @@ struct SessionTotals {
 }
 
 impl SessionTotals {
-    fn of(items: &[PastItem]) -> Self {
+    fn of(items: &[RecordedItem]) -> Self {
         let mut sums = Self::default();
         for item in items {
             match item {
-                PastItem::User { .. } => sums.prompts += 1,
-                PastItem::Tool { display, .. } => {
+                RecordedItem::User { .. } => sums.prompts += 1,
+                RecordedItem::Tool { display, .. } => {
                     sums.calls += 1;
                     if let Some(Display::Diff(change)) = display.as_ref().and_then(read_display) {
                         sums.added += change.lines_added;
@@ -139,9 +139,14 @@ impl SessionTotals {
     }
 }
 
-fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<SyntaxHighlighter>) {
+fn write_item(
+    page: &mut String,
+    item: &RecordedItem,
+    project: &str,
+    by: Option<SyntaxHighlighter>,
+) {
     match item {
-        PastItem::User { text, turn, time, read, .. } => {
+        RecordedItem::User { text, turn, time, read, .. } => {
             let _ = write!(page, "<section class=\"user\" id=\"prompt-{turn}\"><h2>You");
             if !time.is_empty() {
                 let _ = write!(page, " <time>{}</time>", Escaped(&moment(time)));
@@ -152,16 +157,16 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Synt
             }
             page.push_str("</section>\n");
         }
-        PastItem::Steer { text } => {
+        RecordedItem::Steer { text } => {
             page.push_str("<section class=\"user\"><h2>You, meanwhile</h2>");
             let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
         }
-        PastItem::Shell { command, output, .. } => {
+        RecordedItem::Shell { command, output, .. } => {
             page.push_str("<section class=\"user\"><h2>You ran</h2>");
             let _ = write!(page, "<pre>$ {}</pre>", Escaped(command));
             let _ = writeln!(page, "<pre>{}</pre></section>", Escaped(output));
         }
-        PastItem::Thought { text } => {
+        RecordedItem::Thought { text } => {
             let subject = first_line(text).replace("**", "");
             let _ = write!(
                 page,
@@ -171,7 +176,7 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Synt
             write_prose(page, text, by);
             page.push_str("</div></details>\n");
         }
-        PastItem::Text { text, partial } => {
+        RecordedItem::Text { text, partial } => {
             page.push_str("<section class=\"prose\">");
             write_prose(page, text, by);
             if *partial {
@@ -179,12 +184,12 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Synt
             }
             page.push_str("</section>\n");
         }
-        PastItem::Image(_) => {}
-        PastItem::Ended { reason, detail } => {
+        RecordedItem::Image(_) => {}
+        RecordedItem::Ended { reason, detail } => {
             let how = Escaped(detail.as_deref().unwrap_or(reason));
             let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");
         }
-        PastItem::Tool { name, args, status, display, output, .. } => ExportedCall {
+        RecordedItem::Tool { name, args, status, display, output, .. } => ExportedCall {
             name,
             args,
             status: status.as_deref(),

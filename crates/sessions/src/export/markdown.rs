@@ -4,17 +4,21 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::past::PastItem;
+use crate::recorded_items::RecordedItem;
 
 /// Returns prompts and answers as a document, with tool calls as JSON blocks.
-pub fn markdown(items: &[PastItem]) -> String {
+pub fn markdown(items: &[RecordedItem]) -> String {
     let mut text = String::new();
     let mut speaker = "";
     for item in items {
         let now = match item {
-            PastItem::User { .. } | PastItem::Steer { .. } | PastItem::Shell { .. } => "USER",
-            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => continue,
-            PastItem::Text { .. } | PastItem::Tool { .. } => "MODEL",
+            RecordedItem::User { .. } | RecordedItem::Steer { .. } | RecordedItem::Shell { .. } => {
+                "USER"
+            }
+            RecordedItem::Image(_) | RecordedItem::Thought { .. } | RecordedItem::Ended { .. } => {
+                continue;
+            }
+            RecordedItem::Text { .. } | RecordedItem::Tool { .. } => "MODEL",
         };
         if now != speaker {
             if !speaker.is_empty() {
@@ -24,12 +28,12 @@ pub fn markdown(items: &[PastItem]) -> String {
             speaker = now;
         }
         match item {
-            PastItem::User { text: said, .. }
-            | PastItem::Steer { text: said }
-            | PastItem::Text { text: said, .. } => {
+            RecordedItem::User { text: said, .. }
+            | RecordedItem::Steer { text: said }
+            | RecordedItem::Text { text: said, .. } => {
                 let _ = write!(text, "{}\n\n", said.trim());
             }
-            PastItem::Tool { name, args, status, output, .. } => {
+            RecordedItem::Tool { name, args, status, output, .. } => {
                 let call = json!({"tool": name, "args": args});
                 let _ = write!(text, "{}\n\n", fenced(&call));
                 if status.is_some() {
@@ -37,11 +41,11 @@ pub fn markdown(items: &[PastItem]) -> String {
                     let _ = write!(text, "{}\n\n", fenced(&answer));
                 }
             }
-            PastItem::Shell { command, output, code } => {
+            RecordedItem::Shell { command, output, code } => {
                 let ran = json!({"command": command, "code": code, "output": output});
                 let _ = write!(text, "{}\n\n", fenced(&ran));
             }
-            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            RecordedItem::Image(_) | RecordedItem::Thought { .. } | RecordedItem::Ended { .. } => {}
         }
     }
     text
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn markdown_export_names_speakers_and_fences_output_safely() {
-        let user = |text: &str| PastItem::User {
+        let user = |text: &str| RecordedItem::User {
             text: text.to_owned(),
             before: 0,
             turn: 1,
@@ -74,8 +78,8 @@ mod tests {
         };
         let items = [
             user("fix it"),
-            PastItem::Thought { text: "hm".into() },
-            PastItem::Tool {
+            RecordedItem::Thought { text: "hm".into() },
+            RecordedItem::Tool {
                 name: "read_file".into(),
                 args: parallax_protocol::Object::new(),
                 status: Some("success".into()),
@@ -83,7 +87,7 @@ mod tests {
                 output: "````\nx".into(),
                 told: None,
             },
-            PastItem::Text { text: "done".into(), partial: false },
+            RecordedItem::Text { text: "done".into(), partial: false },
             user("thanks"),
         ];
         let text = markdown(&items);

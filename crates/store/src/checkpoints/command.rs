@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::WriteScope;
 
-use super::beneath::{ConfinedPath, EntryHandle};
-use super::command_mark::{CommandMark, Old};
+use super::command_mark::{CommandMark, PreviousContent};
 use super::compare::{Comparison, is_of_new_repository};
+use super::confined_root::{ConfinedPath, EntryHandle};
 use super::copy_budget::{CopyBudget, time_limit};
 use super::edit::not_kept;
 use super::fixed_files::is_fixed;
-use super::git::Known;
+use super::git::TrackedState;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::moved_folders::{MovedFolders, closed_in};
-use super::objects::{Taken, file_blob_id};
+use super::objects::{StoreResult, file_blob_id};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::record::{FileRecord, Record};
 use super::repositories::{self, MovedRepository};
@@ -147,7 +147,7 @@ impl Checkpoints {
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked, without_git);
         let kept = old.iter().filter_map(|old| match old {
-            Some(Old::Kept(id)) => Some(*id),
+            Some(PreviousContent::Kept(id)) => Some(*id),
             _ => None,
         });
         self.hold(kept)?;
@@ -300,31 +300,35 @@ impl Checkpoints {
     }
 
     /// Saves the contents of every file, as far as the limits allow.
-    fn keep(&self, walked: &WalkResult, without_git: bool) -> Vec<Option<Old>> {
+    fn keep(&self, walked: &WalkResult, without_git: bool) -> Vec<Option<PreviousContent>> {
         let git = match (without_git, self.options.blobs.is_some()) {
             (false, true) => GitCopyPolicy::But(movable_repositories(walked)),
             _ => GitCopyPolicy::Nothing,
         };
-        let mut old: Vec<Option<Old>> = vec![None; walked.entries.len()];
+        let mut old: Vec<Option<PreviousContent>> = vec![None; walked.entries.len()];
         let mut open: Vec<(usize, &WorkspaceEntry, Option<GitId>)> = Vec::new();
         {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
                 let EntryKind::File { known, ignored, top } = &entry.found else { continue };
                 let from_git = git.has(top.as_ref());
-                if let (Known::Clean(blob), true) = (known, from_git) {
-                    *slot = Some(Old::Git(*blob));
+                if let (TrackedState::Clean(blob), true) = (known, from_git) {
+                    *slot = Some(PreviousContent::Git(*blob));
                     continue;
                 }
                 let cached = caches.contents.get(&entry.place);
                 let cached = cached.filter(|(stamp, old)| {
-                    *stamp == entry.stamp && (from_git || !matches!(old, Old::Git(_)))
+                    *stamp == entry.stamp && (from_git || !matches!(old, PreviousContent::Git(_)))
                 });
                 *slot = match (known, from_git, cached) {
                     (_, _, Some((_, old))) => Some(*old),
-                    _ if *ignored && entry.stamp.size > IGNORED_BYTES => Some(Old::Ignored),
-                    _ if entry.stamp.size > self.options.file_bytes => Some(Old::TooLarge),
-                    (Known::Perhaps(blob), true, _) => {
+                    _ if *ignored && entry.stamp.size > IGNORED_BYTES => {
+                        Some(PreviousContent::Ignored)
+                    }
+                    _ if entry.stamp.size > self.options.file_bytes => {
+                        Some(PreviousContent::TooLarge)
+                    }
+                    (TrackedState::Perhaps(blob), true, _) => {
                         open.push((at, entry, Some(*blob)));
                         None
                     }
@@ -339,7 +343,7 @@ impl Checkpoints {
         open.retain(|(at, entry, _)| {
             let fixed = is_fixed(&entry.place, &mut folders);
             if let (true, Some(slot)) = (fixed, old.get_mut(*at)) {
-                *slot = Some(Old::Fixed);
+                *slot = Some(PreviousContent::Fixed);
             }
             !fixed
         });
@@ -356,7 +360,7 @@ impl Checkpoints {
         }
         for (at, result, stamp) in taken {
             let Some(entry) = walked.entries.get(at) else { continue };
-            let is_safe = matches!(result, Old::Kept(_) | Old::Git(_));
+            let is_safe = matches!(result, PreviousContent::Kept(_) | PreviousContent::Git(_));
             if is_safe && stamp == Some(entry.stamp) && !entry.stamp.is_racy(walked.began) {
                 caches.contents.insert(entry.place.clone(), (entry.stamp, result));
             }
@@ -378,7 +382,7 @@ impl Checkpoints {
             while let Some((at, entry, blob)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let (old, stamp) = match self.take_one(entry, *blob, &budget) {
                     Ok((old, stamp)) => (old, Some(stamp)),
-                    Err(_) => (Old::Unreadable, None),
+                    Err(_) => (PreviousContent::Unreadable, None),
                 };
                 mine.push((*at, old, stamp));
             }
@@ -405,32 +409,32 @@ impl Checkpoints {
         entry: &WorkspaceEntry,
         blob: Option<GitId>,
         budget: &CopyBudget,
-    ) -> io::Result<(Old, Stamp)> {
+    ) -> io::Result<(PreviousContent, Stamp)> {
         if Instant::now() >= budget.until {
             budget.was_cut.store(true, Ordering::Relaxed);
-            return Ok((Old::Budget, entry.stamp));
+            return Ok((PreviousContent::Budget, entry.stamp));
         }
         let (file, stamp) = EntryHandle::open(&entry.place, false)?.file()?;
         let cap = self.options.command_bytes;
         if let Some(blob) = blob {
             // Reading is cheaper than copying.
             if budget.compared.fetch_add(stamp.size, Ordering::Relaxed) > cap.saturating_mul(4) {
-                return Ok((Old::Budget, stamp));
+                return Ok((PreviousContent::Budget, stamp));
             }
             if file_blob_id(&mut &file, stamp.size)? == Some(blob) {
-                return Ok((Old::Git(blob), stamp));
+                return Ok((PreviousContent::Git(blob), stamp));
             }
             io::Seek::seek(&mut &file, io::SeekFrom::Start(0))?;
         }
         if budget.copied.fetch_add(stamp.size, Ordering::Relaxed).saturating_add(stamp.size) > cap {
-            return Ok((Old::Budget, stamp));
+            return Ok((PreviousContent::Budget, stamp));
         }
         if !self.has_room(stamp.size) {
-            return Ok((Old::Full, stamp));
+            return Ok((PreviousContent::Full, stamp));
         }
         let old = match self.objects.take(&file, stamp.size, self.options.file_bytes)? {
-            Taken::Kept(id) => Old::Kept(id),
-            Taken::TooLarge => Old::TooLarge,
+            StoreResult::Kept(id) => PreviousContent::Kept(id),
+            StoreResult::TooLarge => PreviousContent::TooLarge,
         };
         Ok((old, stamp))
     }
@@ -440,7 +444,14 @@ impl Checkpoints {
         let mut lost: Vec<&WorkspaceEntry> = Vec::new();
         for (entry, old) in mark.walked.entries.iter().zip(mark.old.iter()) {
             let is_file = matches!(entry.found, EntryKind::File { .. });
-            if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_) | Old::Fixed)) {
+            if is_file
+                && !matches!(
+                    old,
+                    Some(
+                        PreviousContent::Kept(_) | PreviousContent::Git(_) | PreviousContent::Fixed
+                    )
+                )
+            {
                 lost.push(entry);
             }
         }
@@ -482,4 +493,4 @@ impl Checkpoints {
 pub const IGNORED_DIRECTORIES: &str = "files in ignored directories";
 
 /// The index of an entry, where its contents are, and the stamp of the file that was read.
-type TakeResult = (usize, Old, Option<Stamp>);
+type TakeResult = (usize, PreviousContent, Option<Stamp>);

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::beneath::ConfinedPath;
+use super::confined_root::ConfinedPath;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::observe::{store_full, too_large};
+use super::snapshot::{store_full, too_large};
 use super::state::{GitId, ObjectId, PathState, PathText, StoredContent, human_size};
 
 /// Where the old contents of a file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Old {
+pub(super) enum PreviousContent {
     Kept(ObjectId),
     Git(GitId),
     TooLarge,
@@ -29,7 +29,7 @@ pub struct CommandMark {
     pub(super) began: i64,
     pub(super) walked: Arc<WalkResult>,
     /// The old contents, one item for each entry of the walk.
-    pub(super) old: Arc<Vec<Option<Old>>>,
+    pub(super) old: Arc<Vec<Option<PreviousContent>>>,
     pub(super) protected: Vec<PathBuf>,
     pub(super) not_undoable: Vec<String>,
 }
@@ -68,7 +68,7 @@ impl CommandMark {
     }
 
     /// Converts an entry of the walk to a recorded state.
-    pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<Old>) -> PathState {
+    pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<PreviousContent>) -> PathState {
         match &entry.found {
             EntryKind::Folder => PathState::Folder { mode: entry.stamp.mode },
             EntryKind::Link(target) => PathState::Link { target: target.clone() },
@@ -76,19 +76,23 @@ impl CommandMark {
             EntryKind::File { top, .. } => {
                 let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
                 let content = match old {
-                    Some(Old::Kept(id)) => StoredContent::Kept(id),
-                    Some(Old::Git(blob)) => StoredContent::Git { top: top(), blob },
-                    Some(Old::TooLarge) => StoredContent::Lost(too_large(entry.stamp.size)),
-                    Some(Old::Full) => StoredContent::Lost(store_full()),
-                    Some(Old::Unreadable) => StoredContent::Lost("it could not be read".to_owned()),
-                    Some(Old::Ignored) => StoredContent::Lost(format!(
+                    Some(PreviousContent::Kept(id)) => StoredContent::Kept(id),
+                    Some(PreviousContent::Git(blob)) => StoredContent::Git { top: top(), blob },
+                    Some(PreviousContent::TooLarge) => {
+                        StoredContent::Lost(too_large(entry.stamp.size))
+                    }
+                    Some(PreviousContent::Full) => StoredContent::Lost(store_full()),
+                    Some(PreviousContent::Unreadable) => {
+                        StoredContent::Lost("it could not be read".to_owned())
+                    }
+                    Some(PreviousContent::Ignored) => StoredContent::Lost(format!(
                         "its previous content was not saved (an ignored file of {})",
                         human_size(entry.stamp.size)
                     )),
-                    Some(Old::Fixed) => StoredContent::Lost(
+                    Some(PreviousContent::Fixed) => StoredContent::Lost(
                         "its previous content was not saved (not writable by this user)".to_owned(),
                     ),
-                    Some(Old::Budget) | None => StoredContent::Lost(
+                    Some(PreviousContent::Budget) | None => StoredContent::Lost(
                         "its previous content was not saved (too much to copy before one command)"
                             .to_owned(),
                     ),

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use super::Checkpoints;
-use super::beneath::{ConfinedPath, look};
-use super::command_mark::{CommandMark, Old};
+use super::command_mark::{CommandMark, PreviousContent};
+use super::confined_root::{ConfinedPath, look};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::observe::ContentHandling;
+use super::snapshot::ContentHandling;
 use super::state::{PathState, StoredContent};
 
 /// Whether a git file was created together with its repository; removing only that file would break
@@ -70,7 +70,7 @@ impl Comparison<'_> {
     fn compare(
         &mut self,
         entry: &WorkspaceEntry,
-        old: Option<Old>,
+        old: Option<PreviousContent>,
         new: Option<&WorkspaceEntry>,
         differences: &mut Vec<(ConfinedPath, PathState, PathState)>,
     ) {
@@ -103,12 +103,17 @@ impl Comparison<'_> {
     }
 
     /// Whether the metadata alone shows that nothing changed.
-    fn is_same(&self, entry: &WorkspaceEntry, old: Option<Old>, new: &WorkspaceEntry) -> bool {
+    fn is_same(
+        &self,
+        entry: &WorkspaceEntry,
+        old: Option<PreviousContent>,
+        new: &WorkspaceEntry,
+    ) -> bool {
         match (&entry.found, &new.found) {
             (EntryKind::File { .. }, EntryKind::File { .. }) => {
                 entry.stamp == new.stamp
                     && (!entry.stamp.is_racy(self.mark.walked.began)
-                        || !matches!(old, Some(Old::Kept(_) | Old::Git(_))))
+                        || !matches!(old, Some(PreviousContent::Kept(_) | PreviousContent::Git(_))))
             }
             (EntryKind::Link(one), EntryKind::Link(two)) => one == two,
             (EntryKind::Folder, EntryKind::Folder) => entry.stamp.mode == new.stamp.mode,

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::beneath::{ConfinedPath, look};
-use super::observe::ContentHandling;
+use super::confined_root::{ConfinedPath, look};
 use super::record::{FileRecord, Record};
+use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 

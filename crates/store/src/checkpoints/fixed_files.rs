@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::ConfinedPath;
+use super::confined_root::ConfinedPath;
 
 /// Whether commands of this user can neither write the file nor replace it. `folders` caches
 /// whether the contents of a directory can be replaced.

@@ -31,7 +31,7 @@ pub(super) struct Repository {
 
 /// What git knows about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum TrackedState {
     /// The file is not tracked.
     Untracked,
     /// The file is tracked; its contents may be those of the blob.
@@ -78,14 +78,14 @@ impl Repository {
 
     /// Returns what git knows about a file, by its name relative to the root. `attributes` are the
     /// `.gitattributes` files of its parent directories.
-    pub fn know(&self, name: &[u8], stamp: &Stamp, attributes: &[Arc<Attributes>]) -> Known {
-        let Some((index, tracked)) = self.tracked(name) else { return Known::Untracked };
+    pub fn know(&self, name: &[u8], stamp: &Stamp, attributes: &[Arc<Attributes>]) -> TrackedState {
+        let Some((index, tracked)) = self.tracked(name) else { return TrackedState::Untracked };
         let mut rules = self.attributes.iter().chain(attributes);
         let converts = self.converts_all || rules.any(|rules| rules.converts(name));
         if !converts && index.is_clean(tracked, stamp) {
-            Known::Clean(tracked.blob)
+            TrackedState::Clean(tracked.blob)
         } else {
-            Known::Perhaps(tracked.blob)
+            TrackedState::Perhaps(tracked.blob)
         }
     }
 

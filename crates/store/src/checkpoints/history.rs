@@ -43,7 +43,7 @@ pub(super) struct TurnRecord {
 
 /// A single recorded change.
 #[derive(Debug)]
-pub(super) struct Single {
+pub(super) struct SingleChange {
     /// When it began, in nanoseconds since 1970.
     pub began: i64,
     pub turn: u64,
@@ -63,7 +63,7 @@ pub(super) struct CheckpointHistory {
     /// What was undone and can be redone, most recent last.
     pub undone: Vec<UndoneFiles>,
     /// All changes in the order of their records; a finished change appears twice.
-    pub singles: Vec<Single>,
+    pub singles: Vec<SingleChange>,
     /// Objects that records refer to.
     pub held: HashSet<ObjectId>,
     /// The workspace directories of the session.
@@ -81,7 +81,7 @@ impl CheckpointHistory {
                     turn.began = began;
                 }
                 turn.began = turn.began.min(began);
-                let mut single = Single { began, turn: number, by, files: Vec::new() };
+                let mut single = SingleChange { began, turn: number, by, files: Vec::new() };
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());

@@ -127,11 +127,11 @@ impl Drop for Journal {
     }
 }
 
-trait Linked {
+trait LinkedFile {
     fn nlink_is_positive(&self) -> bool;
 }
 
-impl Linked for std::fs::Metadata {
+impl LinkedFile for std::fs::Metadata {
     fn nlink_is_positive(&self) -> bool {
         std::os::unix::fs::MetadataExt::nlink(self) > 0
     }

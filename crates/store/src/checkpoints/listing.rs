@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parallax_files::IgnoreRules;
 use parallax_protocol::protected_links::LinkTargets;
 
-use super::beneath::ConfinedPath;
-use super::git::Known;
+use super::confined_root::ConfinedPath;
+use super::git::TrackedState;
 use super::state::{PathText, Stamp};
 
 /// Length in bytes of a path with many components.
@@ -21,7 +21,7 @@ const MOST_UNSEARCHED: usize = 8;
 pub(super) enum EntryKind {
     File {
         /// What git knows about it.
-        known: Known,
+        known: TrackedState,
         /// The root of the working tree that tracks it.
         top: Option<Arc<Path>>,
         /// Whether an ignore rule matches it.
@@ -128,6 +128,6 @@ impl WalkResult {
 
 impl EntryKind {
     pub fn untracked() -> Self {
-        Self::File { known: Known::Untracked, top: None, ignored: false }
+        Self::File { known: TrackedState::Untracked, top: None, ignored: false }
     }
 }

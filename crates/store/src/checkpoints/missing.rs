@@ -4,17 +4,17 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::beneath::{ConfinedPath, EntryHandle};
+use super::confined_root::{ConfinedPath, EntryHandle};
 use super::state::{ObjectId, PathState, Stamp};
 
 /// Files that were not restored; a file with the same contents must not be removed.
 #[derive(Default)]
-pub(super) struct Missing {
+pub(super) struct UnrestoredFiles {
     stamps: Vec<Stamp>,
     bytes: HashSet<ObjectId>,
 }
 
-impl Missing {
+impl UnrestoredFiles {
     /// Adds a file that was not restored.
     pub fn add(&mut self, before: &PathState) {
         if let PathState::File { stamp, .. } = before {

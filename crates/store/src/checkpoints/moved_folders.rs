@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::beneath::{ConfinedPath, look};
 use super::command_mark::CommandMark;
+use super::confined_root::{ConfinedPath, look};
 use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;
 use super::state::PathState;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-use super::beneath::temporary_name;
+use super::confined_root::temporary_name;
 use super::state::{GitId, ObjectId};
 use crate::private_files::create_private_dir;
 
@@ -29,7 +29,7 @@ pub(super) struct Objects {
 
 /// The result of [`Objects::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum StoreResult {
     /// The contents are in the store.
     Kept(ObjectId),
     /// The file exceeds the limit.
@@ -70,9 +70,9 @@ impl Objects {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or the store cannot be written.
-    pub fn take(&self, file: &File, size: u64, limit: u64) -> io::Result<Taken> {
+    pub fn take(&self, file: &File, size: u64, limit: u64) -> io::Result<StoreResult> {
         if size > limit {
-            return Ok(Taken::TooLarge);
+            return Ok(StoreResult::TooLarge);
         }
         if size > SMALL {
             return self.take_large(file, limit);
@@ -80,7 +80,7 @@ impl Objects {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > limit {
-            return Ok(Taken::TooLarge);
+            return Ok(StoreResult::TooLarge);
         }
         let id = ObjectId(Sha256::digest(&bytes).into());
         if !self.has(&id, bytes.len() as u64) {
@@ -88,10 +88,10 @@ impl Objects {
             let done = out.write_all(&bytes).and_then(|()| self.name(&path, &id));
             self.finish(&path, done, bytes.len() as u64)?;
         }
-        Ok(Taken::Kept(id))
+        Ok(StoreResult::Kept(id))
     }
 
-    fn take_large(&self, file: &File, limit: u64) -> io::Result<Taken> {
+    fn take_large(&self, file: &File, limit: u64) -> io::Result<StoreResult> {
         let (path, mut out) = self.temporary()?;
         let copied = if reflink(&out, file) {
             // The clone no longer changes, so the hash matches the stored contents.
@@ -106,11 +106,11 @@ impl Objects {
                 } else {
                     self.finish(&path, self.name(&path, &id), length)?;
                 }
-                Ok(Taken::Kept(id))
+                Ok(StoreResult::Kept(id))
             }
             Ok(None) => {
                 let _ = fs::remove_file(&path);
-                Ok(Taken::TooLarge)
+                Ok(StoreResult::TooLarge)
             }
             Err(error) => {
                 let _ = fs::remove_file(&path);
@@ -241,7 +241,7 @@ pub(super) fn file_blob_id(reader: &mut impl Read, size: u64) -> io::Result<Opti
 mod tests {
     use super::*;
 
-    fn take(objects: &Objects, path: &Path, limit: u64) -> Taken {
+    fn take(objects: &Objects, path: &Path, limit: u64) -> StoreResult {
         let file = File::open(path).expect("file");
         let size = file.metadata().expect("facts").len();
         objects.take(&file, size, limit).expect("taken")
@@ -255,15 +255,15 @@ mod tests {
             let before = objects.added.load(Ordering::Relaxed);
             let file = folder.path().join("file");
             fs::write(&file, vec![7; size]).expect("write");
-            let Taken::Kept(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
-            assert_eq!(take(&objects, &file, u64::MAX), Taken::Kept(id));
+            let StoreResult::Kept(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
+            assert_eq!(take(&objects, &file, u64::MAX), StoreResult::Kept(id));
             assert_eq!(objects.added.load(Ordering::Relaxed) - before, size as u64);
             let mut out = Vec::new();
             assert!(objects.copy_to(&id, &mut out).expect("copied") && out == vec![7; size]);
             if size > 0 {
                 fs::write(objects.path(&id), vec![8; size]).expect("tear");
                 assert!(!objects.copy_to(&id, &mut io::sink()).expect("copied"));
-                assert_eq!(take(&objects, &file, size as u64 - 1), Taken::TooLarge);
+                assert_eq!(take(&objects, &file, size as u64 - 1), StoreResult::TooLarge);
             }
         }
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::beneath::ConfinedPath;
 use super::command_mark::CommandMark;
-use super::observe::ContentHandling;
+use super::confined_root::ConfinedPath;
+use super::crash_recovery::{abandoned, is_older};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
+use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent};
-use super::unfinished::{abandoned, is_older};
 use super::{Changes, Checkpoints};
 use crate::private_files::create_private_dir;
 

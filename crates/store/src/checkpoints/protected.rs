@@ -7,7 +7,7 @@ use std::path::Path;
 
 use parallax_protocol::protected_names::{self, Protection, fold, is_git_private};
 
-use super::beneath::ConfinedPath;
+use super::confined_root::ConfinedPath;
 
 /// Whether the path is in a `.git` directory that is not (or no longer) a repository. Restoring
 /// only the settings of a lost repository would do harm.

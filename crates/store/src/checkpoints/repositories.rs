@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Checkpoints;
-use super::beneath::{ConfinedPath, EntryHandle};
+use super::confined_root::{ConfinedPath, EntryHandle};
 use super::listing::{EntryKind, WalkResult};
 use super::moved_folders::MovedFolders;
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use super::crash_recovery::marks_of;
 use super::journal::lock_path;
 use super::state::{ObjectId, now};
-use super::unfinished::marks_of;
 use super::{CheckpointError, Checkpoints};
 
 /// Objects younger than this may belong to a record that is not written yet; saving files before a

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Checkpoints;
-use super::beneath::{EntryHandle, mode_of, open_file};
+use super::confined_root::{EntryHandle, mode_of, open_file};
 use super::listing::{EntryKind, WalkResult};
 use super::state::Stamp;
 

@@ -5,19 +5,19 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::event::Undone;
+use parallax_protocol::event::UndoResult;
 use rustix::fs::FileType;
 
-use super::beneath::{
+use super::command::Changes;
+use super::confined_root::{
     ConfinedPath, EntryHandle, Roots, is_nothing, look, mode_of, open_root, set_folder_mode,
 };
-use super::command::Changes;
 use super::history::UndoneFiles;
-use super::missing::{Missing, identity, is_lost_file, move_back};
+use super::missing::{UnrestoredFiles, identity, is_lost_file, move_back};
 use super::objects::{blob_id, file_blob_id, hash_of};
-use super::observe::ContentHandling;
 use super::protected::{is_nested_too_deep, is_of_lost_repository};
 use super::record::{FileRecord, Record};
+use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
@@ -52,7 +52,7 @@ pub(super) struct UndoOutcome {
 }
 
 /// Why a path is left alone.
-pub(super) struct Left {
+pub(super) struct SkipReason {
     pub(super) why: String,
     /// Whether a forced undo would restore it.
     force_helps: bool,
@@ -64,22 +64,22 @@ pub(super) const NOT_EMPTY: &str = "it contains other files";
 /// Why a file is left alone that a later prompt changed; that prompt must be undone first.
 const CHANGED_AGAIN: &str = "a later prompt changed it again";
 
-impl<T: Into<String>> From<T> for Left {
+impl<T: Into<String>> From<T> for SkipReason {
     fn from(why: T) -> Self {
         Self { why: why.into(), force_helps: false }
     }
 }
 
 impl UndoOutcome {
-    fn keep(&mut self, path: &Path, why: impl Into<Left>) {
-        let Left { why, force_helps } = why.into();
+    fn keep(&mut self, path: &Path, why: impl Into<SkipReason>) {
+        let SkipReason { why, force_helps } = why.into();
         self.kept.push((path.to_path_buf(), why));
         self.force_helps |= force_helps;
     }
 
-    pub(super) fn undone(&self, turn: u64) -> Undone {
+    pub(super) fn undone(&self, turn: u64) -> UndoResult {
         let restored = self.files.iter().map(|file| file.path.path()).collect();
-        Undone {
+        UndoResult {
             turn,
             prompt: None,
             restored,
@@ -97,7 +97,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if there is nothing to undo, or the records cannot be read or written.
-    pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, CheckpointError> {
+    pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, CheckpointError> {
         self.recover();
         let (turn, changes) = {
             let journal = self.refreshed()?;
@@ -136,7 +136,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if there is no undo to revert, or the records cannot be read or written.
-    pub fn redo(&self, force: bool) -> Result<Undone, CheckpointError> {
+    pub fn redo(&self, force: bool) -> Result<UndoResult, CheckpointError> {
         let last = self.refreshed()?.history.undone.last().cloned();
         let UndoneFiles { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
@@ -169,7 +169,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the records cannot be written.
-    pub fn restore(&self, changes: &Changes, paths: &[PathBuf]) -> Result<Undone, CheckpointError> {
+    pub fn restore(
+        &self,
+        changes: &Changes,
+        paths: &[PathBuf],
+    ) -> Result<UndoResult, CheckpointError> {
         let wanted = paths.iter().filter_map(|path| {
             Some((path.clone(), changes.before.get(path)?.clone(), None::<PathState>))
         });
@@ -207,7 +211,8 @@ impl Checkpoints {
         outcome.files.retain(|file| !(half.contains_key(&file.path.path()) && is_there(file)));
         for path in half.into_keys() {
             if !outcome.kept.iter().any(|(kept, _)| *kept == path) {
-                outcome.keep(&path, Left { why: CHANGED_BETWEEN.to_owned(), force_helps: true });
+                outcome
+                    .keep(&path, SkipReason { why: CHANGED_BETWEEN.to_owned(), force_helps: true });
             }
         }
         outcome.kept.sort();
@@ -232,7 +237,7 @@ impl Checkpoints {
         }
         self.open_folders(&changes, &roots, force);
         let mut wanted = Vec::new();
-        let mut missing = Missing::default();
+        let mut missing = UnrestoredFiles::default();
         let mut lost = Vec::new();
         for (path, before, after) in changes {
             if let Some(lost_file) = is_lost_file(&before) {
@@ -405,7 +410,7 @@ impl Checkpoints {
         after: Option<PathState>,
         force: bool,
         later: Option<u64>,
-    ) -> Result<Option<RestoreTarget>, Left> {
+    ) -> Result<Option<RestoreTarget>, SkipReason> {
         let place = roots.place(path).ok_or("it is outside the workspace")?;
         if is_of_lost_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository no longer exists, and git objects are not saved".into());
@@ -455,7 +460,7 @@ impl Checkpoints {
                         .to_owned(),
                     (None, Some(_)) => "it was changed since".to_owned(),
                 };
-                return Err(Left { why, force_helps: true });
+                return Err(SkipReason { why, force_helps: true });
             }
         }
         plan(now)

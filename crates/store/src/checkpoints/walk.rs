@@ -16,12 +16,14 @@ use parallax_protocol::protected_names::{is_git_private, may_hold_git_private};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::beneath::{ConfinedPath, Roots, folder_at, link_target, open_root, set_folder_mode};
-use super::git::{Attributes, Indexes, Known, Repository};
+use super::confined_root::{
+    ConfinedPath, Roots, folder_at, link_target, open_root, set_folder_mode,
+};
+use super::git::{Attributes, Indexes, Repository, TrackedState};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::protected::{NESTED, is_protected_name};
-use super::shared_work::WorkQueue;
 use super::state::{Stamp, now};
+use super::work_queue::WorkQueue;
 
 /// Below this depth, only protected entries are listed: everything else takes time that grows with
 /// the depth, and no project has such directories.
@@ -110,7 +112,7 @@ pub(super) fn walk(
             depth: 0,
         };
         let first = UnreadDirectory { above: Arc::new(folder), path: ".".into(), here };
-        let ground = Ground {
+        let ground = SharedWalk {
             rules: &rules,
             rules_before,
             excluded,
@@ -209,7 +211,7 @@ impl UnreadDirectory {
 }
 
 /// PathState shared by the threads of a walk.
-struct Ground<'a> {
+struct SharedWalk<'a> {
     rules: &'a IgnoreRules,
     rules_before: Option<&'a IgnoreRules>,
     excluded: &'a Path,
@@ -229,7 +231,7 @@ struct Ground<'a> {
     unread: WorkQueue<UnreadDirectory>,
 }
 
-impl Ground<'_> {
+impl SharedWalk<'_> {
     /// Reads all directories, using other threads if there are many.
     fn walk(&self) -> WalkResult {
         let mut helpers =
@@ -267,7 +269,7 @@ impl Ground<'_> {
 
 /// One thread of a walk.
 struct Walker<'a, 'g> {
-    ground: &'a Ground<'g>,
+    ground: &'a SharedWalk<'g>,
     /// What the thread found.
     walked: WalkResult,
 }
@@ -453,9 +455,9 @@ impl Walker<'_, '_> {
             }
             let known = match (&repository, &tracked_name) {
                 (Some(found), Some(name)) => found.repository.know(name, &stamp, &found.attributes),
-                _ => Known::Untracked,
+                _ => TrackedState::Untracked,
             };
-            let untracked = known == Known::Untracked;
+            let untracked = known == TrackedState::Untracked;
             if here.ignored && untracked {
                 continue;
             }

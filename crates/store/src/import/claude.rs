@@ -9,7 +9,7 @@ use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CallResult, Foreign, ImportedMessage, empty_head, response};
+use super::{CallResult, ImportedFile, ImportedMessage, empty_head, response};
 
 /// Prefixes of user entries that are not prompts.
 const NO_PROMPTS: [&str; 2] = ["<command-name>", "<local-command-"];
@@ -32,12 +32,12 @@ struct TranscriptLine {
     is_meta: bool,
     is_compact_summary: bool,
     summary: Option<String>,
-    message: Option<Said>,
+    message: Option<TranscriptMessage>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Said {
+struct TranscriptMessage {
     id: Option<String>,
     role: String,
     model: Option<String>,
@@ -64,7 +64,7 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 /// Reads a transcript. Returns `None` if no line is a message of one.
-pub(super) fn read_lines(text: &str) -> Option<Foreign> {
+pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let lines = text.lines().filter_map(|line| serde_json::from_str::<TranscriptLine>(line).ok());
     let lines: Vec<TranscriptLine> = lines.collect();
     let first = lines.iter().find(|line| line.is_said() && line.session_id.is_some())?;
@@ -80,7 +80,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
             reader.line(line);
         }
     }
-    Some(Foreign { head, summary, messages: reader.messages })
+    Some(ImportedFile { head, summary, messages: reader.messages })
 }
 
 /// Returns which lines lead to the last one; the others were rewound. Results of parallel calls are
@@ -143,7 +143,7 @@ impl TranscriptReader {
         }
     }
 
-    fn answer(&mut self, line: &TranscriptLine, said: &Said) {
+    fn answer(&mut self, line: &TranscriptLine, said: &TranscriptMessage) {
         let id = said.id.as_ref().or(line.request_id.as_ref());
         // Without either ID, a line whose parent is a block of an answer belongs to that answer.
         let goes_on = || {
@@ -182,7 +182,7 @@ impl TranscriptReader {
         }
     }
 
-    fn prompt(&mut self, line: &TranscriptLine, said: &Said) {
+    fn prompt(&mut self, line: &TranscriptLine, said: &TranscriptMessage) {
         let mut parts = Vec::new();
         let mut typed = Vec::new();
         let mut say = |text: &str, parts: &mut Vec<Part>| {

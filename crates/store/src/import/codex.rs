@@ -8,7 +8,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::ids::SessionId;
 use serde_json::Value;
 
-use super::{CallResult, Foreign, ImportedMessage, empty_head, response};
+use super::{CallResult, ImportedFile, ImportedMessage, empty_head, response};
 
 /// Synthetic context of Codex, which Parallax replaces with its own.
 const CONTEXT: [&str; 5] = [
@@ -24,7 +24,7 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 /// Reads a rollout. Returns `None` if its first line is not a rollout header.
-pub(super) fn read_lines(text: &str) -> Option<Foreign> {
+pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let first = lines.next()?;
     let is_new = text_at(&first, "type") == "session_meta";
@@ -59,7 +59,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
             _ => {}
         }
     }
-    Some(Foreign { head, summary: None, messages: reader.messages })
+    Some(ImportedFile { head, summary: None, messages: reader.messages })
 }
 
 #[derive(Default)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CallResult, Foreign, ImportedMessage, empty_head, read_parts};
+use super::{CallResult, ImportedFile, ImportedMessage, empty_head, read_parts};
 
 /// A line with all fields that may occur in one.
 #[derive(Deserialize, Default)]
@@ -27,14 +27,14 @@ struct RecordLine {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(rename = "$set")]
-    set: Option<Set>,
+    set: Option<SetRecord>,
     #[serde(rename = "$rewindTo")]
     rewind_to: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Set {
+struct SetRecord {
     start_time: Option<String>,
     summary: Option<String>,
     messages: Option<Vec<Box<RawValue>>>,
@@ -75,7 +75,7 @@ impl<'a> Messages<'a> {
 }
 
 /// Reads a record in line format. Returns `None` if no line is its metadata.
-pub(super) fn read_lines(text: &str) -> Option<Foreign> {
+pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let mut head: Option<SessionHead> = None;
     let mut summary = None;
     let mut messages = Messages::default();
@@ -107,7 +107,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
         }
     }
     let messages = messages.list.iter().flatten().filter_map(|text| read_message(text)).collect();
-    Some(Foreign { head: head?, summary, messages })
+    Some(ImportedFile { head: head?, summary, messages })
 }
 
 #[derive(Deserialize)]

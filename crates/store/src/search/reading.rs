@@ -18,11 +18,11 @@ const SHARE: usize = 16;
 const THREADS: usize = 4;
 
 /// Returns the text of a session by turn.
-pub type Texts<'a> = &'a (dyn Fn(&LoadedSession) -> Vec<TurnText> + Sync);
+pub type TurnTextReader<'a> = &'a (dyn Fn(&LoadedSession) -> Vec<TurnText> + Sync);
 
 /// Which sessions an index reads.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Opens<'a> {
+pub(super) enum SessionScope<'a> {
     /// Unencrypted sessions.
     Plain,
     /// All sessions that these keys decrypt, for an index that is never written to disk.
@@ -38,13 +38,13 @@ pub(super) struct ScannedFile {
 
 /// A session to write to the index. Without an entry, the file contains no conversation and is not
 /// read again until it changes.
-pub(super) struct Read<'a> {
+pub(super) struct ParsedSession<'a> {
     pub(super) found: &'a ScannedFile,
     pub(super) entry: Option<SessionEntry>,
     pub(super) turns: Vec<TurnText>,
 }
 
-impl Read<'_> {
+impl ParsedSession<'_> {
     /// Returns the size of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.turns.iter().map(|turn| turn.text.len()).sum()
@@ -55,14 +55,14 @@ impl Read<'_> {
 /// is set.
 pub(super) fn read_all<'a>(
     files: &'a [ScannedFile],
-    texts: Texts<'_>,
-    opens: Opens<'_>,
+    texts: TurnTextReader<'_>,
+    opens: SessionScope<'_>,
     stopped: &AtomicBool,
-    taker: &SyncSender<Vec<Read<'a>>>,
+    taker: &SyncSender<Vec<ParsedSession<'a>>>,
 ) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
     for piece in files.chunks(SHARE * threads) {
-        let read: Vec<Read<'a>> = thread::scope(|scope| {
+        let read: Vec<ParsedSession<'a>> = thread::scope(|scope| {
             let shares: Vec<_> = piece
                 .chunks(SHARE)
                 .map(|share| {
@@ -81,17 +81,23 @@ pub(super) fn read_all<'a>(
     }
 }
 
-fn read<'a>(found: &'a ScannedFile, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
+fn read<'a>(
+    found: &'a ScannedFile,
+    texts: TurnTextReader<'_>,
+    opens: SessionScope<'_>,
+) -> ParsedSession<'a> {
     let file = &found.file;
     // Encrypted text is never written to disk in plain text.
     let keys = match (opens, file.origin == SessionOrigin::Parallax && is_encrypted(&file.path)) {
-        (Opens::Plain, true) => return Read { found, entry: None, turns: Vec::new() },
-        (Opens::Plain, false) => &Keys::default(),
-        // A session that cannot be decrypted has nothing to index.
-        (Opens::All(keys), true) if can_open(&file.path, keys).is_err() => {
-            return Read { found, entry: None, turns: Vec::new() };
+        (SessionScope::Plain, true) => {
+            return ParsedSession { found, entry: None, turns: Vec::new() };
         }
-        (Opens::All(keys), _) => keys,
+        (SessionScope::Plain, false) => &Keys::default(),
+        // A session that cannot be decrypted has nothing to index.
+        (SessionScope::All(keys), true) if can_open(&file.path, keys).is_err() => {
+            return ParsedSession { found, entry: None, turns: Vec::new() };
+        }
+        (SessionScope::All(keys), _) => keys,
     };
     let entry = read_entry(file, keys);
     let session = entry.as_ref().and_then(|_| {
@@ -104,7 +110,7 @@ fn read<'a>(found: &'a ScannedFile, texts: Texts<'_>, opens: Opens<'_>) -> Read<
         .ok()
     });
     let turns = session.map(|session| texts(&session)).unwrap_or_default();
-    Read { found, entry, turns }
+    ParsedSession { found, entry, turns }
 }
 
 /// The searchable text of one turn.

@@ -13,7 +13,7 @@ const MOST_WAIT: Duration = Duration::from_secs(120);
 
 /// A lock on the index: either it cannot be emptied, or no other process can use it.
 #[derive(Debug)]
-pub struct Held {
+pub struct IndexLock {
     /// The locks are released when the files are closed.
     _locks: Vec<File>,
 }
@@ -24,10 +24,10 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if an I/O operation fails or another process does not finish in time.
-    pub fn hold(&self) -> Result<Held, SearchError> {
+    pub fn hold(&self) -> Result<IndexLock, SearchError> {
         let used = self.lock_file("used")?;
         wait(MOST_WAIT, || used.try_lock_shared()).map_err(|source| self.refused(source))?;
-        Ok(Held { _locks: vec![used] })
+        Ok(IndexLock { _locks: vec![used] })
     }
 
     /// Empties the index, so that the next [`SearchIndex::update`] reads all sessions. Keep the
@@ -36,7 +36,7 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if the index cannot be written or others use it for too long.
-    pub fn rebuild(&mut self) -> Result<Option<Held>, SearchError> {
+    pub fn rebuild(&mut self) -> Result<Option<IndexLock>, SearchError> {
         let turn = self.lock_file("rebuild")?;
         match turn.try_lock() {
             Ok(()) => {}
@@ -49,7 +49,7 @@ impl SearchIndex {
         let used = self.lock_file("used")?;
         wait(MOST_WAIT, || used.try_lock()).map_err(|source| self.refused(source))?;
         self.empty().map_err(|error| self.wrong(error))?;
-        Ok(Some(Held { _locks: vec![turn, used] }))
+        Ok(Some(IndexLock { _locks: vec![turn, used] }))
     }
 
     fn lock_file(&self, name: &str) -> Result<File, SearchError> {

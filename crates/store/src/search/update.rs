@@ -9,10 +9,12 @@ use std::thread;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
-use super::reading::{Opens, Read, ScannedFile, Texts, TurnText, read_all};
+use super::reading::{
+    ParsedSession, ScannedFile, SessionScope, TurnText, TurnTextReader, read_all,
+};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
 use crate::lines::is_encrypted;
-use crate::paths::Homes;
+use crate::paths::SessionDirs;
 use crate::session_files::{FileStamp, of_all};
 use crate::session_origin::SessionOrigin;
 
@@ -27,7 +29,7 @@ const MOST_OF_SESSION: usize = 8 * 1024 * 1024;
 
 /// The result of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Indexed {
+pub struct UpdateResult {
     /// Number of sessions that were read.
     pub read: usize,
     /// Number of sessions whose file no longer exists.
@@ -61,11 +63,11 @@ impl SearchIndex {
     /// skipped.
     pub fn update(
         &mut self,
-        homes: &Homes,
-        texts: Texts<'_>,
+        dirs: &SessionDirs,
+        texts: TurnTextReader<'_>,
         watch: &dyn Fn(UpdateProgress) -> bool,
-    ) -> Result<Indexed, SearchError> {
-        let mut files = of_all(homes);
+    ) -> Result<UpdateResult, SearchError> {
+        let mut files = of_all(dirs);
         if self.only_encrypted {
             files.retain(|file| file.origin == SessionOrigin::Parallax && is_encrypted(&file.path));
         }
@@ -79,7 +81,7 @@ impl SearchIndex {
                 changed.push(ScannedFile { file, stamp });
             }
         }
-        let mut indexed = Indexed::default();
+        let mut indexed = UpdateResult::default();
         let gone: Vec<i64> = known
             .iter()
             .filter(|(path, _)| !there.contains(*path))
@@ -92,7 +94,8 @@ impl SearchIndex {
         // The most recently used session is written last, so its rows have the highest numbers.
         changed.sort_by_key(|found| found.stamp.modified);
         if watch(UpdateProgress { read: 0, of: changed.len() }) && !changed.is_empty() {
-            let opens = if self.in_memory { Opens::All(&homes.keys) } else { Opens::Plain };
+            let opens =
+                if self.in_memory { SessionScope::All(&dirs.keys) } else { SessionScope::Plain };
             indexed.read = self.take_in(&changed, texts, opens, watch)?;
         }
         let all: rusqlite::Result<i64> =
@@ -107,8 +110,8 @@ impl SearchIndex {
     fn take_in(
         &mut self,
         files: &[ScannedFile],
-        texts: Texts<'_>,
-        opens: Opens<'_>,
+        texts: TurnTextReader<'_>,
+        opens: SessionScope<'_>,
         watch: &dyn Fn(UpdateProgress) -> bool,
     ) -> Result<usize, SearchError> {
         let stopped = AtomicBool::new(false);
@@ -117,13 +120,13 @@ impl SearchIndex {
             let stopped = &stopped;
             scope.spawn(move || read_all(files, texts, opens, stopped, &taker));
             let (mut done, mut read) = (0, 0);
-            let mut batch: Vec<Read<'_>> = Vec::new();
+            let mut batch: Vec<ParsedSession<'_>> = Vec::new();
             let mut written = Ok(());
             for piece in &pieces {
                 read += piece.len();
                 batch.extend(piece);
                 let go_on = watch(UpdateProgress { read, of: files.len() });
-                let bytes: usize = batch.iter().map(Read::bytes).sum();
+                let bytes: usize = batch.iter().map(ParsedSession::bytes).sum();
                 if !go_on || batch.len() >= BATCH || bytes >= BATCH_BYTES {
                     done += batch.len();
                     written = self.put_all(&std::mem::take(&mut batch));
@@ -142,7 +145,7 @@ impl SearchIndex {
         })
     }
 
-    fn put_all(&mut self, batch: &[Read<'_>]) -> Result<(), SearchError> {
+    fn put_all(&mut self, batch: &[ParsedSession<'_>]) -> Result<(), SearchError> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -198,7 +201,7 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
+fn put(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlite::Result<()> {
     let path = bytes_of(&read.found.file.path);
     // Another process may have updated the row in the meantime.
     let there: Option<(i64, FileStamp)> = writing

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::ClosedNames;
+use parallax_files::SensitivePathIndex;
 use parallax_protocol::checkpoint::WriteScope;
 use parallax_store::{
     BlobReader, ChangeKind, Changes, CheckpointError, CheckpointOptions, Checkpoints,
@@ -74,7 +74,7 @@ impl Fixture {
         let mut options = CheckpointOptions::new(store, "work-12345678".into(), "s1".into(), roots);
         options.blobs =
             Some(BlobReader::new(|top, blob| Ok(git_output(top, &["cat-file", "blob", blob]))));
-        options.links = Some(Arc::new(ClosedNames::default()));
+        options.links = Some(Arc::new(SensitivePathIndex::default()));
         options
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use parallax_keychain::Keychain;
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    Homes, Journal, KeyPlace, Keys, LoadError, LoadedSession, list, load, move_session,
+    Journal, KeyPlace, Keys, LoadError, LoadedSession, SessionDirs, list, load, move_session,
 };
 
 use crate::{head, user};
@@ -25,13 +25,13 @@ fn texts(session: &LoadedSession) -> Vec<String> {
     session.contents.iter().map(|content| content.json().to_owned()).collect()
 }
 
-struct Place {
+struct TestProject {
     folder: tempfile::TempDir,
     path: PathBuf,
     keys: Keys,
 }
 
-impl Place {
+impl TestProject {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let (path, keys) = (folder.path().join("s1.jsonl"), keys(folder.path()));
@@ -58,32 +58,32 @@ impl Place {
 
 #[test]
 fn encrypted_journal_hides_content_and_round_trips() {
-    let place = Place::new();
-    drop(write(&place.path, &place.keys, 3));
-    let text = fs::read_to_string(&place.path).expect("text");
+    let project = TestProject::new();
+    drop(write(&project.path, &project.keys, 3));
+    let text = fs::read_to_string(&project.path).expect("text");
     assert!(
         !text.contains("marker") && !text.contains("\"/w\"") && !text.contains("parts"),
         "{text}"
     );
     // The line with the key ID, the seal, the head, and three contents.
     assert_eq!(text.lines().count(), 6);
-    let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+    let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
     assert_eq!((loaded.contents.len(), loaded.head.project.as_str()), (3, "/w"));
     journal.append(&user("marker 3")).expect("append");
     drop(journal);
-    let again = place.load();
+    let again = project.load();
     assert_eq!((again.contents.len(), again.notices.len()), (4, 0));
-    let key = place.folder.path().join("session-key");
+    let key = project.folder.path().join("session-key");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(&key).expect("key").permissions().mode() & 0o777, 0o600);
     }
     // It stays encrypted even if new journals are not.
-    let off = Keys::new(Keychain::default(), place.folder.path(), None);
-    let (journal, _) = Journal::open_append(&place.path, &off).expect("open");
+    let off = Keys::new(Keychain::default(), project.folder.path(), None);
+    let (journal, _) = Journal::open_append(&project.path, &off).expect("open");
     journal.append(&user("marker 4")).expect("append");
-    assert!(!fs::read_to_string(&place.path).expect("text").contains("marker"));
+    assert!(!fs::read_to_string(&project.path).expect("text").contains("marker"));
     // With another key or without one, an error is reported.
     for text in [Some("A".repeat(43) + "="), None] {
         fs::remove_file(&key).expect("removed");
@@ -91,7 +91,7 @@ fn encrypted_journal_hides_content_and_round_trips() {
         if let Some(text) = text {
             fs::write(&key, text).expect("another key");
         }
-        let error = load(&place.path, &place.keys).expect_err("no key");
+        let error = load(&project.path, &project.keys).expect_err("no key");
         assert!(matches!(&error, LoadError::Encrypted { .. }), "{error}");
         assert!(error.to_string().contains(wanted), "{error}");
         if !key.exists() {
@@ -102,11 +102,11 @@ fn encrypted_journal_hides_content_and_round_trips() {
 
 #[test]
 fn tampered_encrypted_lines_end_the_session() {
-    let place = Place::new();
-    drop(write(&place.path, &place.keys, 4));
-    let lines = place.lines();
+    let project = TestProject::new();
+    drop(write(&project.path, &project.keys, 4));
+    let lines = project.lines();
     let line: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let whole = place.load();
+    let whole = project.load();
     let changed = line[4].replace("\"encrypted\":\"", "\"encrypted\":\"AAAA");
     let renumbered = line[5].replace("\"n\":4", "\"n\":3");
     // (Name, lines, number of remaining contents.)
@@ -119,9 +119,9 @@ fn tampered_encrypted_lines_end_the_session() {
         ("in the clear", vec![line[0], line[1], line[2], r#"{"name":{"time":"","text":"x"}}"#], 1),
     ];
     for (what, lines, left) in table {
-        place.put(&lines);
-        let before = fs::read(&place.path).expect("bytes");
-        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        project.put(&lines);
+        let before = fs::read(&project.path).expect("bytes");
+        let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
         assert_eq!(texts(&loaded), texts(&whole)[..left], "{what}");
         assert!(
             loaded.broken
@@ -130,96 +130,96 @@ fn tampered_encrypted_lines_end_the_session() {
         );
         journal.append(&user("more")).expect("quietly nothing");
         assert_eq!(
-            fs::read(&place.path).expect("bytes"),
+            fs::read(&project.path).expect("bytes"),
             before,
             "{what}: nothing is cut or added"
         );
     }
     // A line of another session with the same key.
-    let other = place.folder.path().join("other.jsonl");
-    drop(write(&other, &place.keys, 4));
+    let other = project.folder.path().join("other.jsonl");
+    drop(write(&other, &project.keys, 4));
     let foreign = fs::read_to_string(&other).expect("text");
     let foreign = foreign.lines().nth(4).expect("a line");
-    place.put(&[line[0], line[1], line[2], foreign]);
-    assert_eq!((place.load().contents.len(), place.load().broken), (1, true));
+    project.put(&[line[0], line[1], line[2], foreign]);
+    assert_eq!((project.load().contents.len(), project.load().broken), (1, true));
     // The session is valid under another file name, but not with another session ID.
-    place.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
-    assert!(load(&place.path, &place.keys).is_err());
+    project.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
+    assert!(load(&project.path, &project.keys).is_err());
 }
 
 #[test]
 fn truncated_end_is_detected_and_distinguished_from_a_crash() {
-    let place = Place::new();
-    let journal = write(&place.path, &place.keys, 4);
+    let project = TestProject::new();
+    let journal = write(&project.path, &project.keys, 4);
     journal.sync().expect("durable");
     journal.append(&user("marker 4")).expect("append");
     // The program was killed here: the seal counts fewer records than there are.
     drop(journal);
-    assert_eq!((place.load().contents.len(), place.load().broken), (5, false));
-    let lines = place.lines();
+    assert_eq!((project.load().contents.len(), project.load().broken), (5, false));
+    let lines = project.lines();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    place.put(&lines[..lines.len() - 1]);
-    assert_eq!((place.load().contents.len(), place.load().broken), (4, false));
+    project.put(&lines[..lines.len() - 1]);
+    assert_eq!((project.load().contents.len(), project.load().broken), (4, false));
     for (left, told) in [(4, "1 record is missing"), (2, "3 records are missing")] {
-        place.put(&lines[..left + 1]);
-        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        project.put(&lines[..left + 1]);
+        let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
         assert!(loaded.broken && loaded.notices[0].contains(told), "{:?}", loaded.notices);
         assert_eq!(loaded.contents.len(), left - 1);
         journal.append(&user("quietly nothing")).expect("append");
         journal.sync().expect("sync");
-        assert_eq!(place.lines().len(), left + 1, "it stays as it is");
+        assert_eq!(project.lines().len(), left + 1, "it stays as it is");
     }
     // Without a seal, or with that of another journal, truncation cannot be detected.
     let (first, seal) = lines[0].split_once('\n').expect("a seal");
-    let other = place.folder.path().join("other.jsonl");
-    drop(write(&other, &place.keys, 1));
+    let other = project.folder.path().join("other.jsonl");
+    drop(write(&other, &project.keys, 1));
     let other = fs::read_to_string(&other).expect("text");
     let foreign = format!("{first}\n{}", other.lines().nth(1).expect("a seal"));
     let damaged = format!("{first}\n{}", seal.replace("\":\"", "\":\"AAAA"));
     for opening in [first, &foreign, &damaged] {
-        place.put(&[&[opening], &lines[1..3]].concat());
-        let loaded = place.load();
+        project.put(&[&[opening], &lines[1..3]].concat());
+        let loaded = project.load();
         assert!(loaded.broken && loaded.notices[0].contains("cannot be detected"));
         assert_eq!(loaded.contents.len(), 1);
     }
     // The seal is updated with each turn, and the file remains a valid journal.
-    place.put(&lines);
-    let (journal, _) = Journal::open_append(&place.path, &place.keys).expect("open");
+    project.put(&lines);
+    let (journal, _) = Journal::open_append(&project.path, &project.keys).expect("open");
     journal.append(&user("marker 5")).expect("append");
     journal.sync().expect("durable");
     drop(journal);
-    let longer = place.lines();
+    let longer = project.lines();
     assert_eq!((longer.len(), longer[0].len()), (lines.len() + 1, lines[0].len()));
-    place.put(&longer[..7].iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(place.load().notices[0].contains("1 record is missing"));
+    project.put(&longer[..7].iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(project.load().notices[0].contains("1 record is missing"));
 }
 
 #[test]
 fn torn_encrypted_line_is_dropped_at_any_position() {
-    let place = Place::new();
-    drop(write(&place.path, &place.keys, 3));
-    let bytes = fs::read(&place.path).expect("bytes");
+    let project = TestProject::new();
+    drop(write(&project.path, &project.keys, 3));
+    let bytes = fs::read(&project.path).expect("bytes");
     let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines") + 1;
     for cut in (last..bytes.len()).step_by(7).chain([bytes.len() - 1]) {
-        fs::write(&place.path, &bytes[..cut]).expect("torn");
-        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        fs::write(&project.path, &bytes[..cut]).expect("torn");
+        let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
         let kept = loaded.contents.len();
         assert_eq!(kept, if cut == bytes.len() - 1 { 3 } else { 2 }, "{cut}");
         assert!(!loaded.broken);
         journal.append(&user("on")).expect("append");
         drop(journal);
-        let again = place.load();
+        let again = project.load();
         assert_eq!((again.contents.len(), again.broken), (kept + 1, false), "{cut}");
     }
 }
 
 #[test]
 fn plain_session_is_encrypted_when_resumed() {
-    let place = Place::new();
+    let project = TestProject::new();
     let plain = Keys::default();
-    drop(write(&place.path, &plain, 2));
-    let before = load(&place.path, &plain).expect("load");
-    let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+    drop(write(&project.path, &plain, 2));
+    let before = load(&project.path, &plain).expect("load");
+    let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
     assert_eq!(texts(&loaded), texts(&before));
     journal.append(&user("marker 2")).expect("append");
     let name = Record::Name(parallax_protocol::store::NameRecord {
@@ -228,27 +228,27 @@ fn plain_session_is_encrypted_when_resumed() {
     });
     journal.append(&name).expect("append");
     drop(journal);
-    let text = fs::read_to_string(&place.path).expect("text");
+    let text = fs::read_to_string(&project.path).expect("text");
     assert!(!text.contains("marker"), "{text}");
-    assert_eq!(place.load().contents.len(), 3);
-    assert!(load(&place.path, &plain).is_err());
+    assert_eq!(project.load().contents.len(), 3);
+    assert!(load(&project.path, &plain).is_err());
 }
 
 #[test]
 fn encrypted_sessions_are_listed_and_moved() {
     let folder = tempfile::tempdir().expect("folder");
-    let mut homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
-    homes.keys = keys(&homes.parallax);
+    let mut dirs = SessionDirs::new(folder.path().join("p"), folder.path().join("g"));
+    dirs.keys = keys(&dirs.parallax);
     let project = Path::new("/w");
-    drop(write(&homes.journal(project, &"s1".into()), &homes.keys, 2));
-    let entries = list(&homes, project);
+    drop(write(&dirs.journal(project, &"s1".into()), &dirs.keys, 2));
+    let entries = list(&dirs, project);
     assert_eq!((entries.len(), entries[0].title.as_str()), (1, "marker 0"));
     let to = folder.path().join("elsewhere");
-    let new = move_session(&homes, &entries[0], &to).expect("moved");
-    let moved = load(&new, &homes.keys).expect("load");
+    let new = move_session(&dirs, &entries[0], &to).expect("moved");
+    let moved = load(&new, &dirs.keys).expect("load");
     assert_eq!((moved.head.project, moved.contents.len()), (to.display().to_string(), 2));
     // Without the key the session is listed, and does not count as empty.
-    homes.keys = Keys::new(Keychain::default(), folder.path(), None);
-    let entries = list(&homes, &to);
+    dirs.keys = Keys::new(Keychain::default(), folder.path(), None);
+    let entries = list(&dirs, &to);
     assert_eq!((entries[0].id.as_str(), entries[0].title.contains("encrypted")), ("s1", true));
 }

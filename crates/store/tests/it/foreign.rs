@@ -6,7 +6,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, SessionEntry,
+    DeleteError, FindError, Journal, Keys, LoadError, LoadedSession, SessionDirs, SessionEntry,
     SessionOrigin, delete, find, find_listed, list,
 };
 use proptest::prelude::*;
@@ -149,14 +149,14 @@ fn documents_of_other_tools_are_imported() {
 
 struct Home {
     _folder: tempfile::TempDir,
-    homes: Homes,
+    dirs: SessionDirs,
     project: PathBuf,
 }
 
 fn home() -> Home {
     let folder = tempfile::tempdir().expect("tempdir");
-    let homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
-    Home { homes, project: folder.path().join("work/My App"), _folder: folder }
+    let dirs = SessionDirs::new(folder.path().join("p"), folder.path().join("g"));
+    Home { dirs, project: folder.path().join("work/My App"), _folder: folder }
 }
 
 impl Home {
@@ -164,7 +164,7 @@ impl Home {
         let mut head = head(id);
         head.start_time = start.to_owned();
         head.project = self.project.display().to_string();
-        let journal = Journal::create(self.homes.journal(&self.project, &id.into()), head);
+        let journal = Journal::create(self.dirs.journal(&self.project, &id.into()), head);
         journal
             .append(&content(sealed(r#"{"role":"user","parts":[{"text":"<session_context>"}]}"#)))
             .expect("append");
@@ -176,15 +176,15 @@ impl Home {
 #[test]
 fn sessions_of_a_project_are_listed_and_selectable() {
     let home = home();
-    let (homes, project) = (&home.homes, home.project.as_path());
-    assert!(matches!(find(homes, project, "latest"), Err(FindError::NoSessions { .. })));
+    let (dirs, project) = (&home.dirs, home.project.as_path());
+    assert!(matches!(find(dirs, project, "latest"), Err(FindError::NoSessions { .. })));
     let third = home.ours("abc-3", "2026-11-22T10:00:00.000Z", "third\n\u{1b}[1mprömpt");
     home.ours("abd-1", "2026-11-19T10:00:00.000Z", &"x".repeat(300));
     write(
-        &homes.gemini.join("projects.json"),
+        &dirs.gemini.join("projects.json"),
         &format!(r#"{{"projects":{{"{}":"my-app"}}}}"#, project.display()),
     );
-    let chats = homes.gemini.join("tmp/my-app/chats");
+    let chats = dirs.gemini.join("tmp/my-app/chats");
     write(&chats.join("session-2026-11-20T10-00-9f6f3b2a.jsonl"), GEMINI);
     write(
         &chats.join("session-x.jsonl"),
@@ -192,21 +192,21 @@ fn sessions_of_a_project_are_listed_and_selectable() {
     );
     write(&chats.join("session-y.json"), "not json");
     // Another project with the same name, and one missing from the registry.
-    write(&homes.gemini.join("tmp/my-app-1/.project_root"), "/elsewhere/My App");
-    write(&homes.gemini.join("tmp/my-app-1/chats/session-z.jsonl"), GEMINI);
-    write(&homes.gemini.join("tmp/my-app-2/.project_root"), &project.display().to_string());
+    write(&dirs.gemini.join("tmp/my-app-1/.project_root"), "/elsewhere/My App");
+    write(&dirs.gemini.join("tmp/my-app-1/chats/session-z.jsonl"), GEMINI);
+    write(&dirs.gemini.join("tmp/my-app-2/.project_root"), &project.display().to_string());
     write(
-        &homes.gemini.join("tmp/my-app-2/chats/session-w.json"),
+        &dirs.gemini.join("tmp/my-app-2/chats/session-w.json"),
         r#"{"sessionId":"old","projectHash":"h","startTime":"2026-11-01T00:00:00Z","messages":[{"type":"user","content":"/quit"},{"type":"user","content":[{"text":"ancient"}]}]}"#,
     );
     write(
-        &homes.parallax.join("0badcafe.json"),
+        &dirs.parallax.join("0badcafe.json"),
         r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#,
     );
-    write(&homes.parallax.join("settings.json"), "{}");
+    write(&dirs.parallax.join("settings.json"), "{}");
     // Unreadable Parallax journals have no effect.
-    write(&homes.sessions(project).join("bad.jsonl"), "\u{0}\u{0}\n");
-    let entries = list(homes, project);
+    write(&dirs.sessions(project).join("bad.jsonl"), "\u{0}\u{0}\n");
+    let entries = list(dirs, project);
     let seen: Vec<_> = entries.iter().map(|e| (e.index, e.title.as_str(), e.origin)).collect();
     let long = format!("{}...", "x".repeat(97));
     let expected = [
@@ -225,7 +225,7 @@ fn sessions_of_a_project_are_listed_and_selectable() {
     // Copied today, but last used then.
     let theirs = entries.iter().find(|entry| entry.id.starts_with("9f6f")).expect("theirs");
     assert_eq!(theirs.last_used.to_string(), "2026-11-20T10:00:00Z");
-    let by = |selector: &str| find(homes, project, selector).map(|entry| entry.id);
+    let by = |selector: &str| find(dirs, project, selector).map(|entry| entry.id);
     assert_eq!(by("1"), Ok("old".to_owned()));
     assert_eq!(by("abd-1"), Ok("abd-1".to_owned()));
     assert_eq!(by("9f6f"), Ok("9f6f3b2a-0000-4000-8000-000000000001".to_owned()));
@@ -236,32 +236,32 @@ fn sessions_of_a_project_are_listed_and_selectable() {
     }
     // A full ID is found without reading other sessions, which only the number in the list
     // requires.
-    let (alone, listed) = (find(homes, project, "abd-1"), find_listed(homes, project, "abd-1"));
+    let (alone, listed) = (find(dirs, project, "abd-1"), find_listed(dirs, project, "abd-1"));
     let (alone, listed) = (alone.expect("found"), listed.expect("found"));
     assert!(alone.index == 0 && listed.index > 1, "{alone:?}, {listed:?}");
     assert_eq!(SessionEntry { index: 0, ..listed }, alone);
     // Last used, not last started.
-    let old = homes.journal(project, &"abd-1".into());
+    let old = dirs.journal(project, &"abd-1".into());
     let file = fs::File::options().append(true).open(&old).expect("open");
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     file.set_modified(later).expect("time");
     assert_eq!(by("latest"), Ok("abd-1".to_owned()));
     // Deleting: only Parallax sessions that no process is writing, with everything that belongs to
     // them.
-    let ours = find(homes, project, "abc").expect("entry");
-    let artifacts = homes.artifacts(project, &"abc-3".into());
+    let ours = find(dirs, project, "abc").expect("entry");
+    let artifacts = dirs.artifacts(project, &"abc-3".into());
     artifacts.create().expect("artifacts");
     let running = Journal::open_append(&third, &Keys::default()).expect("open");
-    assert!(matches!(delete(homes, project, &ours, &[]), Err(DeleteError::InUse { .. })));
+    assert!(matches!(delete(dirs, project, &ours, &[]), Err(DeleteError::InUse { .. })));
     drop(running);
-    for bad in ["", "sessions", "../x"].map(|path| homes.parallax.join(path)) {
-        let refused = delete(homes, project, &ours, &[bad]);
+    for bad in ["", "sessions", "../x"].map(|path| dirs.parallax.join(path)) {
+        let refused = delete(dirs, project, &ours, &[bad]);
         assert!(matches!(refused, Err(DeleteError::Outside { .. })));
     }
-    delete(homes, project, &ours, &[homes.parallax.join("none/there")]).expect("delete");
+    delete(dirs, project, &ours, &[dirs.parallax.join("none/there")]).expect("delete");
     assert!(!third.exists() && !artifacts.root().exists());
-    let foreign = find(homes, project, "9f6f").expect("entry");
-    let refused = delete(homes, project, &foreign, &[]).expect_err("foreign");
+    let foreign = find(dirs, project, "9f6f").expect("entry");
+    let refused = delete(dirs, project, &foreign, &[]).expect_err("foreign");
     assert!(refused.to_string().contains("session-2026-11-20T10-00") && foreign.path.exists());
 }
 
@@ -269,9 +269,9 @@ fn sessions_of_a_project_are_listed_and_selectable() {
 fn continued_parallax_cli_session_is_listed_once() {
     let home = home();
     let old = r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#;
-    write(&home.homes.parallax.join("0badcafe.json"), old);
+    write(&home.dirs.parallax.join("0badcafe.json"), old);
     home.ours("0badcafe", "2026-11-19T10:00:00.000Z", "state");
-    let entries = list(&home.homes, &home.project);
+    let entries = list(&home.dirs, &home.project);
     let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.origin)).collect();
     assert_eq!(seen, [("0badcafe", SessionOrigin::Parallax)]);
 }
@@ -280,14 +280,14 @@ fn continued_parallax_cli_session_is_listed_once() {
 fn diverged_gemini_cli_session_has_its_own_entry() {
     let home = home();
     let id = "9f6f3b2a-0000-4000-8000-000000000001";
-    let folder = home.homes.gemini.join("tmp/app");
+    let folder = home.dirs.gemini.join("tmp/app");
     write(&folder.join(".project_root"), &home.project.display().to_string());
     let record = folder.join("chats/session-2026-11-20T10-00-9f6f3b2a.jsonl");
     write(&record, GEMINI);
     home.ours(id, "2026-11-20T10:05:00.000Z", "list the files");
     let listed = || {
         let told = |e: SessionEntry| (e.short_id(), e.origin, e.elsewhere, e.forked_from.is_some());
-        let entries = list(&home.homes, &home.project);
+        let entries = list(&home.dirs, &home.project);
         entries.into_iter().map(told).collect::<Vec<_>>()
     };
     let ours = |elsewhere: Option<&str>| {
@@ -301,9 +301,9 @@ fn diverged_gemini_cli_session_has_its_own_entry() {
     let theirs = format!("gemini-{id}");
     let entry = ("gemini-9f6f3b2a".to_owned(), SessionOrigin::GeminiCli, None, false);
     assert_eq!(listed(), [entry, ours(Some(&theirs))]);
-    let by = |selector: &str| find(&home.homes, &home.project, selector).map(|e| (e.id, e.origin));
+    let by = |selector: &str| find(&home.dirs, &home.project, selector).map(|e| (e.id, e.origin));
     assert_eq!(by(id), Ok((id.to_owned(), SessionOrigin::Parallax)));
-    let found = find(&home.homes, &home.project, id).expect("found");
+    let found = find(&home.dirs, &home.project, id).expect("found");
     assert_eq!(found.elsewhere.as_deref(), Some(theirs.as_str()));
     assert_eq!(by("9f6f"), Ok((id.to_owned(), SessionOrigin::Parallax)));
     assert_eq!(by("gemini-9f6f"), Ok((theirs, SessionOrigin::GeminiCli)));

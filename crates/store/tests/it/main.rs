@@ -14,7 +14,7 @@ mod journal;
 use std::path::Path;
 
 use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord, SessionHead};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord, SessionHead, StepRecord};
 use parallax_store::{Keys, LoadError, LoadedSession};
 use serde_json::value::RawValue;
 
@@ -78,5 +78,5 @@ pub fn result(index: usize, wire: &str) -> Record {
 }
 
 pub fn round(results: usize, tail: Option<&str>) -> Record {
-    Record::Round(RoundRecord { results, tail: tail.map(raw), said: None })
+    Record::Round(StepRecord { results, tail: tail.map(raw), said: None })
 }

@@ -7,7 +7,7 @@ use parallax_files::{
 };
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
 use crate::failure::{invalid, read_failure};
 use crate::kind::FileKind;
@@ -45,21 +45,21 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    pub(crate) fn into_outcome(self) -> Outcome {
+    pub(crate) fn into_outcome(self) -> ToolResult {
         match self {
-            Self::Text { header: None, text, .. } => Outcome::text(text),
+            Self::Text { header: None, text, .. } => ToolResult::text(text),
             Self::Text { header: Some(header), text, summary, .. } => {
-                let mut outcome = Outcome::text(format!("{header}\n---\n{text}"));
+                let mut outcome = ToolResult::text(format!("{header}\n---\n{text}"));
                 outcome.for_user = summary.map(Display::text);
                 outcome
             }
             Self::Media(part) => {
-                let mut outcome = Outcome::text(String::new());
+                let mut outcome = ToolResult::text(String::new());
                 outcome.for_model.media.push(part);
                 outcome
             }
             Self::Refused(sentence) => {
-                Outcome::text(sentence.clone()).shown(Display::text(sentence))
+                ToolResult::text(sentence.clone()).shown(Display::text(sentence))
             }
         }
     }

@@ -21,7 +21,7 @@ const FOLDERS_OF_TOOLS: [&str; 7] =
 
 /// The files by path, and what was skipped.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct CollectedFiles {
     pub(crate) files: BTreeMap<PathBuf, Confined>,
     pub(crate) skipped: Vec<(PathBuf, String)>,
     /// The patterns that match no file.
@@ -32,8 +32,8 @@ pub(crate) fn gather(
     workspace: &Workspace,
     wanted: &ReadMany,
     cancel: &CancellationToken,
-) -> Result<Gathered, ToolError> {
-    let mut gathered = Gathered::default();
+) -> Result<CollectedFiles, ToolError> {
+    let mut gathered = CollectedFiles::default();
     let mut patterns = Vec::new();
     for pattern in &wanted.include {
         if !literal(workspace, wanted, pattern, &mut gathered) {
@@ -89,7 +89,7 @@ fn literal(
     workspace: &Workspace,
     wanted: &ReadMany,
     pattern: &str,
-    gathered: &mut Gathered,
+    gathered: &mut CollectedFiles,
 ) -> bool {
     let mut found = false;
     for root in workspace.roots() {
@@ -115,7 +115,7 @@ fn literal(
     found
 }
 
-fn add(workspace: &Workspace, path: &Path, gathered: &mut Gathered) {
+fn add(workspace: &Workspace, path: &Path, gathered: &mut CollectedFiles) {
     if gathered.files.len() >= MAX_FILES {
         gathered.skipped.push((path.to_path_buf(), format!("more than {MAX_FILES} files")));
         gathered.skipped.truncate(MAX_FILES);

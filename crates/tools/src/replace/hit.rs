@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The old and new text of the model, with `\n` line endings.
-pub(crate) struct WantedEdit {
+pub(crate) struct RequestedEdit {
     pub(crate) old: String,
     pub(crate) new: String,
 }

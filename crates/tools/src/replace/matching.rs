@@ -1,7 +1,7 @@
 //! Finds the text to replace: exactly, or else tolerating differences in whitespace and in the
 //! shape of quotes and dashes.
 
-use super::hit::{Hit, WantedEdit};
+use super::hit::{Hit, RequestedEdit};
 use super::source::{SourceText, plain_ends};
 use super::tolerant;
 
@@ -45,7 +45,7 @@ const MAX_NEW: usize = 32 * 1024 * 1024;
 
 /// Finds `old` in the text, with the first strategy that finds a match.
 pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
-    let wanted = WantedEdit { old: plain_ends(old), new: plain_ends(new) };
+    let wanted = RequestedEdit { old: plain_ends(old), new: plain_ends(new) };
     let room = (MAX_NEW / wanted.new.len().max(1)).clamp(1, MAX_HITS);
     let found = |strategy, mut hits: Vec<Hit>| {
         let more = hits.len() > room;
@@ -62,7 +62,7 @@ pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
     found(Strategy::Tolerant, tolerant::find(source, &wanted, room + 1))
 }
 
-fn exact(source: &SourceText<'_>, wanted: &WantedEdit, most: usize) -> Vec<Hit> {
+fn exact(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize) -> Vec<Hit> {
     source
         .text()
         .match_indices(&wanted.old)

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::hit::{Hit, WantedEdit};
+use super::hit::{Hit, RequestedEdit};
 use super::indentation::{FileStyle, IndentPair, Indentation};
 use super::source::SourceText;
 use super::tokens::{Token, TokenKind, TokenPositions, is_space, is_word, lines_of, tokenize};
@@ -50,7 +50,7 @@ struct AlignedPair {
 }
 
 /// Returns at most `most` matches, sorted and without overlaps.
-pub(super) fn find(source: &SourceText<'_>, wanted: &WantedEdit, most: usize) -> Vec<Hit> {
+pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize) -> Vec<Hit> {
     let text = source.text();
     if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
         return Vec::new();
@@ -181,7 +181,7 @@ struct TokenizedEdit<'a> {
 }
 
 impl<'a> TokenizedEdit<'a> {
-    fn new(wanted: &'a WantedEdit, file: &str) -> Self {
+    fn new(wanted: &'a RequestedEdit, file: &str) -> Self {
         let (old, new) = (wanted.old.as_str(), wanted.new.as_str());
         let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
         let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));

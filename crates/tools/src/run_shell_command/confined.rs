@@ -10,16 +10,16 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, SupervisorError, Support, Tier};
 
-use super::confinement::{self, Built, Subject};
-use super::denied_access::{Confinement as _, DeniedAccess, Ran};
-use super::foreseen;
+use super::confinement::{self, BuiltPlan, ConfinedCommand};
+use super::denial_evidence;
+use super::denied_access::{Confinement as _, DeniedAccess, SandboxRun};
 use super::git;
 use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
 use super::granted_paths::{exact, real};
-use super::made::{self, Made};
 use super::npm_registries;
-use super::refusal;
+use super::precreated_path::{self, PrecreatedPath};
+use super::predicted_permissions;
 use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
@@ -45,7 +45,7 @@ pub(super) struct PreparedSandbox {
     pub(super) plan: Option<Plan>,
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Paths that were created so that they can be opened.
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<PrecreatedPath>,
     /// What the command can write, if mounts enforce it.
     pub(super) write_scope: WriteScope,
 }
@@ -121,7 +121,7 @@ impl StartingCommand {
             }
         }
         let subject =
-            Subject { line: &line, roots: &roots, layers, mode, permissions: &permissions };
+            ConfinedCommand { line: &line, roots: &roots, layers, mode, permissions: &permissions };
         let mut made = Vec::new();
         let plan = match options {
             Some(options) => {
@@ -141,9 +141,9 @@ impl StartingCommand {
                 }
                 let makes = !git_worktree_writes::makes_its_files(&line);
                 if options.enabled && !permissions.outside && makes {
-                    made = made::make(&wanted, &line, &directory);
+                    made = precreated_path::make(&wanted, &line, &directory);
                 }
-                let Built { plan, lost } = confinement::plan(options, &subject);
+                let BuiltPlan { plan, lost } = confinement::plan(options, &subject);
                 if !lost.is_empty() {
                     return Err(not_found_again(&lost));
                 }
@@ -284,31 +284,32 @@ pub(super) fn refused(
         return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
     let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.shown);
-    let ran = Ran { plan, missed_network: signs.missed_network };
-    let places = foreseen::folders(line, directory, home);
+    let ran = SandboxRun { plan, missed_network: signs.missed_network };
+    let places = predicted_permissions::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
     // A command that only reads may print such messages from files.
     let anywhere = [PathBuf::from("/")];
-    let only_reads = bash::known_safe(line, &bash::SafePlace { directory, roots: &anywhere });
+    let only_reads = bash::known_safe(line, &bash::SafeReadRoots { directory, roots: &anywhere });
     let mut missing = match only_reads && code == 0 {
         true => Permissions::default(),
-        false => refusal::missing(&command, &output, code != 0, &places, home, &ran),
+        false => denial_evidence::missing(&command, &output, code != 0, &places, home, &ran),
     };
     if only_reads {
         // Such words are in what it prints, not about it.
         missing.file_system.write.clear();
     }
-    let unnamed = missing.is_empty() && !only_reads && refusal::is_read_only(&output, code != 0);
+    let unnamed =
+        missing.is_empty() && !only_reads && denial_evidence::is_read_only(&output, code != 0);
     if unnamed && code != 0 {
         // Programs such as `zip` name the path in another line, or not at all.
-        let named = foreseen::written_paths(line, &places, home);
+        let named = predicted_permissions::written_paths(line, &places, home);
         let closed = named.into_iter().filter(|path| ran.refuses(path, DeniedAccess::Write));
         missing.file_system.write.extend(closed);
     }
-    if bash::uses_git(line) && refusal::is_unwritten_repository(&output) {
+    if bash::uses_git(line) && denial_evidence::is_unwritten_repository(&output) {
         let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
-        let named = foreseen::named_paths(line, &places);
+        let named = predicted_permissions::named_paths(line, &places);
         for path in remotes.chain(named).map(|path| real(&path)) {
             let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
             if is_repository && ran.refuses(&path, DeniedAccess::Write) {
@@ -320,7 +321,7 @@ pub(super) fn refused(
         // Here one permission includes the other, and the approval request says so.
         (missing.network, missing.host_loopback) = (true, true);
     }
-    let copied = refusal::copied(&output, &ran.plan.hidden);
+    let copied = denial_evidence::copied(&output, &ran.plan.hidden);
     let files = &mut missing.file_system;
     if code == 0 && bash::uses_git(line) {
         // `git commit` in a worktree tries this in vain for a missing ref, and succeeds.
@@ -343,10 +344,14 @@ pub(super) fn refused(
     if (unnamed || named && code != 0) && missing.is_empty() && words.is_empty() {
         words.push_str(UNNAMED);
     }
-    if code != 0 && missing.is_empty() && words.is_empty() && refusal::is_mount_point(&output) {
+    if code != 0
+        && missing.is_empty()
+        && words.is_empty()
+        && denial_evidence::is_mount_point(&output)
+    {
         words.push_str(PINNED);
     }
-    if bash::uses_git(line) && refusal::is_unreachable_alternate(&output) {
+    if bash::uses_git(line) && denial_evidence::is_unreachable_alternate(&output) {
         words.push_str(LINKED_ALTERNATE);
     }
     (missing, words)

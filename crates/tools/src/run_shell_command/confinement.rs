@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{ClosedPaths, LeftAlone, TrackedPaths, link_targets, outermost, real_path};
+use parallax_files::{
+    GeminiIgnore, SensitivePaths, TrackedPaths, link_targets, outermost, real_path,
+};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -79,7 +81,7 @@ const CACHE_VARIABLES: &[&str] = &[
 const AGENT_VARIABLES: &[&str] = &["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO"];
 
 /// The properties of a command that determine its sandbox.
-pub(super) struct Subject<'a> {
+pub(super) struct ConfinedCommand<'a> {
     pub(super) line: &'a ShellLine,
     pub(super) roots: &'a [PathBuf],
     /// Whether writes to caches go to a session layer.
@@ -88,7 +90,7 @@ pub(super) struct Subject<'a> {
     pub(super) permissions: &'a Permissions,
 }
 
-impl Subject<'_> {
+impl ConfinedCommand<'_> {
     /// Whether the line runs only git. Git may then write the repository's data in `.git` and use
     /// the user's agents.
     pub(super) fn is_git(&self) -> bool {
@@ -136,13 +138,13 @@ pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
 
 /// A plan, and the hidden files that it cannot hide, because they were moved to an unknown place.
 #[derive(Debug)]
-pub(super) struct Built {
+pub(super) struct BuiltPlan {
     pub(super) plan: Plan,
     pub(super) lost: Vec<PathBuf>,
 }
 
 /// Builds the plan. Searches the workspace for names. Blocking.
-pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
+pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> BuiltPlan {
     let permissions = subject.permissions;
     let mut plan = Plan {
         confine: options.enabled && !permissions.outside,
@@ -153,7 +155,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     };
     if !plan.confine {
         plan.network = Network::Host;
-        return Built { plan, lost: Vec::new() };
+        return BuiltPlan { plan, lost: Vec::new() };
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
     let rules = options.closed_names.rules(subject.roots);
@@ -196,11 +198,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
     plan.readable.extend(closed_tree);
     secrets::add_targets(&mut plan.hidden, &plan.readable, subject.roots);
-    let homes: Vec<&PathBuf> = options.other_homes.iter().chain([&options.home]).collect();
-    for home in &homes {
+    let dirs: Vec<&PathBuf> = options.other_homes.iter().chain([&options.home]).collect();
+    for home in &dirs {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
     }
-    plan.filtered.extend(secrets::directories_elsewhere(&plan.hidden, &homes));
+    plan.filtered.extend(secrets::directories_elsewhere(&plan.hidden, &dirs));
     plan.filtered.sort();
     plan.filtered.dedup();
     let mut left_alone = found.left_alone.clone();
@@ -272,7 +274,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         plan.read_only.retain(|path| !is_closed(path));
         plan.read_only.extend(own.closed.iter().cloned());
     }
-    Built { plan, lost: followed.lost }
+    BuiltPlan { plan, lost: followed.lost }
 }
 
 /// Returns the secrets of the main working tree for a command in a linked one: what is hidden in
@@ -302,8 +304,8 @@ fn is_of_kernel(path: &Path) -> bool {
 fn follow(
     options: &SandboxOptions,
     roots: &[PathBuf],
-    found: &ClosedPaths,
-    rules: Option<&LeftAlone>,
+    found: &SensitivePaths,
+    rules: Option<&GeminiIgnore>,
     of_homes: &[PathBuf],
 ) -> TrackedPaths {
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
@@ -336,7 +338,7 @@ fn follow(
     tracked
 }
 
-fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
+fn network(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Network {
     let row = options.table.mode(subject.mode);
     let permissions = subject.permissions;
     let by_command = subject.line.trouble.is_none()
@@ -362,7 +364,7 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
 }
 
 /// Returns the paths that `sandbox.toml` grants, if it grants them to all commands of the line.
-fn allowed_paths(options: &SandboxOptions, subject: &Subject<'_>) -> Vec<PathBuf> {
+fn allowed_paths(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Vec<PathBuf> {
     let mut paths: Option<Vec<PathBuf>> = None;
     for command in subject.line.own_commands() {
         let row = command.name().and_then(|name| options.table.command(name));
@@ -388,7 +390,12 @@ fn expand(path: &Path, home: &Path) -> PathBuf {
 }
 
 /// Makes paths read-only that other programs execute or read configuration from.
-fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths, plan: &mut Plan) {
+fn protect(
+    options: &SandboxOptions,
+    subject: &ConfinedCommand<'_>,
+    found: &SensitivePaths,
+    plan: &mut Plan,
+) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
         plan.read_only.extend(closed_paths().map(|name| root.join(name)));
@@ -441,7 +448,11 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
 }
 
 /// Returns the `.git` of each repository in and around the workspace.
-fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &ClosedPaths) -> Vec<PathBuf> {
+fn repositories(
+    options: &SandboxOptions,
+    roots: &[PathBuf],
+    found: &SensitivePaths,
+) -> Vec<PathBuf> {
     let mut repositories = options.git_directories.around(roots);
     repositories.retain(|git| !found.repositories.contains(git));
     repositories.extend(found.repositories.iter().cloned());
@@ -452,8 +463,8 @@ fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &ClosedPaths
 /// and writable like an inner `.git` if `writable`.
 fn open_git_directories(
     options: &SandboxOptions,
-    subject: &Subject<'_>,
-    found: &ClosedPaths,
+    subject: &ConfinedCommand<'_>,
+    found: &SensitivePaths,
     writable: bool,
     plan: &mut Plan,
 ) {
@@ -480,13 +491,13 @@ fn written_by_git(options: &SandboxOptions, repository: &Path, roots: &[PathBuf]
 }
 
 /// Returns the working trees in the workspace that belong to a repository elsewhere.
-fn linked_trees(found: &ClosedPaths) -> Vec<&Path> {
+fn linked_trees(found: &SensitivePaths) -> Vec<&Path> {
     let linked = found.repositories.iter().filter(|git| linked_folder(git).is_some());
     linked.filter_map(|git| git.parent()).collect()
 }
 
 /// Whether the command may use the user's agents: only git, and only with approval.
-fn may_use_agents(subject: &Subject<'_>) -> bool {
+fn may_use_agents(subject: &ConfinedCommand<'_>) -> bool {
     subject.is_git() && (subject.permissions.agents || subject.mode == ApprovalMode::Yolo)
 }
 
@@ -535,7 +546,7 @@ fn caches(home: &Path) -> Vec<PathBuf> {
 /// all others.
 pub(super) fn add_agent_variables(
     environment: &mut Vec<(OsString, OsString)>,
-    subject: &Subject<'_>,
+    subject: &ConfinedCommand<'_>,
 ) {
     if !may_use_agents(subject) {
         return;
@@ -590,8 +601,13 @@ mod tests {
         let may = |command: &str, mode, agents| {
             let line = bash::analyse(command);
             let permissions = Permissions { agents, ..Permissions::default() };
-            let subject =
-                Subject { line: &line, roots: &[], layers: false, mode, permissions: &permissions };
+            let subject = ConfinedCommand {
+                line: &line,
+                roots: &[],
+                layers: false,
+                mode,
+                permissions: &permissions,
+            };
             let mut environment = Vec::new();
             add_agent_variables(&mut environment, &subject);
             // The variable of the user who runs the tests, if it is set.

@@ -32,12 +32,12 @@ pub(super) trait Confinement {
 }
 
 /// A plan that a command ran with, or would run with.
-pub(super) struct Ran {
+pub(super) struct SandboxRun {
     pub(super) plan: Plan,
     pub(super) missed_network: bool,
 }
 
-impl Ran {
+impl SandboxRun {
     /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
     /// for example); the rest of `/tmp` is private.
     fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
@@ -56,7 +56,7 @@ impl Ran {
     }
 }
 
-impl Confinement for Ran {
+impl Confinement for SandboxRun {
     fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
         let of_plan = match access {
             DeniedAccess::Read => parallax_sandbox::Access::Read,

@@ -8,7 +8,7 @@ use parallax_exec::shell::{Shell, arguments_for};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::editor_terminal::{EditorTerminal, TerminalCommand, TerminalExit};
 use parallax_protocol::ids::CallId;
-use parallax_protocol::tool::{Display, Outcome, Run, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, Run, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::untrusted;
 use serde_json::json;
 
@@ -21,12 +21,12 @@ const BYTES: u64 = 4;
 const MAX_OUTPUT: u64 = 1_000_000;
 
 /// A call that runs in a terminal of the editor.
-pub(super) struct InEditor {
+pub(super) struct EditorTerminalCall {
     pub(super) terminal: Arc<dyn EditorTerminal>,
     pub(super) call: CallId,
 }
 
-impl InEditor {
+impl EditorTerminalCall {
     /// Runs a command and reports its result. `variables`: the environment of commands, of which
     /// the editor adds to its own what differs from that of this process.
     pub(super) async fn run(
@@ -36,7 +36,7 @@ impl InEditor {
         variables: Vec<(OsString, OsString)>,
         options: &ShellOptions,
         run: &Run,
-    ) -> Outcome {
+    ) -> ToolResult {
         let Some(shell) = Shell::find(std::env::var_os("PATH").as_deref()) else {
             return report::not_prepared("no shell was found: install `bash` or `sh`");
         };
@@ -83,7 +83,7 @@ impl InEditor {
             Ok(exit) => finished(exit, stopped, options),
             Err(message) => {
                 let message = format!("the editor could not run the command: {message}");
-                Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, message))
+                ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, message))
             }
         }
     }
@@ -94,7 +94,7 @@ fn finished(
     exit: TerminalExit,
     stopped: Option<report::StopReason>,
     options: &ShellOptions,
-) -> Outcome {
+) -> ToolResult {
     let output = match &options.redact {
         Some(redact) => redact.redact(&exit.output).into_owned(),
         None => exit.output,
@@ -113,7 +113,7 @@ fn finished(
         (None, Some(0) | None) => {}
         (None, Some(code)) => told.push_str(&format!("\nExit Code: {code}")),
     }
-    let mut outcome = Outcome::text(untrusted::wrap(&told)).shown(Display::text(output));
+    let mut outcome = ToolResult::text(untrusted::wrap(&told)).shown(Display::text(output));
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
     }

@@ -118,11 +118,11 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct TestProject {
         folder: tempfile::TempDir,
     }
 
-    impl Place {
+    impl TestProject {
         fn new() -> Self {
             let place = Self { folder: tempfile::tempdir().unwrap() };
             place.git(&place.path(""), &["init", "-q", "work"]);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn ordinary_repository_reads_stay_in_the_workspace() {
-        let place = Place::new();
+        let place = TestProject::new();
         assert!(!place.leads_out("work"));
         // The workspace is a subdirectory, a worktree, or a submodule of the repository.
         fs::create_dir(place.path("work/src")).unwrap();
@@ -171,12 +171,12 @@ mod tests {
     fn external_paths_of_a_repository_are_found() {
         let secret = "/etc/hostname";
         for key in ["core.worktree", "mailmap.file", "blame.ignoreRevsFile"] {
-            let place = Place::new();
+            let place = TestProject::new();
             let value = if key == "core.worktree" { "/etc" } else { secret };
             place.git(&place.path("work"), &["config", key, value]);
             assert!(place.leads_out("work"), "{key}");
         }
-        let changes: [fn(&Place); 4] = [
+        let changes: [fn(&TestProject); 4] = [
             |place| {
                 fs::remove_dir_all(place.path("work/.git")).unwrap();
                 let line = format!("gitdir: {}\n", place.path("other/.git").display());
@@ -196,7 +196,7 @@ mod tests {
             },
         ];
         for (number, change) in changes.into_iter().enumerate() {
-            let place = Place::new();
+            let place = TestProject::new();
             assert!(!place.leads_out("work"));
             change(&place);
             assert!(place.leads_out("work"), "{number}");

@@ -127,7 +127,7 @@ pub(super) fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> 
 mod tests {
     use super::*;
 
-    use parallax_files::ClosedNames;
+    use parallax_files::SensitivePathIndex;
 
     #[test]
     fn protected_files_that_git_would_write_are_found_before_it_runs() {
@@ -167,7 +167,7 @@ mod tests {
         write("sub/.gitattributes", "* eol=lf\n");
         git("stash -q");
         let found = |line: &str| {
-            let links = ClosedNames::default();
+            let links = SensitivePathIndex::default();
             let found = find(&bash::analyse(line), &root, std::slice::from_ref(&root), &links);
             let mut names: Vec<String> = found
                 .iter()

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use parallax_files::{LeftAlone, lexical, real_path};
+use parallax_files::{GeminiIgnore, lexical, real_path};
 use parallax_policy::bash::{self, RedirectionKind, ShellLine};
 
 use super::secrets::is_secret_name;
@@ -25,7 +25,7 @@ pub(super) fn reads(
     command: &str,
     directory: &Path,
     roots: &[PathBuf],
-    left_alone: Option<&LeftAlone>,
+    left_alone: Option<&GeminiIgnore>,
 ) -> NamedPaths {
     let mut reads = NamedPaths::default();
     let Some(mut words) = words(command) else {
@@ -193,7 +193,7 @@ const SEARCHED_LEVELS: usize = 3;
 
 /// Returns a protected file that a recursive search of the directory would read; the root directory
 /// if only the ignore file names it. `names`: the search includes hidden files.
-fn closed_below(folder: &Path, names: bool, left_alone: Option<&LeftAlone>) -> Option<PathBuf> {
+fn closed_below(folder: &Path, names: bool, left_alone: Option<&GeminiIgnore>) -> Option<PathBuf> {
     let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
     let mut seen = 0;
     while let Some((folder, level)) = folders.pop_front() {
@@ -457,7 +457,7 @@ mod tests {
         }
         std::fs::write(root.join(".geminiignore"), "gi\n").expect("file");
         let roots = [root.clone()];
-        let rules = LeftAlone::of(&roots);
+        let rules = GeminiIgnore::of(&roots);
         let asks = |command: &str| {
             let found = reads(command, &root, &roots, rules.as_ref());
             found.paths.contains(&PathBuf::from("/"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) use parallax_exec::StopReason;
 use parallax_exec::capture::TailBuffer;
 use parallax_exec::{DetachedCommand, Ending, FinishedCommand, Output, StartError};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use serde_json::json;
 
 use parallax_protocol::untrusted;
@@ -15,17 +15,17 @@ use parallax_protocol::untrusted;
 const SHOWN: usize = 100_000;
 
 /// Reports a command that failed to start.
-pub(super) fn not_started(error: &StartError) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, error.to_string()))
+pub(super) fn not_started(error: &StartError) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, error.to_string()))
 }
 
 /// Reports a command that may not run or whose sandbox could not be prepared.
-pub(super) fn not_prepared(why: &str) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
+pub(super) fn not_prepared(why: &str) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
 }
 
 /// Reports a command that ended or was stopped.
-pub(super) fn finished(done: &FinishedCommand) -> Outcome {
+pub(super) fn finished(done: &FinishedCommand) -> ToolResult {
     let mut text = String::new();
     let output = output_text(&done.output);
     if done.stop == Some(StopReason::Cancelled) {
@@ -54,7 +54,7 @@ pub(super) fn finished(done: &FinishedCommand) -> Outcome {
             text.push_str(&format!("\nProcess Group PGID: {}", done.pid));
         }
     }
-    let mut outcome = Outcome::text(untrusted::wrap(&text)).shown(display(done));
+    let mut outcome = ToolResult::text(untrusted::wrap(&text)).shown(display(done));
     outcome.for_model.whole = whole(&done.output);
     if let (None, Ending::Exited { code }) = (done.stop, done.ending)
         && code != 0
@@ -65,11 +65,11 @@ pub(super) fn finished(done: &FinishedCommand) -> Outcome {
 }
 
 /// Reports a command that the user stopped, with its output so far.
-fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
+fn cancelled(done: &FinishedCommand, output: &str) -> ToolResult {
     let sentence = stop_sentence(StopReason::Cancelled);
     let message = format!("[Operation Cancelled] {sentence}");
     let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-    let mut outcome = Outcome::failure(error).shown(display(done));
+    let mut outcome = ToolResult::failure(error).shown(display(done));
     if !output.is_empty() {
         let text = format!("{sentence} The output before that:\n{output}");
         outcome.for_model.output = untrusted::wrap(&text);
@@ -79,7 +79,7 @@ fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
 }
 
 /// Reports a command in a terminal of the editor that was stopped.
-pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> Outcome {
+pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> ToolResult {
     let sentence = stop_sentence(reason);
     let text = match output.is_empty() {
         true => format!("{sentence} There was no output before."),
@@ -88,11 +88,11 @@ pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> Outcome {
     let display =
         Display::text(if output.is_empty() { sentence.clone() } else { output.to_owned() });
     if reason != StopReason::Cancelled {
-        return Outcome::text(untrusted::wrap(&text)).shown(display);
+        return ToolResult::text(untrusted::wrap(&text)).shown(display);
     }
     let message = format!("[Operation Cancelled] {sentence}");
     let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-    let mut outcome = Outcome::failure(error).shown(display);
+    let mut outcome = ToolResult::failure(error).shown(display);
     if !output.is_empty() {
         outcome.for_model.output = untrusted::wrap(&text);
     }
@@ -107,7 +107,7 @@ fn whole(output: &Output) -> Option<PathBuf> {
 
 /// Reports a command that continues in the background, as requested or because the user moved it
 /// there.
-pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -> Outcome {
+pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -> ToolResult {
     let pid = detached.pid;
     let mut text = if asked {
         format!("The command runs in the background with PID {pid}.")
@@ -119,7 +119,7 @@ pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -
     if !output.is_empty() {
         text.push_str(&format!("\nInitial output:\n{output}"));
     }
-    let mut outcome = Outcome::text(untrusted::wrap(&text))
+    let mut outcome = ToolResult::text(untrusted::wrap(&text))
         .shown(Display::text(format!("Command moved to background (PID: {pid})")));
     outcome.data = Some(json!({"pid": pid, "command": command, "initialOutput": output}));
     outcome

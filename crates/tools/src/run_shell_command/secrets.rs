@@ -68,8 +68,8 @@ const OF_SYSTEM: [&str; 12] = [
 ];
 
 /// Returns the directories of hidden paths outside the home directories.
-pub(super) fn directories_elsewhere(hidden: &[PathBuf], homes: &[&PathBuf]) -> Vec<PathBuf> {
-    let is_of_home = |path: &Path| homes.iter().any(|home| path.starts_with(home));
+pub(super) fn directories_elsewhere(hidden: &[PathBuf], dirs: &[&PathBuf]) -> Vec<PathBuf> {
+    let is_of_home = |path: &Path| dirs.iter().any(|home| path.starts_with(home));
     let is_of_system = |path: &Path| OF_SYSTEM.iter().any(|top| path.starts_with(top));
     let parents = hidden.iter().filter(|path| !is_of_home(path)).filter_map(|path| path.parent());
     let parents = parents.filter(|path| path.parent().is_some() && !is_of_system(path));

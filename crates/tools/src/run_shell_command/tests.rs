@@ -16,13 +16,13 @@ use crate::list_background_processes::ListBackgroundProcesses;
 use crate::read_background_output::ReadBackgroundOutput;
 use crate::test_support::{object, run, run_until, scope};
 
-struct Place {
+struct TestProject {
     folder: TempDir,
     processes: Processes,
     tool: RunShellCommand,
 }
 
-fn place_with(change: impl FnOnce(&mut ShellOptions)) -> Place {
+fn place_with(change: impl FnOnce(&mut ShellOptions)) -> TestProject {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("project");
     fs::create_dir(&root).expect("the project");
@@ -33,15 +33,15 @@ fn place_with(change: impl FnOnce(&mut ShellOptions)) -> Place {
     change(&mut options);
     let processes = Processes::new(options.background_dir.clone());
     let tool = RunShellCommand::new(options, workspace, processes.clone());
-    Place { folder, processes, tool }
+    TestProject { folder, processes, tool }
 }
 
-fn place() -> Place {
+fn place() -> TestProject {
     place_with(|_| {})
 }
 
 /// Returns the text inside the wrapper, without the process group ID.
-fn inside(outcome: &Outcome) -> String {
+fn inside(outcome: &ToolResult) -> String {
     let text = outcome.for_model.output.as_str();
     let text = text.strip_prefix("<untrusted_context>\n").expect("the wrapper");
     let text = text.strip_suffix("\n</untrusted_context>").expect("the wrapper");
@@ -51,14 +51,14 @@ fn inside(outcome: &Outcome) -> String {
     }
 }
 
-fn shown(outcome: &Outcome) -> &str {
+fn shown(outcome: &ToolResult) -> &str {
     match &outcome.for_user {
         Some(Display::Text { text }) => text,
         other => panic!("no text: {other:?}"),
     }
 }
 
-fn refusal(place: &Place, args: Value) -> ToolError {
+fn refusal(place: &TestProject, args: Value) -> ToolError {
     match place.tool.prepare(object(args), &scope("run_shell_command")) {
         Ok(_) => panic!("not refused"),
         Err(error) => error,

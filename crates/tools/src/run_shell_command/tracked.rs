@@ -269,9 +269,9 @@ fn staged(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
 mod tests {
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct TestProject(tempfile::TempDir);
 
-    impl Place {
+    impl TestProject {
         fn new(files: &[&str]) -> Self {
             let place = Self(tempfile::tempdir().expect("a folder"));
             place.git(&["init", "-q"]);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn git_sees_tracked_hidden_files_only() {
-        let place = Place::new(&["a.lock", "conf/f", "conf/.env", "conf/deep/g"]);
+        let place = TestProject::new(&["a.lock", "conf/f", "conf/.env", "conf/deep/g"]);
         for name in ["conf/new", "conf/deep/other/h", "notes/n", "b.lock"] {
             place.write(name);
         }
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn git_failure_on_a_hidden_file_is_recognized() {
-        let place = Place::new(&[".env", "sub/.env.local", "a"]);
+        let place = TestProject::new(&[".env", "sub/.env.local", "a"]);
         place.write(".env.other");
         let root = place.root();
         let mut plan = Plan::new(root.join("tmp"));

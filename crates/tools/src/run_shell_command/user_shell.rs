@@ -235,13 +235,13 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct TestProject {
         folder: TempDir,
         processes: Processes,
         shell: UserShell,
     }
 
-    fn place() -> Place {
+    fn place() -> TestProject {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("it's a project");
         std::fs::create_dir(&root).expect("the project");
@@ -251,7 +251,7 @@ mod tests {
             ShellOptions::new(folder.path().join("it's output"), folder.path().join("background"));
         let processes = Processes::new(options.background_dir.clone());
         let shell = UserShell::new(options, workspace, processes.clone());
-        Place { folder, processes, shell }
+        TestProject { folder, processes, shell }
     }
 
     /// The events that a front end would receive.
@@ -290,7 +290,7 @@ mod tests {
         ShellCommand { command: text.into(), background: false, size: None }
     }
 
-    async fn run(place: &Place, text: &str) -> ShellOutcome {
+    async fn run(place: &TestProject, text: &str) -> ShellOutcome {
         let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
         place.shell.run(command(text), run).await
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -173,14 +173,14 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let working = tokio::task::spawn_blocking(move || {
                 let done = self.work();
                 (done, todos(&self.tracker.all()))
             });
             match working.await {
-                Ok((Ok(text), todos)) => Outcome::text(text).shown(Display::Todos { todos }),
+                Ok((Ok(text), todos)) => ToolResult::text(text).shown(Display::Todos { todos }),
                 Ok((Err(why), _)) => failed(why),
                 Err(error) => failed(error.to_string()),
             }
@@ -188,8 +188,8 @@ impl Invocation for Call {
     }
 }
 
-fn failed(why: String) -> Outcome {
-    Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+fn failed(why: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
 }
 
 impl Call {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use parallax_http::url::Url;
 use parallax_protocol::content::Part;
 use parallax_protocol::media::{HEAD, has_signature, media_type_of};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
 use super::download::DownloadedPage;
 use super::{FetchState, MAX_TEXT, admit, download, limits, urls};
@@ -18,7 +18,7 @@ const MAX_ERROR_TEXT: usize = 10_000;
 /// Maximum number of characters of the headers of an error page.
 const MAX_HEADERS: usize = 4_000;
 
-pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, ToolError> {
+pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResult, ToolError> {
     let failure = |message| ToolError::new(ToolErrorKind::WebFetchProcessingError, message);
     let (admitted, skipped) = admit(shared, wanted).await;
     let Some(url) = admitted.first() else {
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, 
             "Request failed with status {status}\n{head}\n{}",
             limits::cut(&body, MAX_ERROR_TEXT)
         );
-        return Ok(Outcome::text(untrusted::wrap(&text))
+        return Ok(ToolResult::text(untrusted::wrap(&text))
             .shown(Display::text(format!("{url} returned status {status}"))));
     }
     let (mime, size) = (page.mime(), page.body.len());
@@ -46,7 +46,7 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, 
     if is_media && (found.is_some() || !has_signature(&mime)) {
         // The content decides, not the declared type.
         let mime = found.map_or(mime, str::to_owned);
-        let mut outcome = Outcome::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
+        let mut outcome = ToolResult::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
         outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));
         return Ok(outcome);
     }
@@ -54,7 +54,7 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, 
         .page_text(page, true)
         .await
         .ok_or_else(|| failure(format!("{url} is not text but `{mime}` ({size} bytes)")))?;
-    Ok(Outcome::text(untrusted::wrap(&limits::cut(&text, MAX_TEXT))).shown(shown))
+    Ok(ToolResult::text(untrusted::wrap(&limits::cut(&text, MAX_TEXT))).shown(shown))
 }
 
 fn head(page: &DownloadedPage) -> String {

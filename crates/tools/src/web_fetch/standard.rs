@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use parallax_http::url::Url;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Answer, ModelError, Request, ToolSet};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 
 use super::{FetchState, MAX_TEXT, PARALLEL, admit, download, escape, limits, retrievals, urls};
@@ -22,7 +22,7 @@ pub(super) async fn run(
     prompt: &str,
     urls: &[Url],
     cancel: &CancellationToken,
-) -> Result<Outcome, ToolError> {
+) -> Result<ToolResult, ToolError> {
     let (admitted, mut skipped) = admit(shared, urls).await;
     if admitted.is_empty() {
         return Err(ToolError::new(
@@ -72,7 +72,7 @@ pub(super) async fn run(
     }
     let shown =
         format!("Read {} of {} page(s)", urls.len().saturating_sub(skipped.len()), urls.len());
-    Ok(Outcome::text(untrusted::wrap(&sections.join("\n\n"))).shown(Display::text(shown)))
+    Ok(ToolResult::text(untrusted::wrap(&sections.join("\n\n"))).shown(Display::text(shown)))
 }
 
 async fn primary(

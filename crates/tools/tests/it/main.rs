@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 mod editing;
-mod file_place;
 mod listing;
 mod reading;
 mod stale;
+mod test_project;

@@ -4,13 +4,13 @@ use parallax_protocol::content::PartView;
 use parallax_protocol::tool::{Display, ToolErrorKind as Kind};
 use serde_json::json;
 
-use crate::file_place::Place;
+use crate::test_project::TestProject;
 
 #[test]
 fn line_ranges_have_a_header() {
-    let place = Place::new();
-    place.put("a.txt", "one\r\ntwo\nthree\n");
-    let read = |args| place.call("read_file", args);
+    let project = TestProject::new();
+    project.put("a.txt", "one\r\ntwo\nthree\n");
+    let read = |args| project.call("read_file", args);
     assert_eq!(read(json!({"file_path": "a.txt"})).for_model.output, "one\ntwo\nthree\n");
     let cut = read(json!({"file_path": "a.txt", "start_line": 2, "end_line": 2}));
     assert_eq!(
@@ -21,7 +21,7 @@ fn line_ranges_have_a_header() {
     let old_names = read(json!({"file_path": "a.txt", "offset": 1, "limit": 1}));
     assert_eq!(old_names.for_model.output, cut.for_model.output);
     let (kind, message) =
-        place.failure("read_file", json!({"file_path": "a.txt", "start_line": 9}));
+        project.failure("read_file", json!({"file_path": "a.txt", "start_line": 9}));
     assert_eq!(kind, Kind::InvalidToolParams);
     assert!(message.contains("has 3 lines"), "{message}");
     for (args, wanted) in [
@@ -30,7 +30,7 @@ fn line_ranges_have_a_header() {
         (json!({"file_path": 5}), "params/file_path must be string"),
         (json!({"file_path": ""}), "must not be empty"),
     ] {
-        let (kind, message) = place.failure("read_file", args);
+        let (kind, message) = project.failure("read_file", args);
         assert_eq!(kind, Kind::InvalidToolParams);
         assert!(message.contains(wanted), "{message}");
     }
@@ -38,57 +38,57 @@ fn line_ranges_have_a_header() {
 
 #[test]
 fn long_files_and_long_lines_are_cut() {
-    let place = Place::new();
-    place.put("many", "x\n".repeat(2_500));
-    place.put("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
-    let many = place.output("read_file", json!({"file_path": "many"}));
+    let project = TestProject::new();
+    project.put("many", "x\n".repeat(2_500));
+    project.put("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
+    let many = project.output("read_file", json!({"file_path": "many"}));
     assert!(many.starts_with(
         "[Truncated: showing lines 1-2000 of 2500. Continue with start_line: 2001.]\n---\nx\n"
     ));
     let exact = json!({"file_path": "many", "start_line": 1, "end_line": 2400});
-    assert!(place.output("read_file", exact).contains("lines 1-2400 of 2500"));
-    let wide = place.output("read_file", json!({"file_path": "wide"}));
+    assert!(project.output("read_file", exact).contains("lines 1-2400 of 2500"));
+    let wide = project.output("read_file", json!({"file_path": "wide"}));
     assert!(wide.contains(&format!("\n---\n{}... [truncated]\nend", "é".repeat(2_000))));
 }
 
 #[test]
 fn one_call_gives_a_bounded_text() {
-    let place = Place::new();
+    let project = TestProject::new();
     let line = "é".repeat(999);
-    place.put("large", format!("{line}\n").repeat(1_000));
-    place.put("empty lines", "\n".repeat(500_000));
+    project.put("large", format!("{line}\n").repeat(1_000));
+    project.put("empty lines", "\n".repeat(500_000));
     let all = json!({"file_path": "large", "start_line": 101, "end_line": 1_000});
-    let text = place.output("read_file", all);
+    let text = project.output("read_file", all);
     let (header, text) = text.split_once("\n---\n").expect("a header");
     assert_eq!(
         header,
         "[Truncated: showing lines 101-500 of 1000. Continue with start_line: 501.]"
     );
     assert_eq!(text, vec![line.as_str(); 400].join("\n"));
-    assert!(place.output("read_file", json!({"file_path": "large"})).contains("lines 1-400 of"));
+    assert!(project.output("read_file", json!({"file_path": "large"})).contains("lines 1-400 of"));
     let all = json!({"file_path": "empty lines", "start_line": 1, "end_line": 9_999_999});
-    assert!(place.output("read_file", all).contains("Continue with start_line: 400001."));
+    assert!(project.output("read_file", all).contains("Continue with start_line: 400001."));
 }
 
 #[test]
 fn every_file_kind_is_read() {
-    let place = Place::new();
-    place.put("a.png", b"\x89PNG\r\n\x1a\n\0");
-    place.put("photo.png", b"\xff\xd8\xff\xe0\0");
-    place.put("no ending", b"GIF89a\0");
-    place.put("page.png", "<html></html>");
-    place.put("page.pdf", "<html></html>");
-    place.put("empty.png", "");
-    place.put("archive.png", b"PK\x03\x04\0\0");
-    place.put("a.ts", "let x = 1;");
-    place.put("a.mp3", [0xff, 0xfb, 0x90, 0]);
-    place.put("text.mp3", "lyrics");
-    place.put("a.bin", [0, 1, 2, 3]);
-    place.put("a.m4a", [0, 1, 2, 3]);
-    place.put("a.svg", "<svg/>");
-    place.put("big.svg", " ".repeat(1024 * 1024 + 1));
+    let project = TestProject::new();
+    project.put("a.png", b"\x89PNG\r\n\x1a\n\0");
+    project.put("photo.png", b"\xff\xd8\xff\xe0\0");
+    project.put("no ending", b"GIF89a\0");
+    project.put("page.png", "<html></html>");
+    project.put("page.pdf", "<html></html>");
+    project.put("empty.png", "");
+    project.put("archive.png", b"PK\x03\x04\0\0");
+    project.put("a.ts", "let x = 1;");
+    project.put("a.mp3", [0xff, 0xfb, 0x90, 0]);
+    project.put("text.mp3", "lyrics");
+    project.put("a.bin", [0, 1, 2, 3]);
+    project.put("a.m4a", [0, 1, 2, 3]);
+    project.put("a.svg", "<svg/>");
+    project.put("big.svg", " ".repeat(1024 * 1024 + 1));
     let media = |name: &str| {
-        let outcome = place.call("read_file", json!({"file_path": name}));
+        let outcome = project.call("read_file", json!({"file_path": name}));
         outcome.for_model.media.first().map(|part| match part.view() {
             PartView::Inline { mime_type, data } => format!("{mime_type} {data}"),
             _ => String::new(),
@@ -99,7 +99,7 @@ fn every_file_kind_is_read() {
     // The content decides, not the file name.
     assert_eq!(media("photo.png").as_deref(), Some("image/jpeg /9j/4AA="));
     assert_eq!(media("no ending").as_deref(), Some("image/gif R0lGODlhAA=="));
-    let output = |name: &str| place.output("read_file", json!({"file_path": name}));
+    let output = |name: &str| project.output("read_file", json!({"file_path": name}));
     assert_eq!(output("page.png"), "<html></html>");
     assert_eq!(output("page.pdf"), "<html></html>");
     assert_eq!(output("empty.png"), "The file is empty: empty.png");
@@ -110,38 +110,40 @@ fn every_file_kind_is_read() {
     assert!(output("big.svg").starts_with("Cannot display"));
     assert_eq!(output("a.bin"), "Cannot display content of binary file: a.bin");
     assert_eq!(
-        place.failure("read_file", json!({"file_path": "a.m4a"})).0,
+        project.failure("read_file", json!({"file_path": "a.m4a"})).0,
         Kind::ReadContentFailure
     );
-    place.put("big.png", b"\x89PNG\r\n\x1a\n\0");
-    let big = std::fs::OpenOptions::new().write(true).open(place.path("big.png")).expect("a file");
+    project.put("big.png", b"\x89PNG\r\n\x1a\n\0");
+    let big =
+        std::fs::OpenOptions::new().write(true).open(project.path("big.png")).expect("a file");
     big.set_len(21 * 1024 * 1024).expect("sparse");
-    assert_eq!(place.failure("read_file", json!({"file_path": "big.png"})).0, Kind::FileTooLarge);
+    assert_eq!(project.failure("read_file", json!({"file_path": "big.png"})).0, Kind::FileTooLarge);
 }
 
 #[test]
 fn encodings_are_decoded_and_named() {
-    let place = Place::new();
-    place.put("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
-    place.put("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);
-    let latin = place.output("read_file", json!({"file_path": "latin"}));
+    let project = TestProject::new();
+    project.put("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
+    project.put("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);
+    let latin = project.output("read_file", json!({"file_path": "latin"}));
     assert_eq!(latin, "[Decoded from windows-1252.]\n---\nGröße, für alle Bären und Äpfel\n");
-    assert_eq!(place.output("read_file", json!({"file_path": "wide"})), "hi");
+    assert_eq!(project.output("read_file", json!({"file_path": "wide"})), "hi");
 }
 
 #[test]
 fn unreadable_path_names_the_reason_and_alternatives() {
-    let place = Place::new();
-    place.put("src/main.rs", "");
-    place.put(".env", "SECRET=1");
-    place.put("secret.txt", "");
-    place.put(".geminiignore", "secret.txt\n");
-    symlink("/etc/passwd", place.path("out")).expect("link");
-    let fails = |name: &str| place.failure("read_file", json!({"file_path": name}));
+    let project = TestProject::new();
+    project.put("src/main.rs", "");
+    project.put(".env", "SECRET=1");
+    project.put("secret.txt", "");
+    project.put(".geminiignore", "secret.txt\n");
+    symlink("/etc/passwd", project.path("out")).expect("link");
+    let fails = |name: &str| project.failure("read_file", json!({"file_path": name}));
     let (kind, message) = fails("src/mian.rs");
     assert_eq!(kind, Kind::FileNotFound);
     assert!(
-        message.starts_with(&format!("File not found: {}\n", place.path("src/mian.rs").display()))
+        message
+            .starts_with(&format!("File not found: {}\n", project.path("src/mian.rs").display()))
     );
     assert!(message.contains("`main.rs`"), "{message}");
     assert!(fails("no/such/folder").1.contains("nearest existing directory"));
@@ -162,19 +164,19 @@ fn unreadable_path_names_the_reason_and_alternatives() {
 
 #[test]
 fn read_many_files_returns_all_contents() {
-    let place = Place::new();
-    place.put("b.txt", "two");
-    place.put("src/a.rs", "one");
-    place.put("src/[id].rs", "odd name");
-    place.put("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
-    place.put("src/lib.so", [0, 1]);
-    place.put("node_modules/x.rs", "no");
-    place.put("GEMINI.md", "context");
-    place.put("src/hidden.rs", "no");
-    place.put(".geminiignore", "hidden.rs\n");
-    let read = |include: &[&str]| place.call("read_many_files", json!({"include": include}));
+    let project = TestProject::new();
+    project.put("b.txt", "two");
+    project.put("src/a.rs", "one");
+    project.put("src/[id].rs", "odd name");
+    project.put("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
+    project.put("src/lib.so", [0, 1]);
+    project.put("node_modules/x.rs", "no");
+    project.put("GEMINI.md", "context");
+    project.put("src/hidden.rs", "no");
+    project.put(".geminiignore", "hidden.rs\n");
+    let read = |include: &[&str]| project.call("read_many_files", json!({"include": include}));
     let outcome = read(&["**/*.RS", "b.txt", "src/[id].rs", "b.txt"]);
-    let path = |name: &str| place.path(name).display().to_string();
+    let path = |name: &str| project.path(name).display().to_string();
     assert_eq!(
         outcome.for_model.output,
         format!(
@@ -192,7 +194,7 @@ fn read_many_files_returns_all_contents() {
     assert!(read(&["*.nothing"]).for_model.output.starts_with("No files matching"));
     assert!(!read(&["*.md"]).for_model.output.contains("context"));
     assert_eq!(
-        place.failure("read_many_files", json!({"include": ["a[", ""]})).0,
+        project.failure("read_many_files", json!({"include": ["a[", ""]})).0,
         Kind::InvalidToolParams
     );
 }

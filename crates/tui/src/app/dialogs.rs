@@ -34,10 +34,10 @@ use crate::app::commands::startup_questions;
 use crate::app::commands::status_line_items;
 use crate::app::effect::Effect;
 use crate::app::run_command;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{ListDialog, ListItem, Response};
+use crate::sanitize::clean;
 
 impl App {
     /// Opens a dialog, replacing the one that is open.

@@ -16,15 +16,15 @@ use tokio::sync::mpsc;
 use crate::app::App;
 
 /// Blocking work that runs on its own thread; the app continues with the result.
-pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
+pub(crate) type Job = Box<dyn FnOnce() -> JobContinuation + Send>;
 /// Continuation that updates the app with the result of a job.
-pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
+pub(crate) type JobContinuation = Box<dyn FnOnce(&mut App) + Send>;
 /// Continuation that gets text edited in an external program, or an error.
-pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
+pub(crate) type TextContinuation = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
 /// Continuation that gets the text from the connected editor.
-pub(crate) type WithEditorText = Box<dyn FnOnce(&mut App, Option<String>) + Send>;
+pub(crate) type EditorTextContinuation = Box<dyn FnOnce(&mut App, Option<String>) + Send>;
 /// Continuation that gets the drawing capabilities for pictures.
-pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
+pub(crate) type DrawingContinuation = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 
 /// An operation requested by the app.
 pub(crate) enum Effect {
@@ -38,13 +38,13 @@ pub(crate) enum Effect {
     /// Run the shell commands of a custom command and send the result.
     Expand(Box<parallax_commands::PreparedCommand>, CancellationToken),
     /// Query the open session; the query must return at once.
-    AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
+    AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> JobContinuation + Send>),
     /// Query the drawing capabilities of the screen for pictures.
-    AskPictures(WithDrawing),
+    AskPictures(DrawingContinuation),
     /// Run blocking work.
     Run(Job),
     /// Run blocking work that reports progress.
-    Tell(Box<dyn FnOnce(Deliver) + Send>),
+    Tell(Box<dyn FnOnce(ResultSender) + Send>),
     /// Answer the trust dialog and continue the startup.
     Trust(TrustAnswer),
     /// Close the open session, if any, and open another.
@@ -62,11 +62,11 @@ pub(crate) enum Effect {
     /// Close a diff in the connected editor if it is open.
     CloseDiff(ApprovalId),
     /// Close a diff and continue with the editor's text.
-    TakeDiff(ApprovalId, WithEditorText),
+    TakeDiff(ApprovalId, EditorTextContinuation),
     /// Open DevTools for the session; `browser`: in a browser, if there is one.
     OpenDevTools { browser: bool },
     /// Open text in the user's editor, in a file with this name.
-    Edit { text: String, name: String, then: WithText },
+    Edit { text: String, name: String, then: TextContinuation },
     /// Copy text to the clipboard.
     Copy(String),
     /// Copy text to the clipboard with OSC 52, because no program took it.
@@ -95,16 +95,16 @@ pub(crate) enum Effect {
 
 /// Delivers results of threads to the app.
 #[derive(Clone)]
-pub(crate) struct Deliver(pub(crate) mpsc::Sender<Then>);
+pub(crate) struct ResultSender(pub(crate) mpsc::Sender<JobContinuation>);
 
-impl Deliver {
+impl ResultSender {
     /// Sends `then`, waiting while the channel is full. Does nothing if the front end is gone.
-    pub(crate) fn send(&self, then: Then) {
+    pub(crate) fn send(&self, then: JobContinuation) {
         let _ = self.0.blocking_send(then);
     }
 
     /// Sends `then` without waiting. Drops it if the channel is full.
-    pub(crate) fn send_soon(&self, then: Then) {
+    pub(crate) fn send_soon(&self, then: JobContinuation) {
         let _ = self.0.try_send(then);
     }
 }

@@ -2,7 +2,7 @@
 
 use parallax_protocol::event::{
     CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
-    Level, SteerFate, TurnEnded,
+    Level, SteeringOutcome, TurnEnded,
 };
 use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
@@ -19,8 +19,8 @@ use crate::app::effect::Effect;
 use crate::components::dialog_stack::Purpose;
 use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
-use crate::footer::Quota;
 use crate::layout::shortened;
+use crate::status_line::Quota;
 use crate::transcript::LocalItem;
 
 /// Columns of the prompt in the notification that it is done.
@@ -151,7 +151,7 @@ impl App {
             }
             EventBody::SteerEnded(ended) => {
                 self.prompt_queue.steer_ended(&ended.id);
-                if ended.fate == SteerFate::Gone {
+                if ended.fate == SteeringOutcome::Gone {
                     self.toast("too late: the model already has this message");
                 }
             }
@@ -219,7 +219,7 @@ impl App {
     fn notifier(&self) -> String {
         match self.facts.workspace.as_str() {
             "" => "Parallax".to_owned(),
-            workspace => format!("Parallax ({})", crate::clean::one_row(workspace)),
+            workspace => format!("Parallax ({})", crate::sanitize::one_row(workspace)),
         }
     }
 
@@ -276,7 +276,7 @@ impl App {
         let back = self.prompt_queue.turn_ended(end);
         self.give_back(&back);
         if !is_cancelled {
-            let prompt = self.session.typed().last().map(|prompt| crate::clean::one_row(prompt));
+            let prompt = self.session.typed().last().map(|prompt| crate::sanitize::one_row(prompt));
             let prompt = prompt.map(|prompt| format!(": {}", shortened(&prompt, PROMPT_COLUMNS)));
             let done = format!("{} is done{}", self.notifier(), prompt.unwrap_or_default());
             self.notify(&done);

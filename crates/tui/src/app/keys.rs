@@ -18,8 +18,8 @@ use crate::app::effect::Effect;
 use crate::app::mouse;
 use crate::app::pager;
 use crate::components::dialog_stack::{Overlay, Purpose};
-use crate::components::hints::{Armed, SecondPress};
-use crate::components::transcript_pane::Unfolded;
+use crate::components::hints::{PendingSecondPress, SecondPress};
+use crate::components::transcript_pane::ExpandedContent;
 use crate::composer::{ComposerAction, ComposerContext};
 use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::keymap::{KeyCommand, KeymapContext};
@@ -131,7 +131,7 @@ impl App {
 
     fn overlay_key(&mut self, key: Key) {
         let typing = self.dialogs.overlay().is_some_and(Overlay::is_typing);
-        if key == Key::ctrl('c') && self.is_second(Armed::Quit) {
+        if key == Key::ctrl('c') && self.is_second(PendingSecondPress::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
         let is_server = self.dialogs.purpose() == Some(&Purpose::ServerQuestion);
@@ -276,7 +276,7 @@ impl App {
             });
         }
         match self.pane.unfold(&self.transcript, self.window.width(), &self.theme) {
-            Ok(Unfolded { rows, has_more }) => {
+            Ok(ExpandedContent { rows, has_more }) => {
                 self.say(rows);
                 if has_more {
                     let key = self.keymap.hinted(KeyCommand::ShowMoreLines);
@@ -311,7 +311,7 @@ impl App {
     }
 
     /// Whether this is the second press of a key. Records the first press otherwise.
-    fn is_second(&mut self, what: Armed) -> bool {
+    fn is_second(&mut self, what: PendingSecondPress) -> bool {
         self.hints.is_second(what, self.clock.now_ms())
     }
 
@@ -322,7 +322,7 @@ impl App {
 
     /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
     fn quit_key(&mut self, cleared: bool) {
-        if !cleared && self.is_second(Armed::Quit) {
+        if !cleared && self.is_second(PendingSecondPress::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
         if self.catalog.cancel_expansion() {
@@ -401,7 +401,7 @@ impl App {
 
     pub(super) fn suspend(&mut self) {
         let composing = !self.dialogs.is_asking() && !self.is_paging();
-        if self.is_second(Armed::Suspend) {
+        if self.is_second(PendingSecondPress::Suspend) {
             if composing && self.hints.take_undone() {
                 // The first press was not meant as undo.
                 self.composer.buffer_mut().redo();
@@ -496,7 +496,7 @@ impl App {
             ComposerAction::TakeQueue => self.take_back_queue(),
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
             ComposerAction::Exit => {
-                if self.is_second(Armed::Exit) {
+                if self.is_second(PendingSecondPress::Exit) {
                     self.effect(Effect::Quit { delete: false });
                 } else {
                     self.hint_second_press(SecondPress::Leave, "press ctrl+d again to exit");

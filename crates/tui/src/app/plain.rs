@@ -39,7 +39,7 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     }
     let now_ms = app.clock.now_ms();
     finished.extend(app.screen_reader.retry(app.turn.retries_at(), now_ms));
-    let mode = crate::footer::mode(app.facts.mode, &app.theme).0;
+    let mode = crate::status_line::mode(app.facts.mode, &app.theme).0;
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));
     finished.extend(app.screen_reader.compaction(app.turn.is_compaction()));

@@ -4,7 +4,7 @@ use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
 use parallax_sdk::settings::{SettingScope, UiSettings};
 use parallax_sdk::{OpenSession, SessionConfig};
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 use serde_json::{Value, json};
 
 use super::App;
@@ -64,7 +64,7 @@ impl App {
         self.facts.warn_at = launch.facts().compression_threshold();
         self.facts.workspace = launch.facts().folder_name();
         self.facts.directory =
-            crate::clean::one_row(&launch.facts().short_directory()).into_owned();
+            crate::sanitize::one_row(&launch.facts().short_directory()).into_owned();
         for warning in launch.warnings.clone() {
             self.warn_once(warning);
         }
@@ -118,8 +118,8 @@ impl App {
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
-        let (items, skipped) = parallax_sessions::past::recent(&open.past(), most);
-        let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
+        let (items, skipped) = parallax_sessions::recorded_items::recent(&open.past(), most);
+        let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
         let was_prompted = self.session.is_prompted();
         self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
         if let Some(todos) = last_todos(&items) {
@@ -174,7 +174,7 @@ impl App {
                 [] => {}
                 [file] => {
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
-                    words.push(format!("reads {}", crate::clean::one_row(&name)));
+                    words.push(format!("reads {}", crate::sanitize::one_row(&name)));
                 }
                 files => words.push(format!("reads {}", many(files.len(), "context file"))),
             }
@@ -256,7 +256,7 @@ impl App {
         let key = key.to_owned();
         self.effect(Effect::Run(Box::new(move || {
             let written = launch.settings_manager().set(scope, &key, value.as_ref());
-            let fresh = written.and_then(|file| launch.reread().map(|launch| (file, launch)));
+            let fresh = written.and_then(|file| launch.reload().map(|launch| (file, launch)));
             Box::new(move |app| match fresh {
                 Ok((_, launch)) => app.settings_changed(launch),
                 Err(failure) => app.error(failure.message),
@@ -328,9 +328,9 @@ impl App {
 }
 
 /// Returns the last todo list of the session.
-fn last_todos(items: &[PastItem]) -> Option<Vec<Todo>> {
+fn last_todos(items: &[RecordedItem]) -> Option<Vec<Todo>> {
     items.iter().rev().find_map(|item| match item {
-        PastItem::Tool { display: Some(display), .. } if display["type"] == "todos" => {
+        RecordedItem::Tool { display: Some(display), .. } if display["type"] == "todos" => {
             match serde_json::from_value(display.clone()) {
                 Ok(Display::Todos { todos }) => Some(todos),
                 _ => None,

@@ -1,6 +1,6 @@
 //! Handles submitted input: prompts, commands, and shell lines.
 
-use parallax_protocol::event::Rewound;
+use parallax_protocol::event::RewindResult;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
@@ -12,7 +12,7 @@ use crate::app::effect::Effect;
 use crate::app::run_command;
 use crate::commands::{ParsedLine, parse};
 use crate::composer::{InputMode, Submission};
-use crate::copied::Copied;
+use crate::copied::CopyTarget;
 use crate::debug_console::LogLevel;
 
 /// Returns the error for an invalid word after a command, with suggestions.
@@ -209,7 +209,7 @@ impl App {
     }
 
     /// Handles a completed rewind.
-    pub(super) fn rewound(&mut self, rewound: &Rewound) {
+    pub(super) fn rewound(&mut self, rewound: &RewindResult) {
         if rewound.chat {
             self.session.set_prompted(rewound.number > 1);
             self.composer.set_mode(InputMode::Prompt);
@@ -229,7 +229,7 @@ impl App {
         self.composer.buffer_mut().insert(&format!("@{escaped} "));
     }
 
-    pub(crate) fn copied(&mut self, copied: Copied) {
+    pub(crate) fn copied(&mut self, copied: CopyTarget) {
         match copied.words() {
             Ok(words) => self.toast(words),
             Err(why) => self.error(why),

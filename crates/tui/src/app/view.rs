@@ -9,10 +9,10 @@ use super::frame::{Cover, Frame, Layout};
 use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
-use crate::footer;
 use crate::keymap::{KeyCommand, KeymapContext};
 use crate::layout::{cut_marked, shortened};
 use crate::status;
+use crate::status_line;
 use crate::tokens::LOW;
 use crate::transcript::Anchor;
 
@@ -31,7 +31,7 @@ const RULE_TELLS: usize = 12;
 
 /// The rows below the transcript.
 #[derive(Debug, Default)]
-struct Bottom {
+struct LowerRows {
     rows: Vec<Line>,
     /// Column and row of the cursor.
     cursor: Option<(usize, usize)>,
@@ -66,7 +66,7 @@ impl App {
         if layout == Layout::Plain {
             return plain::frame(self, finished, width);
         }
-        let Bottom { rows: mut bottom, cursor, composer } = self.bottom(width, rows);
+        let LowerRows { rows: mut bottom, cursor, composer } = self.bottom(width, rows);
         let cut = bottom.len().saturating_sub(rows);
         bottom.drain(..cut);
         let room = rows - bottom.len();
@@ -111,7 +111,7 @@ impl App {
     }
 
     /// Returns everything below the transcript.
-    fn bottom(&mut self, width: usize, height: usize) -> Bottom {
+    fn bottom(&mut self, width: usize, height: usize) -> LowerRows {
         let low = height < LOW;
         let mut rows = Vec::new();
         let asked = self.dialogs.is_asking();
@@ -192,7 +192,7 @@ impl App {
         let at = rows.len();
         rows.extend(middle.rows);
         rows.extend(foot);
-        Bottom {
+        LowerRows {
             rows,
             cursor: middle.cursor.map(|(column, row)| (column, row + at)),
             composer: middle.composer.map(|(first, count)| (first + at, count)),
@@ -200,7 +200,7 @@ impl App {
     }
 
     /// Returns the dialog or the composer.
-    fn middle(&mut self, width: usize, height: usize, room: usize, low: bool) -> Bottom {
+    fn middle(&mut self, width: usize, height: usize, room: usize, low: bool) -> LowerRows {
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         // The rule takes one row if it is shown.
         let inside = room.saturating_sub(usize::from(!low)).max(1);
@@ -210,14 +210,14 @@ impl App {
             let at = rows.len();
             rows.append(&mut view.rows);
             let cursor = view.cursor.map(|(column, row)| (column, row + at));
-            return Bottom { rows, cursor, composer: None };
+            return LowerRows { rows, cursor, composer: None };
         }
         let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
         let mode = self.facts.mode;
         let rule_style = match mode {
             _ if self.shell.has_focus() => self.theme.accent,
             ApprovalMode::Default => self.theme.border,
-            mode => footer::mode(mode, &self.theme).1,
+            mode => status_line::mode(mode, &self.theme).1,
         };
         let (told, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
         let rule =
@@ -225,7 +225,7 @@ impl App {
         if self.shell.has_focus() {
             let row = focus_row(&self.keymap, width, &self.theme);
             let rows = if low { vec![row] } else { vec![rule.clone(), row, rule] };
-            return Bottom { rows, ..Bottom::default() };
+            return LowerRows { rows, ..LowerRows::default() };
         }
         let view = self.composer.render(width, most, &self.theme);
         let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
@@ -241,7 +241,7 @@ impl App {
             rows.extend(self.completion.rows(width, shown, &self.theme));
         }
         let (column, row) = view.cursor;
-        Bottom { rows, cursor: Some((column, row + at)), composer }
+        LowerRows { rows, cursor: Some((column, row + at)), composer }
     }
 
     /// Returns the vi mode and the pending command.
@@ -274,7 +274,7 @@ impl App {
         let mut rows = match &self.settings.footer {
             Some(items) => {
                 let labels = self.settings.footer_labels && self.window.rows() >= LABELED;
-                footer::rows(&self.facts, items, labels, width, &self.theme)
+                status_line::rows(&self.facts, items, labels, width, &self.theme)
             }
             None => Vec::new(),
         };

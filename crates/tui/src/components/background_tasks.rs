@@ -3,9 +3,9 @@
 use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
 use parallax_screen::Line;
 
-use crate::clean::clean;
 use crate::dialog::ListItem;
 use crate::layout::shortened;
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// Background processes as last reported.

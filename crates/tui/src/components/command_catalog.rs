@@ -5,10 +5,10 @@ use parallax_commands::{Commands, PreparedCommand, PromptCommand};
 use parallax_protocol::CancellationToken;
 use parallax_screen::Line;
 
-use crate::clean::clean;
 use crate::commands::NAME_COLUMNS;
 use crate::completion::Argument;
 use crate::layout::explained;
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// Commands as read from their files.

@@ -7,8 +7,8 @@ use parallax_extensions::{Extension, ExtensionUpdate, FetchedExtension};
 use parallax_screen::{Line, wrap};
 
 use super::dialog_stack::{Overlay, Purpose};
-use crate::clean::clean;
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// An extension operation that waits for consent.

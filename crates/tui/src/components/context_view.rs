@@ -5,10 +5,10 @@ use parallax_protocol::op::Op;
 use parallax_screen::Line;
 
 use super::dialog_stack::{Overlay, OverlayBody, Purpose};
-use crate::clean::clean;
 use crate::context_view::rows;
 use crate::dialog::{ListDialog, ListItem};
-use crate::footer::count;
+use crate::sanitize::clean;
+use crate::status_line::count;
 use crate::theme::Theme;
 
 /// Maximum number of tool results offered, newest first.

@@ -12,7 +12,7 @@ use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::tool::{FileDiff, Preview};
 use parallax_sdk::ide::{CompanionSnapshot, CompanionStatus};
 
-use crate::clean::one_row;
+use crate::sanitize::one_row;
 
 /// A diff to open in the editor.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ const ESCAPE_MS: u64 = crate::composer::TWICE_MS;
 
 /// A key that was pressed once and does more when pressed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Armed {
+pub(crate) enum PendingSecondPress {
     Quit,
     Exit,
     Suspend,
@@ -41,13 +41,13 @@ struct Toast {
 
 /// The armed key before an input; see [`Hints::after_input`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ArmedBefore(Option<(Armed, u64)>);
+pub(crate) struct PreviousPress(Option<(PendingSecondPress, u64)>);
 
 /// The hint above the composer, the armed key, and what was said once and is not repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     toast: Option<Toast>,
-    armed: Option<(Armed, u64)>,
+    armed: Option<(PendingSecondPress, u64)>,
     /// Whether the key that is armed to suspend has undone an edit of the text.
     undone: bool,
     /// The action that runs if it is requested once more.
@@ -95,7 +95,7 @@ impl Hints {
     }
 
     /// Whether this is the second press of a key. Records the first press otherwise.
-    pub(crate) fn is_second(&mut self, what: Armed, now_ms: u64) -> bool {
+    pub(crate) fn is_second(&mut self, what: PendingSecondPress, now_ms: u64) -> bool {
         match self.armed.take() {
             Some((armed, at)) if armed == what && now_ms.saturating_sub(at) < AGAIN_MS => true,
             _ => {
@@ -112,15 +112,15 @@ impl Hints {
 
     /// Clears the hint about a second press, because an input arrives: either it is that second
     /// press, or it is something else.
-    pub(crate) fn before_input(&mut self) -> ArmedBefore {
+    pub(crate) fn before_input(&mut self) -> PreviousPress {
         if self.toast.as_ref().is_some_and(|toast| toast.again.is_some()) {
             self.toast = None;
         }
-        ArmedBefore(self.armed)
+        PreviousPress(self.armed)
     }
 
     /// Disarms a key that the input was not.
-    pub(crate) fn after_input(&mut self, before: &ArmedBefore) {
+    pub(crate) fn after_input(&mut self, before: &PreviousPress) {
         if self.armed == before.0 {
             self.armed = None;
         }
@@ -196,7 +196,7 @@ mod tests {
         let mut hints = Hints::default();
         let press = |hints: &mut Hints, now| {
             let before = hints.before_input();
-            let second = hints.is_second(Armed::Quit, now);
+            let second = hints.is_second(PendingSecondPress::Quit, now);
             hints.after_input(&before);
             second
         };

@@ -3,8 +3,8 @@
 use parallax_screen::Line;
 use serde_json::Value;
 
-use crate::clean::one_row;
 use crate::layout::shortened;
+use crate::sanitize::one_row;
 use crate::theme::Theme;
 
 /// The printed row and its inputs.

@@ -19,7 +19,7 @@ struct Steering {
 
 /// A message that left the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedPrompt {
     pub(crate) text: String,
     /// The steering message to withdraw, because it was being sent already.
     pub(crate) withdraw: Option<SteerId>,
@@ -145,12 +145,12 @@ impl PromptQueue {
     }
 
     /// Takes the newest message.
-    pub(crate) fn pop(&mut self) -> Option<Removed> {
+    pub(crate) fn pop(&mut self) -> Option<RemovedPrompt> {
         if let Some(text) = self.queued.pop() {
-            return Some(Removed { text, withdraw: None });
+            return Some(RemovedPrompt { text, withdraw: None });
         }
         let one = self.steering.pop()?;
-        Some(Removed { text: one.text, withdraw: Some(one.id) })
+        Some(RemovedPrompt { text: one.text, withdraw: Some(one.id) })
     }
 
     /// The number of messages that wait for the turn or its end.
@@ -174,17 +174,17 @@ impl PromptQueue {
     }
 
     /// Removes a message of the list.
-    pub(crate) fn remove(&mut self, id: &str) -> Option<Removed> {
+    pub(crate) fn remove(&mut self, id: &str) -> Option<RemovedPrompt> {
         let (kind, at) = id.split_at_checked(1)?;
         let at: usize = at.parse().ok()?;
         match kind {
             "q" if at < self.queued.len() => {
-                Some(Removed { text: self.queued.remove(at), withdraw: None })
+                Some(RemovedPrompt { text: self.queued.remove(at), withdraw: None })
             }
             "q" => None,
             _ if at < self.steering.len() => {
                 let one = self.steering.remove(at);
-                Some(Removed { text: one.text, withdraw: Some(one.id) })
+                Some(RemovedPrompt { text: one.text, withdraw: Some(one.id) })
             }
             _ => None,
         }
@@ -316,7 +316,7 @@ mod tests {
         assert!(queue.shift("s0", true).is_err());
         assert_eq!(queue.remove("q7"), None);
         let removed = queue.remove("s0");
-        assert_eq!(removed, Some(Removed { text: "s".to_owned(), withdraw: Some(steer) }));
+        assert_eq!(removed, Some(RemovedPrompt { text: "s".to_owned(), withdraw: Some(steer) }));
         let ids: Vec<String> = queue.waiting().into_iter().map(|it| it.id).collect();
         assert_eq!(ids, ["q0", "q1"]);
         assert_eq!(queue.pop().map(|it| it.text).as_deref(), Some("a"));

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use parallax_protocol::event::PromptEntry;
 use parallax_screen::Line;
-use parallax_sdk::going_back::{ChangeKind, FileBack};
+use parallax_sdk::rewind_preview::{ChangeKind, FileRestore};
 
 use super::dialog_stack::{Overlay, Purpose};
-use crate::clean::clean;
 use crate::dialog::{ListDialog, ListItem};
 use crate::diff_view::{self, DiffOptions};
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// Maximum number of files and prompts listed.
@@ -69,7 +69,7 @@ impl RewindView {
     pub(crate) fn choices(
         &self,
         turn: u64,
-        files: Result<Vec<FileBack>, String>,
+        files: Result<Vec<FileRestore>, String>,
         options: FileOptions<'_>,
     ) -> Overlay {
         let theme = options.theme;
@@ -146,7 +146,7 @@ fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
 }
 
 /// Returns rows that show which files would change and how.
-fn file_rows(files: &[FileBack], options: FileOptions<'_>) -> Vec<Line> {
+fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
     let FileOptions { directory, width, theme } = options;
     if files.is_empty() {
         return vec![Line::styled("No files would change.", theme.secondary)];

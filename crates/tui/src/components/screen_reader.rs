@@ -4,7 +4,7 @@ use parallax_screen::layout::{NO_POINTER, POINTER};
 use parallax_screen::{Line, Span, wrap};
 
 use crate::dialog::DialogView;
-use crate::footer::{Facts, mode_name};
+use crate::status_line::{StatusLineData, mode_name};
 use crate::tokens::{ASKS, SEARCH};
 
 /// What was already announced.
@@ -57,7 +57,7 @@ impl ScreenReader {
     }
 
     /// Announces what the footer shows, once the session is open.
-    pub(crate) fn opened(&mut self, facts: &Facts) -> Vec<Line> {
+    pub(crate) fn opened(&mut self, facts: &StatusLineData) -> Vec<Line> {
         if std::mem::replace(&mut self.is_open, true) {
             return Vec::new();
         }

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use super::overlay::{Overlay, Purpose};
 use super::server_form::{FieldChoice, FieldKind, FormField, fields};
-use crate::clean::clean;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// The maximum number of characters of a server's text.

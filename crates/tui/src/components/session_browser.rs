@@ -2,14 +2,14 @@
 
 use parallax_screen::Line;
 use parallax_sessions::SessionEntry;
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 use parallax_sessions::search::{MARKS, SearchHit};
 use parallax_sessions::tree;
 
 use super::dialog_stack::{Overlay, Purpose};
-use crate::clean::clean;
 use crate::dialog::{ListDialog, ListItem};
 use crate::markdown::{RenderOptions, render};
+use crate::sanitize::clean;
 use crate::theme::Theme;
 use crate::transcript::display_name;
 
@@ -242,15 +242,17 @@ pub(crate) fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
 }
 
 /// Returns the preview rows of a session.
-pub(crate) fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
+pub(crate) fn preview_rows(items: &[RecordedItem], theme: &Theme) -> Vec<Line> {
     let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
     let rows = items.iter().filter_map(|item| match item {
-        PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
-        PastItem::Text { text, .. } => {
+        RecordedItem::User { text, .. } => {
+            Some(Line::styled(format!("> {}", first(text)), theme.user))
+        }
+        RecordedItem::Text { text, .. } => {
             let options = RenderOptions::new(theme, LONGEST_LINE);
             render(&first(text), &options).into_iter().find(|row| !row.text().trim().is_empty())
         }
-        PastItem::Tool { name, .. } => {
+        RecordedItem::Tool { name, .. } => {
             Some(Line::styled(format!("  {}", display_name(name)), theme.secondary))
         }
         _ => None,

@@ -7,9 +7,9 @@ use parallax_sdk::settings::{
 use serde_json::Value;
 
 use super::dialog_stack::{Overlay, OverlayBody, Purpose};
-use crate::clean::clean;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
-use crate::footer::{self, Facts};
+use crate::sanitize::clean;
+use crate::status_line::{self, StatusLineData};
 use crate::theme::Theme;
 
 /// The title of the settings list.
@@ -145,7 +145,7 @@ impl SettingsView {
     pub(crate) fn footer_items(
         &self,
         settings: &UiSettings,
-        facts: &Facts,
+        facts: &StatusLineData,
         width: usize,
         theme: &Theme,
     ) -> Vec<ListItem> {
@@ -221,8 +221,13 @@ pub(crate) fn footer_moved(shown: &[FooterItem], id: &str, left: bool) -> Option
 }
 
 /// Returns a sample of an item of the status line.
-fn footer_sample(item: FooterItem, facts: &Facts, width: usize, theme: &Theme) -> Vec<Line> {
-    let rows = footer::rows(facts, &[item], false, width, theme);
+fn footer_sample(
+    item: FooterItem,
+    facts: &StatusLineData,
+    width: usize,
+    theme: &Theme,
+) -> Vec<Line> {
+    let rows = status_line::rows(facts, &[item], false, width, theme);
     match rows.into_iter().next() {
         Some(row) => vec![row],
         None => vec![Line::styled("nothing to show at the moment", theme.secondary)],

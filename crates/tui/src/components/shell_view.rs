@@ -52,7 +52,7 @@ struct ForegroundCommand {
 
 /// What was announced to a screen reader.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Announced {
+struct AnnouncedCommand {
     has_focus: bool,
     is_silent: bool,
 }
@@ -62,13 +62,13 @@ struct Announced {
 pub(crate) struct ShellView {
     running: Option<ForegroundCommand>,
     pub(crate) background: BackgroundTasks,
-    announced: Announced,
+    announced: AnnouncedCommand,
 }
 
 impl ShellView {
     /// Records that a command started.
     pub(crate) fn begin(&mut self, item: &ItemId, title: &str, now_ms: u64) {
-        let title = crate::clean::one_row(title).into_owned();
+        let title = crate::sanitize::one_row(title).into_owned();
         match &mut self.running {
             Some(running) if running.item == *item => {
                 (running.title, running.asks) = (title, false);
@@ -240,7 +240,8 @@ impl ShellView {
 
     /// Announces changes of the command to a screen reader, each once.
     pub(crate) fn announce(&mut self, around: &ShellViewContext) -> Vec<Line> {
-        let now = Announced { has_focus: self.has_focus(), is_silent: self.is_silent(around) };
+        let now =
+            AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(around) };
         let told = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
         if now.has_focus && !told.has_focus {

@@ -3,8 +3,8 @@
 use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, wrap};
 
-use crate::clean::one_row;
 use crate::layout::cut_marked;
+use crate::sanitize::one_row;
 use crate::theme::Theme;
 use crate::transcript::done_of;
 

@@ -191,7 +191,7 @@ impl TranscriptPane {
         transcript: &Transcript,
         width: usize,
         theme: &Theme,
-    ) -> Result<Unfolded, &'static str> {
+    ) -> Result<ExpandedContent, &'static str> {
         let folded = |before| transcript.folded_before(before, width, theme);
         let (newest, rows) = folded(usize::MAX).ok_or("nothing was truncated")?;
         // If something new was truncated since, start there again.
@@ -201,7 +201,7 @@ impl TranscriptPane {
             Some((_, at)) => folded(at).ok_or("no earlier truncated content")?,
         };
         self.unfolding = Some((newest, at));
-        Ok(Unfolded { rows, has_more: folded(at).is_some() })
+        Ok(ExpandedContent { rows, has_more: folded(at).is_some() })
     }
 
     /// Opens the pager.
@@ -432,7 +432,7 @@ impl TranscriptPane {
 
 /// Truncated content in full.
 #[derive(Debug)]
-pub(crate) struct Unfolded {
+pub(crate) struct ExpandedContent {
     pub(crate) rows: Vec<Line>,
     /// Whether there is earlier truncated content.
     pub(crate) has_more: bool,

@@ -98,7 +98,7 @@ impl TurnView {
         if let (Some(working), Some(subject)) = (&mut self.working, subject)
             && working.thought != subject
         {
-            working.thought = crate::clean::one_row(subject).into_owned();
+            working.thought = crate::sanitize::one_row(subject).into_owned();
         }
     }
 
@@ -127,7 +127,7 @@ impl TurnView {
         let mut facts = vec![time((duration_ms / 1000).max(1))];
         let cost = cost - self.cost_before;
         if cost > 0.0 {
-            facts.push(crate::footer::dollars(cost));
+            facts.push(crate::status_line::dollars(cost));
         }
         Some(facts)
     }

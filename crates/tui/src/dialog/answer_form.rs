@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::field::Field;
 use super::{DialogKey, DialogView};
-use crate::clean;
 use crate::layout::shortened;
+use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable};
 
@@ -49,7 +49,7 @@ enum FormRow {
 
 impl QuestionPage {
     fn new(question: &UserQuestion) -> Self {
-        let words = |text: &str| clean::one_row(text).into_owned();
+        let words = |text: &str| sanitize::one_row(text).into_owned();
         let options: Vec<(String, String)> = match question.kind {
             QuestionKind::Choice => question
                 .options
@@ -328,7 +328,7 @@ impl AnswerForm {
         let mut line = Line::EMPTY;
         for (index, page) in self.pages.iter().enumerate() {
             let sign = if page.answer().is_empty() { IDLE } else { DONE };
-            let header = clean::one_row(&page.question.header).into_owned();
+            let header = sanitize::one_row(&page.question.header).into_owned();
             let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
             line = line.and(format!("{sign} {header}"), style).and("  ", theme.text);
         }
@@ -341,7 +341,7 @@ impl AnswerForm {
         let mut rows = vec![Line::styled("Send these answers?", theme.text.bold())];
         for page in &self.pages {
             let answer = page.answer();
-            let header = clean::one_row(&page.question.header).into_owned();
+            let header = sanitize::one_row(&page.question.header).into_owned();
             let line = Line::styled(format!("  {header}: "), theme.secondary);
             let line = match answer.is_empty() {
                 true => line.and("not answered", theme.warning),
@@ -355,10 +355,10 @@ impl AnswerForm {
 
 impl QuestionPage {
     fn head(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let text = clean::lines(&self.question.question);
+        let text = sanitize::lines(&self.question.question);
         let mut sign = Some(Line::styled(format!("{ASKS} "), theme.warning.bold()));
         let rows = text.lines().map(|line| {
-            let line = clean::expand_tabs(line, &mut 0).into_owned();
+            let line = sanitize::expand_tabs(line, &mut 0).into_owned();
             sign.take().unwrap_or_else(|| Line::raw("  ")).and(line, theme.text.bold())
         });
         rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
@@ -408,7 +408,7 @@ impl QuestionPage {
             ""
         });
         let line = match text.is_empty() {
-            true => line.and(clean::one_row(placeholder).into_owned(), theme.secondary),
+            true => line.and(sanitize::one_row(placeholder).into_owned(), theme.secondary),
             false => line.and(text, theme.text),
         };
         rows.push(crate::layout::cut_marked(line, width));

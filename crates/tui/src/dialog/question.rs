@@ -63,7 +63,7 @@ struct BodyPage {
 
 /// Cached rows of the body, with the parameters they were rendered for.
 #[derive(Debug, Default)]
-struct Made {
+struct RenderedBody {
     width: usize,
     theme: String,
     is_coloured: bool,
@@ -96,7 +96,7 @@ pub(crate) struct QuestionDialog {
     /// The selection of hunks, while open.
     hunks: Option<Hunks>,
     /// The cached rows of a plan or diff, which are slow to render.
-    made: RefCell<Made>,
+    made: RefCell<RenderedBody>,
     /// The form of the model's user questions, shown instead of all that.
     form: Option<AnswerForm>,
 }
@@ -253,7 +253,9 @@ impl QuestionDialog {
         self.choices.iter().any(|choice| {
             matches!(
                 choice,
-                Choice::Keep | Choice::Save | Choice::Outcome(ApprovalResponse::ProceedAlwaysTool)
+                Choice::Keep
+                    | Choice::Save
+                    | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
             )
         })
     }
@@ -317,13 +319,13 @@ impl QuestionDialog {
                 broader_permissions: true,
                 ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
             })),
-            Some(Choice::Outcome(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
+            Some(Choice::ToolResult(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
                 QuestionAnswer::Decided(Box::new(Decide {
                     rule: self.selected_rule().cloned(),
                     ..Decide::new(self.ask.id.clone(), outcome)
                 }))
             }
-            Some(Choice::Outcome(outcome)) => self.decide(outcome),
+            Some(Choice::ToolResult(outcome)) => self.decide(outcome),
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {
                 if let Some(Preview::Diff(diff)) = &self.ask.preview {

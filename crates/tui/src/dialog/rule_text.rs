@@ -5,7 +5,7 @@
 
 use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 
-use crate::footer::mode_name;
+use crate::status_line::mode_name;
 use crate::transcript::display_name;
 
 /// Returns the editable pattern of a rule.

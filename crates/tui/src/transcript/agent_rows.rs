@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::describe;
 use super::draw::{ItemRenderer, cut};
-use crate::clean;
 use crate::layout::count;
+use crate::sanitize;
 use crate::tokens::{CANCELLED, DONE, FAILED};
 
 /// Maximum number of recent tool calls shown while the subagent runs.
@@ -23,7 +23,7 @@ const RESULT: usize = 3;
 pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let columns = draw.inner();
     let mut rows = Vec::new();
-    let thought = clean::one_row(&progress.thought);
+    let thought = sanitize::one_row(&progress.thought);
     if !thought.is_empty() {
         let sign = draw.sign("∴", "thinks:");
         let line = Line::styled(format!("{sign} "), draw.theme.secondary)
@@ -53,11 +53,11 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     };
     rows.push(cut(&Line::styled(text, style), columns));
     let result = readable(progress.result.trim());
-    let result = clean::lines(&result);
+    let result = sanitize::lines(&result);
     let lines: Vec<&str> = result.lines().collect();
     let most = if draw.options.expanded { usize::MAX } else { RESULT };
     for line in lines.iter().take(most) {
-        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), draw.theme.text);
+        let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), draw.theme.text);
         if draw.options.expanded {
             rows.extend(parallax_screen::wrap(&line, columns, &[]));
         } else {
@@ -134,8 +134,8 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> 
             Span::styled(draw.sign(CANCELLED, "cancelled:"), theme.secondary)
         }
     };
-    let name = clean::one_row(describe::display_name(&step.name)).into_owned();
-    let title = clean::one_row(describe::without_verb(&step.name, &step.title)).into_owned();
+    let name = sanitize::one_row(describe::display_name(&step.name)).into_owned();
+    let title = sanitize::one_row(describe::without_verb(&step.name, &step.title)).into_owned();
     let mut line = Line::styled(branch, theme.border);
     line.push(sign);
     let mut line = line.and(format!(" {name}"), theme.text);
@@ -143,7 +143,7 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> 
         line = line.and(format!("  {title}"), theme.secondary);
     }
     if !step.error.is_empty() {
-        line = line.and(format!("  → {}", clean::one_row(&step.error)), theme.error);
+        line = line.and(format!("  → {}", sanitize::one_row(&step.error)), theme.error);
     }
     line
 }

@@ -3,9 +3,9 @@
 use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::draw::{ItemRenderer, cut};
-use crate::clean;
 use crate::highlight;
 use crate::layout::{prefixed, shortened};
+use crate::sanitize;
 
 /// Maximum number of command rows unless expanded.
 const COMMAND_ROWS: usize = 3;
@@ -32,8 +32,8 @@ pub(super) fn rows(
     let mut rows = Vec::new();
     let mut highlighter = highlight::shell();
     for line in command.trim_matches('\n').lines() {
-        let line = clean::line_in_full(line);
-        let line = clean::expand_tabs(&line, &mut 0);
+        let line = sanitize::line_in_full(line);
+        let line = sanitize::expand_tabs(&line, &mut 0);
         let line = highlight::shell_line(&mut highlighter, &line, style, draw.theme);
         rows.extend(wrap(&line, room, &[]));
         if rows.len() > most {
@@ -57,7 +57,7 @@ pub(super) fn rows(
         .collect();
     let behind: Vec<&str> = around.behind.into_iter().filter(|text| !text.is_empty()).collect();
     if !behind.is_empty() {
-        let text = clean::one_row(&behind.join("  ")).into_owned();
+        let text = sanitize::one_row(&behind.join("  ")).into_owned();
         let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);
         match rows.last_mut() {
             Some(last) if fits => {

@@ -3,8 +3,8 @@
 use parallax_screen::{Line, Span, Style, wrap};
 
 use super::ViewOptions;
-use crate::clean;
 use crate::layout::{cut_marked, padded, prefixed};
+use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{BULLET, SPINNER, SPINNER_MS};
 
@@ -85,8 +85,8 @@ impl<'a> ItemRenderer<'a> {
         let width = parallax_screen::text_width(sign) + 1;
         let room = self.width.saturating_sub(width).max(4);
         let mut rows = Vec::new();
-        for line in clean::lines(text).lines() {
-            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+        for line in sanitize::lines(text).lines() {
+            let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
             // The rest of a list entry is below its text.
             let hang = if line.text().starts_with(BULLET) { "  " } else { "" };
             rows.extend(wrap(&line, room, &[Span::raw(hang)]));

@@ -6,8 +6,8 @@ use parallax_screen::{Line, Span, Style, wrap};
 use super::draw::{ItemRenderer, Shape};
 use super::item::{Item, ShellItem};
 use super::{Thoughts, command_rows, source_rows, tool_rows, words};
-use crate::clean;
 use crate::layout::{prefixed, shortened};
+use crate::sanitize;
 use crate::tokens::{FAILED, TURN_END};
 
 impl ItemRenderer<'_> {
@@ -95,7 +95,7 @@ impl ItemRenderer<'_> {
 
     fn thought(&self, text: &str) -> Vec<Line> {
         let (subject, body) = words::subject(text);
-        let subject = clean::one_row(&subject).into_owned();
+        let subject = sanitize::one_row(&subject).into_owned();
         let style = self.theme.comment;
         let sign = self.sign("∴", "Thought:");
         match self.options.thoughts {
@@ -113,8 +113,9 @@ impl ItemRenderer<'_> {
                     rows.extend(self.hanging(sign, self.theme.secondary, &subject, style.bold()));
                 }
                 let room = self.width.saturating_sub(2);
-                for line in clean::lines(body.trim()).lines() {
-                    let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+                for line in sanitize::lines(body.trim()).lines() {
+                    let line =
+                        Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
                     let bar = [Span::styled(format!("{bar} "), self.theme.border)];
                     rows.extend(wrap(&line, room, &[]).into_iter().map(|row| prefixed(&bar, row)));
                 }
@@ -166,7 +167,7 @@ impl ItemRenderer<'_> {
             None => {}
         }
         if let Some(note) = &shell.note {
-            let note = Line::styled(clean::one_row(note).into_owned(), self.theme.secondary);
+            let note = Line::styled(sanitize::one_row(note).into_owned(), self.theme.secondary);
             rows.extend(parallax_screen::wrap(&note, self.inner(), &[]));
         }
         self.boxed(rows, self.theme.border)

@@ -4,8 +4,8 @@
 use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
 
-use crate::clean::{self, TextPiece};
 use crate::layout::{count, hard_wrap};
+use crate::sanitize::{self, TextPiece};
 use crate::theme::Theme;
 
 /// Maximum number of bytes kept, counted from the end.
@@ -104,7 +104,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     let mut column = 0;
     // After a carriage return, further text replaces the line.
     let mut replace = false;
-    for piece in clean::pieces(line) {
+    for piece in sanitize::pieces(line) {
         match piece {
             TextPiece::Control('\r') => replace = true,
             TextPiece::Control('\t') => {
@@ -136,7 +136,7 @@ fn push(spans: &mut Vec<Span>, text: &str, style: Style, column: &mut usize, rep
         spans.clear();
         *column = 0;
     }
-    let text = clean::expand_tabs(text, column);
+    let text = sanitize::expand_tabs(text, column);
     match spans.last_mut() {
         Some(last) if last.style == style => last.text.to_mut().push_str(&text),
         _ => spans.push(Span::styled(text.into_owned(), style)),

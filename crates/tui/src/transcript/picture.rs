@@ -9,8 +9,8 @@ use parallax_protocol::image::Image;
 use parallax_screen::{Drawing, Line, Picture, PictureHead};
 
 use super::draw::ItemRenderer;
-use crate::clean;
 use crate::layout::bytes;
+use crate::sanitize;
 
 /// Indentation of a picture, which aligns it with the text.
 const INDENT: usize = 2;
@@ -117,18 +117,18 @@ impl Shown {
     pub(super) fn caption(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut text = String::new();
         if let Some(name) = &self.image.name {
-            text.push_str(&clean::one_row(name));
+            text.push_str(&sanitize::one_row(name));
             text.push_str(" · ");
         }
         match self.head {
             Some(PictureHead { kind, width, height }) => {
                 text.push_str(&format!("{}, {width}×{height}", kind.name()));
             }
-            None => text.push_str(&clean::one_row(&self.image.mime_type)),
+            None => text.push_str(&sanitize::one_row(&self.image.mime_type)),
         }
         text.push_str(&format!(", {}", bytes(self.length())));
         if let Some(problem) = &self.problem {
-            text.push_str(&format!(" · not shown: {}", clean::one_row(problem)));
+            text.push_str(&format!(" · not shown: {}", sanitize::one_row(problem)));
         }
         let style = draw.theme.secondary;
         draw.hanging(draw.sign("↳", "Picture:"), draw.theme.symbol, &text, style)

@@ -4,7 +4,7 @@ use parallax_protocol::tool::Advance;
 use parallax_screen::{Line, Span};
 
 use super::draw::{ItemRenderer, cut};
-use crate::clean;
+use crate::sanitize;
 
 /// Maximum number of cells of the bar.
 const CELLS: usize = 24;
@@ -15,7 +15,7 @@ const NARROW: usize = 36;
 pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
     let Some(percent) = advance.percent() else {
-        let text = clean::one_row(&advance.to_string()).into_owned();
+        let text = sanitize::one_row(&advance.to_string()).into_owned();
         return cut(&Line::styled(text, theme.secondary), draw.inner());
     };
     let mut line = Line::from(Vec::new());
@@ -26,7 +26,7 @@ pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
         line.push(Span::raw(" "));
     }
     line.push(Span::styled(format!("{percent:>3} %"), theme.text));
-    let message = clean::one_row(&advance.message);
+    let message = sanitize::one_row(&advance.message);
     if !message.is_empty() {
         line.push(Span::styled(format!("  {message}"), theme.secondary));
     }

@@ -74,7 +74,7 @@ impl Transcript {
         for item in &self.items {
             let Item::Tool(tool) = item else { continue };
             if let Some(diff) = tool.diff() {
-                let name = crate::clean::one_row(&diff.file_path.to_string_lossy()).into_owned();
+                let name = crate::sanitize::one_row(&diff.file_path.to_string_lossy()).into_owned();
                 let counts = format!("  {}", describe::counts(diff));
                 rows.push(Line::styled(name, theme.accent).and(counts, theme.secondary));
                 rows.extend(diff_view::rows(diff, &DiffOptions::new(theme, width)));

@@ -11,8 +11,8 @@ use super::describe;
 use super::draw::ItemRenderer;
 use super::item::Item;
 use super::tool::{CallBody, CallProgress, Tool};
-use crate::clean;
 use crate::layout::shortened;
+use crate::sanitize;
 use crate::tokens::DONE;
 
 /// Minimum number of calls in a group.
@@ -95,7 +95,7 @@ pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
         Item::Tool(tool) => Some(describe::without_verb(&tool.name, &tool.title)),
         _ => None,
     });
-    let names = clean::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
+    let names = sanitize::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
     let mut line = Line::styled(format!("{DONE} "), theme.success);
     line.push(Span::styled(shortened(&said, draw.width.saturating_sub(2)), theme.text.bold()));
     let room = draw.width.saturating_sub(line.width() + 2);

@@ -4,8 +4,8 @@ use parallax_protocol::model::Citation;
 use parallax_screen::{Line, Span, wrap};
 
 use super::draw::{ItemRenderer, cut};
-use crate::clean;
 use crate::markdown::href;
+use crate::sanitize;
 
 /// Returns the numbered list with its heading.
 pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
@@ -15,9 +15,9 @@ pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
     for (index, source) in sources.iter().enumerate() {
         let number = format!("{indent}{:>digits$}. ", index + 1);
         let hang = [Span::raw(" ".repeat(number.len()))];
-        let uri = clean::one_row(&source.uri).into_owned();
+        let uri = sanitize::one_row(&source.uri).into_owned();
         let link = href(&uri);
-        let title = source.title.as_deref().map(clean::one_row).unwrap_or_default();
+        let title = source.title.as_deref().map(sanitize::one_row).unwrap_or_default();
         let title = title.trim();
         let mut line = Line::styled(number, draw.theme.secondary);
         if !title.is_empty() && title != uri {

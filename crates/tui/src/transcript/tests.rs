@@ -21,7 +21,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus, ToolErrorKind, ToolKind};
 use parallax_screen::Line;
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 use serde_json::json;
 
 use super::*;
@@ -297,7 +297,7 @@ fn resumed_command_shows_its_real_end() {
         ("all", Some(3), "all|exit code 3"),
     ] {
         let mut show = Show::default();
-        show.transcript.resume(vec![PastItem::Shell {
+        show.transcript.resume(vec![RecordedItem::Shell {
             command: "make".to_owned(),
             output: output.to_owned(),
             code,
@@ -637,7 +637,7 @@ fn cancelled_command_is_marked_once_also_after_resume() {
         let live = show.take();
         assert_eq!(live.concat().to_lowercase().matches("cancelled").count(), 1, "{live:?}");
         let mut resumed = Show::default();
-        resumed.transcript.resume(vec![PastItem::Tool {
+        resumed.transcript.resume(vec![RecordedItem::Tool {
             name: "run_shell_command".to_owned(),
             args: args.as_object().cloned().unwrap(),
             status: Some("cancelled".to_owned()),
@@ -662,7 +662,7 @@ fn denial_feedback_is_shown_under_the_call_also_after_resume() {
     let live = show.take();
     assert_eq!(live, ["- Edit  calc/core.py  Cancelled", "  you answered: use math.inf"]);
     let mut resumed = Show::default();
-    resumed.transcript.resume(vec![PastItem::Tool {
+    resumed.transcript.resume(vec![RecordedItem::Tool {
         name: "replace".to_owned(),
         args: args.as_object().cloned().unwrap(),
         status: Some("cancelled".to_owned()),

@@ -10,7 +10,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::shell::Screen;
-use parallax_protocol::store::CallTold;
+use parallax_protocol::store::CallDetails;
 use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, ToolKind};
 use parallax_protocol::untrusted::without_marks;
 
@@ -330,7 +330,7 @@ impl Tool {
         status: &str,
         display: Option<&Display>,
         output: &str,
-        told: Option<&CallTold>,
+        told: Option<&CallDetails>,
     ) {
         let failed = status != "success";
         self.respond((output, failed));

@@ -9,9 +9,9 @@ use super::draw::{ItemRenderer, Shape, cut};
 use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
 use super::words::seconds;
 use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
-use crate::clean;
 use crate::diff_view::{self, DiffOptions};
 use crate::layout::{count, shortened};
+use crate::sanitize;
 use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
 
 /// Maximum number of result rows unless expanded.
@@ -89,9 +89,9 @@ fn head(
 ) -> Vec<Line> {
     let theme = draw.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
-    let name = shortened(&clean::one_row(describe::display_name(&tool.name)), columns / 2);
+    let name = shortened(&sanitize::one_row(describe::display_name(&tool.name)), columns / 2);
     let title =
-        clean::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
+        sanitize::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
     let is_list =
         matches!(&tool.state, CallProgress::Done(done) if matches!(done.body, CallBody::Todos(_)));
     // The list below marks the current task.
@@ -114,7 +114,7 @@ fn head(
     }
     // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
     // reserved columns.
-    let note = clean::one_row(note);
+    let note = sanitize::one_row(note);
     let reserved = if note.is_empty() { 0 } else { text_width(&note).min(SHORT_NOTE) + 2 };
     for (text, reserved, style) in
         [(title.as_str(), reserved, strike(theme.secondary)), (&*note, 0, theme.secondary)]
@@ -173,7 +173,7 @@ const CANCELLED_NOTE: &str = "Cancelled";
 fn said_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
-        .and(clean::one_row(said).into_owned(), draw.theme.text);
+        .and(sanitize::one_row(said).into_owned(), draw.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
@@ -281,11 +281,11 @@ fn text_rows(
     style: Style,
     draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
-    let text = clean::lines(text.trim_end());
+    let text = sanitize::lines(text.trim_end());
     let mut rows = Vec::new();
     let mut lines = text.lines();
     for line in lines.by_ref() {
-        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+        let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
         rows.extend(wrap(&line, columns, &[]));
         if rows.len() > most {
             break;
@@ -314,5 +314,5 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> 
     let sign = draw.sign(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
     let inside = ItemRenderer { width: columns, ..*draw };
-    inside.hanging(sign, sign_style, &clean::one_row(&todo.description), style)
+    inside.hanging(sign, sign_style, &sanitize::one_row(&todo.description), style)
 }

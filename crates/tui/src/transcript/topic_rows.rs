@@ -3,8 +3,8 @@
 use parallax_screen::{Line, Span, text_width, wrap};
 
 use super::draw::{ItemRenderer, cut};
-use crate::clean;
 use crate::layout::{prefixed, shortened};
+use crate::sanitize;
 
 /// A topic, or a new intent under the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub(super) struct Topic {
 /// Returns the rows of a topic.
 pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
-    let intent = clean::one_row(&topic.intent);
+    let intent = sanitize::one_row(&topic.intent);
     let sign = draw.sign("→ ", "Next: ");
     let next = Line::styled(sign, theme.symbol).and(intent.into_owned(), theme.secondary);
     if topic.title.is_empty() {
         return vec![cut(&next, draw.width)];
     }
-    let title = clean::one_row(&topic.title);
+    let title = sanitize::one_row(&topic.title);
     let mut rows = Vec::new();
     if draw.options.screen_reader {
         rows.extend(wrap(&Line::styled(format!("Topic: {title}"), theme.accent), draw.width, &[]));
@@ -38,8 +38,9 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     }
     if draw.options.expanded {
         let indent = [Span::raw("  ")];
-        for line in clean::lines(&topic.summary).lines() {
-            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), theme.comment);
+        for line in sanitize::lines(&topic.summary).lines() {
+            let line =
+                Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), theme.comment);
             let wrapped = wrap(&line, draw.width.saturating_sub(2).max(4), &[]);
             rows.extend(wrapped.into_iter().map(|row| prefixed(&indent, row)));
         }

@@ -2,12 +2,12 @@
 
 use parallax_protocol::event::{
     Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, NOTHING_TO_COMPRESS,
-    Rewound, Undone,
+    RewindResult, UndoResult,
 };
 use parallax_protocol::model::Retry;
 
 use super::item::{Item, LocalItem};
-use crate::clean;
+use crate::sanitize;
 
 /// A wait before a retry.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl RetryWait {
         let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
         let Retry { attempt, max_attempts, model, .. } = &self.retry;
         let (what, next) = (failed(&self.retry), attempt + 1);
-        let model = clean::one_row(model);
+        let model = sanitize::one_row(model);
         format!("{what} Retrying with {model} in {left}s (attempt {next} of {max_attempts})")
     }
 }
@@ -36,7 +36,7 @@ impl RetryWait {
 /// Describes a failed attempt that is retried.
 pub(super) fn retried(retry: &Retry) -> String {
     let of = retry.max_attempts;
-    let model = clean::one_row(&retry.model);
+    let model = sanitize::one_row(&retry.model);
     format!("{} Attempt {} of {of} with {model} failed", failed(retry), retry.attempt)
 }
 
@@ -52,7 +52,7 @@ fn failed(retry: &Retry) -> String {
         _ => "Request failed",
     };
     let status = retry.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-    let message = clean::one_row(&retry.message);
+    let message = sanitize::one_row(&retry.message);
     let message = message.trim_end_matches(|char: char| char == '.' || char.is_whitespace());
     // The status is already given.
     let code = retry.status.map(|status| status.to_string()).unwrap_or_default();
@@ -158,7 +158,7 @@ fn hint(failure: &Failure) -> Option<&'static str> {
 }
 
 /// Describes the result of an undo.
-pub(super) fn undone(undone: &Undone) -> (Level, String) {
+pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Undo failed: {problem}"));
     }
@@ -180,18 +180,21 @@ pub(super) fn undone(undone: &Undone) -> (Level, String) {
 }
 
 /// Appends the affected files.
-fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
+fn files_told(mut text: String, undone: &UndoResult) -> (Level, String) {
     for path in &undone.restored {
-        text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
+        text.push_str(&format!("\n  {}", sanitize::one_row(&path.to_string_lossy())));
     }
     for (path, why) in &undone.kept {
-        text.push_str(&format!("\n  skipped {}: {why}", clean::one_row(&path.to_string_lossy())));
+        text.push_str(&format!(
+            "\n  skipped {}: {why}",
+            sanitize::one_row(&path.to_string_lossy())
+        ));
     }
     (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
 }
 
 /// Describes the result of restoring the state before a single change.
-pub(super) fn restored(undone: &Undone) -> (Level, String) {
+pub(super) fn restored(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Restore failed: {problem}"));
     }
@@ -201,7 +204,7 @@ pub(super) fn restored(undone: &Undone) -> (Level, String) {
 /// Describes the result of a compaction.
 pub(super) fn compacted(compaction: &Compaction) -> Item {
     let Compaction { cause, how, before, after, remark } = compaction;
-    let remark = remark.as_deref().map(clean::one_row);
+    let remark = remark.as_deref().map(sanitize::one_row);
     match (how, cause, remark) {
         (Some(_), _, None) => LocalItem::Compressed { before: *before, after: *after }.into(),
         (Some(_), _, Some(why)) => {
@@ -222,7 +225,7 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
 }
 
 /// Describes a rewind.
-pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
+pub(super) fn rewound(rewound: &RewindResult) -> (Level, String) {
     let mut text = match rewound.chat {
         true => format!("Rewound the conversation to before prompt {}", rewound.number),
         false => format!(
@@ -232,7 +235,10 @@ pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
     };
     let Some(files) = &rewound.files else { return (Level::Info, text) };
     if let Some(problem) = &files.problem {
-        text.push_str(&format!("\nSome files could not be reverted: {}", clean::one_row(problem)));
+        text.push_str(&format!(
+            "\nSome files could not be reverted: {}",
+            sanitize::one_row(problem)
+        ));
         return (Level::Warning, files_told(text, files).1);
     }
     text.push_str(match files.restored.is_empty() {

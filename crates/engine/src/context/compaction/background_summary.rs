@@ -41,9 +41,9 @@ impl Compactor<'_> {
             ..self.context.compaction.options.masking_limits(threshold)
         };
         // Files are only written when the summary is used.
-        let keep_output = self.context.compaction.options.keep_output.take();
+        let save_output = self.context.compaction.options.save_output.take();
         let input = self.input(limits).await;
-        self.context.compaction.options.keep_output = keep_output;
+        self.context.compaction.options.save_output = save_output;
         if input.estimate(&input.short) <= goal(input.before) {
             return;
         }

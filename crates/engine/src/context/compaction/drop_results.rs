@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use parallax_protocol::context::ResultPlace;
-use parallax_protocol::event::{Compaction, CompactionCause, CompactionHow, Level};
+use parallax_protocol::event::{Compaction, CompactionCause, CompactionMethod, Level};
 
 use super::call_results::answered;
 use super::full_output::kept;
@@ -24,7 +24,7 @@ impl Compactor<'_> {
             self.conversation.history_mut().pin(*place, false);
         }
         let view = self.conversation.history().view().to_vec();
-        let keep_output = self.context.compaction.options.keep_output.clone();
+        let save_output = self.context.compaction.options.save_output.clone();
         let noting = tokio::task::spawn_blocking(move || {
             let calls = answered(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
@@ -32,7 +32,7 @@ impl Compactor<'_> {
                 let is_meant =
                     result_place(&view, &call).is_some_and(|place| places.contains(&place));
                 if is_meant && !call.text.starts_with(DROPPED_NOTE) {
-                    let whole = kept(&call.name, &call.text, keep_output.as_ref());
+                    let whole = kept(&call.name, &call.text, save_output.as_ref());
                     let note = format!("{DROPPED_NOTE} The full output{whole}.]");
                     notes.entry(call.content).or_default().push((call.part, note));
                 }
@@ -52,7 +52,7 @@ impl Compactor<'_> {
             return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
         }
         let after = before.saturating_sub(saved);
-        let how = CompactionHow::Results;
+        let how = CompactionMethod::Results;
         self.take(shorter, how, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Manual,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::options::KeepOutput;
+use crate::options::SaveOutput;
 
 /// How a truncation note begins, as tools and the engine write it.
 const CUT: &str = "[Too long: the first ";
@@ -48,9 +48,9 @@ pub(super) fn without_note(text: &str) -> String {
 
 /// Saves the text of a result and says where the full output is; the text follows `The full
 /// output`. Blocking.
-pub(super) fn kept(tool: &str, text: &str, keep_output: Option<&KeepOutput>) -> String {
+pub(super) fn kept(tool: &str, text: &str, save_output: Option<&SaveOutput>) -> String {
     let size = || format!("{} lines and {} bytes", text.lines().count(), text.len());
-    let path: Option<PathBuf> = keep_output.and_then(|keep| keep(tool, text).ok());
+    let path: Option<PathBuf> = save_output.and_then(|keep| keep(tool, text).ok());
     let Some(path) = path else {
         return format!(", {}, was not saved: repeat the call if you need it", size());
     };
@@ -84,7 +84,7 @@ mod tests {
         let there = folder.join("Cargo.toml");
         let copy = folder.join("copy.txt");
         let path = copy.clone();
-        let keep: KeepOutput = Arc::new(move |_, _| Ok(path.clone()));
+        let keep: SaveOutput = Arc::new(move |_, _| Ok(path.clone()));
         let note = |place: String| {
             format!(
                 "Output: [Too long: the first 3 and the last 2 characters are shown. {place}]\nabc"
@@ -96,7 +96,7 @@ mod tests {
             50,
             Some(&{
                 let there = there.clone();
-                Arc::new(move |_: &str, _: &str| Ok(there.clone())) as KeepOutput
+                Arc::new(move |_: &str, _: &str| Ok(there.clone())) as SaveOutput
             }),
         );
         let part =

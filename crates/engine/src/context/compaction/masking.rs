@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::call_results::{CallResult, answered};
 use super::full_output::{kept, without_note};
-use crate::options::{CompactionOptions, KeepOutput};
+use crate::options::{CompactionOptions, SaveOutput};
 use crate::tokens;
 use crate::view::{EntryOrigin, ViewEntry};
 
@@ -69,7 +69,7 @@ pub(crate) fn shorten(
     limits: MaskingLimits,
     kinds: &HashMap<String, ToolKind>,
     pins: &BTreeSet<ResultPlace>,
-    keep_output: Option<&KeepOutput>,
+    save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let calls = answered(view.iter().map(|entry| &entry.content));
     let newest = view.len().checked_sub(1).filter(|_| limits.protect_newest);
@@ -120,7 +120,7 @@ pub(crate) fn shorten(
     }
     if prunable >= limits.min_masked {
         for call in bulky {
-            if let Some(text) = mask_text(call, &preview(call, kinds), keep_output) {
+            if let Some(text) = mask_text(call, &preview(call, kinds), save_output) {
                 replacements.entry(call.content).or_default().push((call.part, text));
             }
         }
@@ -135,7 +135,7 @@ pub(crate) fn mask_newest_results(
     over: u64,
     kinds: &HashMap<String, ToolKind>,
     pins: &BTreeSet<ResultPlace>,
-    keep_output: Option<&KeepOutput>,
+    save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let newest = view.len().checked_sub(1)?;
     let mut calls = answered(view.iter().map(|entry| &entry.content));
@@ -159,7 +159,7 @@ pub(crate) fn mask_newest_results(
             ends(&without_note(&call.text), usize::try_from(share / 2).unwrap_or(usize::MAX));
         let usual = preview(&call, kinds);
         let shown = if part.len() > usual.len() { part } else { usual };
-        if let Some(text) = mask_text(&call, &shown, keep_output) {
+        if let Some(text) = mask_text(&call, &shown, save_output) {
             left = left.saturating_sub(size.saturating_sub(tokens::of_text(&text)));
             results.push((call.part, text));
         }
@@ -209,11 +209,11 @@ fn preview(call: &CallResult, kinds: &HashMap<String, ToolKind>) -> String {
 }
 
 /// Returns the replacement of a large result; `None` when it would save nothing.
-fn mask_text(call: &CallResult, preview: &str, keep_output: Option<&KeepOutput>) -> Option<String> {
+fn mask_text(call: &CallResult, preview: &str, save_output: Option<&SaveOutput>) -> Option<String> {
     if tokens::of_text(preview) + FRAME >= tokens::of_text(&call.text) {
         return None;
     }
-    let place = kept(&call.name, &call.text, keep_output);
+    let place = kept(&call.name, &call.text, save_output);
     Some(format!("{MASKED}\n{preview}\n[The full output{place}.]\n</tool_output_masked>"))
 }
 

@@ -6,14 +6,14 @@ use super::Argument;
 use crate::paths;
 
 /// The working directory and the directories that a command may read.
-pub(super) struct Where<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) directory: &'a Path,
     pub(super) roots: &'a [PathBuf],
     /// Whether a `cd` comes first, so that `..` cannot be resolved.
     pub(super) moved: bool,
 }
 
-impl Where<'_> {
+impl ReadContext<'_> {
     /// Whether no part of the word names a file outside the workspace.
     pub(super) fn holds(&self, word: &Argument<'_>) -> bool {
         let text = word.text;
@@ -90,7 +90,7 @@ pub(super) fn sed_prints_lines(arguments: &[Argument<'_>]) -> bool {
 
 /// For `grep` and `rg`: whether all files are inside the workspace; the pattern may look like any
 /// path. The pattern is recognized only next to options without a value.
-pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &Where<'_>) -> bool {
+pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &ReadContext<'_>) -> bool {
     let simple =
         arguments.iter().all(|word| !word.text.starts_with('-') || takes_no_value(word.text));
     let pattern =

@@ -1,10 +1,10 @@
 //! Parses `find -exec` and `fd -x`.
 
 use super::options::is_one_word;
-use super::{Inside, unclear, words_alone};
+use super::{WrappedCommand, unclear, words_alone};
 use crate::bash::line::Word;
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     let mut words = arguments.iter().enumerate();
     while let Some((at, word)) = words.next() {
@@ -73,7 +73,7 @@ fn replaced(words: &[Word], places: &[&str]) -> Vec<Word> {
         .collect()
 }
 
-pub(super) fn fd(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) =
             word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))

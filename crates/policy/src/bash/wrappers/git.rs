@@ -1,12 +1,12 @@
 //! Commands that git runs because its arguments say so.
 
-use super::options::Rest;
+use super::options::Operands;
 use super::shells::joined;
-use super::{Inside, started, unclear};
+use super::{WrappedCommand, started, unclear};
 use crate::bash::git::subcommand;
 use crate::bash::line::Word;
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = aliases(arguments);
     let Some(call) = subcommand(arguments) else { return found };
     let rest = call.rest;
@@ -24,12 +24,12 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
                         matches!(word.text.as_deref(), Some("--recursive" | "-q" | "--quiet"))
                     })
                     .count();
-                found.extend(joined(Rest::Words(words.get(options..).unwrap_or_default())));
+                found.extend(joined(Operands::Words(words.get(options..).unwrap_or_default())));
             }
         }
         "bisect" => {
             if let Some(words) = behind("run") {
-                found.extend(started(Rest::Words(words)));
+                found.extend(started(Operands::Words(words)));
             }
         }
         "rebase" => found.extend(values(rest, "-x", "--exec", 4)),
@@ -51,26 +51,26 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
 }
 
 /// Reads `-c alias.x=!TEXT`.
-fn aliases(arguments: &[Word]) -> Vec<Inside> {
+fn aliases(arguments: &[Word]) -> Vec<WrappedCommand> {
     arguments
         .iter()
         .filter_map(|word| word.text.as_deref())
         .filter_map(|text| text.split_once('='))
         .filter(|(key, _)| key.trim_start_matches("-c").to_ascii_lowercase().starts_with("alias."))
         .filter_map(|(_, value)| value.trim_start().strip_prefix('!'))
-        .map(|text| Inside::Script { text: text.to_owned(), plain_sh: true })
+        .map(|text| WrappedCommand::Script { text: text.to_owned(), plain_sh: true })
         .collect()
 }
 
-fn text_of(word: Option<&Word>) -> Vec<Inside> {
+fn text_of(word: Option<&Word>) -> Vec<WrappedCommand> {
     match word.and_then(|word| word.text.clone()) {
-        Some(text) => vec![Inside::Script { text, plain_sh: true }],
+        Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
         None => unclear("git runs text that is known only at run time"),
     }
 }
 
 /// Returns the texts of an option, whose long name may be abbreviated to `shortest` bytes.
-fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<Inside> {
+fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
@@ -80,11 +80,13 @@ fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<Insid
         };
         if name == short || (name.len() >= shortest && long.starts_with(name)) {
             match glued {
-                Some(text) => found.push(Inside::Script { text: text.to_owned(), plain_sh: true }),
+                Some(text) => {
+                    found.push(WrappedCommand::Script { text: text.to_owned(), plain_sh: true })
+                }
                 None => found.extend(text_of(words.get(at + 1))),
             }
         } else if let Some(text) = text.strip_prefix(short) {
-            found.push(Inside::Script { text: text.to_owned(), plain_sh: true });
+            found.push(WrappedCommand::Script { text: text.to_owned(), plain_sh: true });
         }
     }
     found

@@ -15,7 +15,7 @@ pub(super) struct Options {
 }
 
 /// What follows the options.
-pub(super) enum Rest<'w> {
+pub(super) enum Operands<'w> {
     Words(&'w [Word]),
     Unclear(String),
 }
@@ -37,15 +37,15 @@ pub(super) fn is_one_word(word: &Word) -> bool {
 
 impl Options {
     /// Skips the options and `operands` words.
-    pub(super) fn behind<'w>(&self, words: &'w [Word], operands: usize) -> Rest<'w> {
+    pub(super) fn behind<'w>(&self, words: &'w [Word], operands: usize) -> Operands<'w> {
         let mut rest = words;
         while let Some((word, behind)) = rest.split_first() {
             let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
                 // The caller handles a program name known only at run time.
                 return if operands == 0 && word.text.is_none() {
-                    Rest::Words(rest)
+                    Operands::Words(rest)
                 } else {
-                    Rest::Unclear(
+                    Operands::Unclear(
                         "a wrapper command has arguments that are known only at run time"
                             .to_owned(),
                     )
@@ -59,15 +59,15 @@ impl Options {
                 break;
             }
             let Some(taken) = self.taken(text) else {
-                return Rest::Unclear(format!("unknown option `{text}` of a wrapper command"));
+                return Operands::Unclear(format!("unknown option `{text}` of a wrapper command"));
             };
             rest = behind;
             if taken {
                 let Some((value, behind)) = rest.split_first() else {
-                    return Rest::Words(&[]);
+                    return Operands::Words(&[]);
                 };
                 if value.text.is_none() || !is_one_word(value) {
-                    return Rest::Unclear(
+                    return Operands::Unclear(
                         "a wrapper command has arguments that are known only at \
                         run time"
                             .to_owned(),
@@ -77,9 +77,9 @@ impl Options {
             }
         }
         for _ in 0..operands {
-            let Some((word, behind)) = rest.split_first() else { return Rest::Words(&[]) };
+            let Some((word, behind)) = rest.split_first() else { return Operands::Words(&[]) };
             if word.text.is_none() || !is_one_word(word) {
-                return Rest::Unclear(
+                return Operands::Unclear(
                     "a wrapper command has arguments that are known only at run \
                     time"
                         .to_owned(),
@@ -87,7 +87,7 @@ impl Options {
             }
             rest = behind;
         }
-        Rest::Words(rest)
+        Operands::Words(rest)
     }
 
     /// Whether the option takes the next word as its value; `None` if the option is unknown.

@@ -1,7 +1,7 @@
 //! Programs that find a program in an environment or a package and start it: `uv run`, `npx`, `pnpm
 //! dlx`, `poetry run`.
 
-use super::{Inside, shells};
+use super::{WrappedCommand, shells};
 use crate::bash::line::Word;
 
 /// The syntax of such a program.
@@ -101,7 +101,7 @@ const FLAGS: &[&str] = &[
 
 /// Returns what the words start, as far as they determine it. An unknown option may take the next
 /// word as its value, so both that word and the one after it count as the program.
-pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = match name {
         "npx" | "npm" => shells::call(arguments),
         _ => Vec::new(),
@@ -124,7 +124,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     found
 }
 
-fn programs(runner: &Runner, words: &[Word]) -> Vec<Inside> {
+fn programs(runner: &Runner, words: &[Word]) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     let mut operands = runner.operands;
     let mut at = 0;
@@ -156,7 +156,7 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<Inside> {
     found
 }
 
-fn handed_on(words: Option<&[Word]>) -> Option<Inside> {
+fn handed_on(words: Option<&[Word]>) -> Option<WrappedCommand> {
     let (program, arguments) = words?.split_first()?;
     let mut program = program.clone();
     // `prettier@3` is the program `prettier`.
@@ -166,5 +166,5 @@ fn handed_on(words: Option<&[Word]>) -> Option<Inside> {
         program.text = Some(name.to_owned());
     }
     let words = std::iter::once(program).chain(arguments.iter().cloned()).collect();
-    Some(Inside::HandedOn(words))
+    Some(WrappedCommand::HandedOn(words))
 }

@@ -1,11 +1,11 @@
 //! Shells, and programs that pass a text to one.
 
-use super::options::{Options, Rest, is_one_word};
-use super::{Inside, started, unclear};
+use super::options::{Operands, Options, is_one_word};
+use super::{WrappedCommand, started, unclear};
 use crate::bash::line::Word;
 
 /// Reads `sh -c TEXT` and its variants with other options.
-pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     let mut reads_text = false;
     let mut reads_input = false;
@@ -70,8 +70,8 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     }
     match (reads_text, operand) {
         // The script comes from standard input; the caller looks for it.
-        (_, None) => vec![Inside::Unclear(READS_INPUT.to_owned())],
-        (false, Some(_)) if reads_input => vec![Inside::Unclear(READS_INPUT.to_owned())],
+        (_, None) => vec![WrappedCommand::Unclear(READS_INPUT.to_owned())],
+        (false, Some(_)) if reads_input => vec![WrappedCommand::Unclear(READS_INPUT.to_owned())],
         (true, Some(word)) => match &word.text {
             Some(text) if is_one_word(word) => text_for(name, text.clone()),
             _ => unclear("a shell runs text that is known only at run time"),
@@ -101,20 +101,20 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
 pub(in crate::bash) const READS_INPUT: &str = "a shell runs commands that it reads";
 
 /// Returns the text for the shell `name`.
-pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
+pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<WrappedCommand> {
     // Other shells interpret some lines differently; plain text means the same to all of them.
     let plain = |character: char| {
         character.is_ascii_alphanumeric() || " _./,:;&|'\"-+@%\n".contains(character)
     };
     if matches!(name, "zsh" | "ksh") && !text.chars().all(plain) {
         let why = format!("`{name}` parses some lines differently");
-        return vec![Inside::Script { text, plain_sh: true }, Inside::Unclear(why)];
+        return vec![WrappedCommand::Script { text, plain_sh: true }, WrappedCommand::Unclear(why)];
     }
-    vec![Inside::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
+    vec![WrappedCommand::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
 }
 
 /// Reads `su -c TEXT user`.
-pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn su(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
@@ -130,7 +130,7 @@ pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
             },
         };
         return match script {
-            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
             None => unclear("`su` runs text that is known only at run time"),
         };
     }
@@ -138,7 +138,7 @@ pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
 }
 
 /// Reads `watch COMMAND…`: the words are joined for a shell.
-pub(super) fn watch(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn watch(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options = Options {
         flags: "bcdegprtwCx",
         values: "nq",
@@ -161,22 +161,22 @@ pub(super) fn watch(arguments: &[Word]) -> Vec<Inside> {
 }
 
 /// Returns the words joined as the text of a shell.
-pub(super) fn joined(rest: Rest<'_>) -> Vec<Inside> {
+pub(super) fn joined(rest: Operands<'_>) -> Vec<WrappedCommand> {
     let words = match rest {
-        Rest::Words([]) => return Vec::new(),
-        Rest::Words(words) => words,
-        unclear @ Rest::Unclear(_) => return started(unclear),
+        Operands::Words([]) => return Vec::new(),
+        Operands::Words(words) => words,
+        unclear @ Operands::Unclear(_) => return started(unclear),
     };
     let texts: Option<Vec<&str>> =
         words.iter().map(|word| word.text.as_deref().filter(|_| is_one_word(word))).collect();
     match texts {
-        Some(texts) => vec![Inside::Script { text: texts.join(" "), plain_sh: true }],
+        Some(texts) => vec![WrappedCommand::Script { text: texts.join(" "), plain_sh: true }],
         None => unclear("a shell runs text that is known only at run time"),
     }
 }
 
 /// Reads `script -c TEXT file`.
-pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn script(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
@@ -205,7 +205,7 @@ pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
             },
         };
         return match found {
-            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
             None => unclear("`script` runs text that is known only at run time"),
         };
     }
@@ -213,7 +213,7 @@ pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
 }
 
 /// Reads `flock FILE COMMAND…` and `flock FILE -c TEXT`.
-pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn flock(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options = Options {
         flags: "senxouvF",
         values: "wE",
@@ -230,20 +230,20 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
         long_values: &["timeout", "wait", "conflict-exit-code"],
     };
     let rest = OPTIONS.behind(arguments, 1);
-    let Rest::Words(words) = rest else { return started(rest) };
+    let Operands::Words(words) = rest else { return started(rest) };
     match words.split_first() {
         Some((first, behind)) if matches!(first.text.as_deref(), Some("-c" | "--command")) => {
-            joined(Rest::Words(behind))
+            joined(Operands::Words(behind))
         }
         Some((first, _)) if first.text.as_deref().is_some_and(|text| text.starts_with('-')) => {
             unclear("unknown option of `flock`")
         }
-        _ => started(Rest::Words(words)),
+        _ => started(Operands::Words(words)),
     }
 }
 
 /// Reads `npx -c TEXT` and `npm exec --call TEXT`. Other forms run a package.
-pub(super) fn call(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn call(arguments: &[Word]) -> Vec<WrappedCommand> {
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         if text == "--" {
@@ -257,7 +257,7 @@ pub(super) fn call(arguments: &[Word]) -> Vec<Inside> {
             },
         };
         return match script {
-            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
             None => unclear("`npx -c` runs text that is known only at run time"),
         };
     }

@@ -1,8 +1,8 @@
 //! Parses `xargs` and `parallel`, whose last words come from the input.
 
-use super::options::{Options, Rest};
+use super::options::{Operands, Options};
 use super::shells::joined;
-use super::{Inside, started, unclear, words_alone};
+use super::{WrappedCommand, started, unclear, words_alone};
 use crate::bash::line::Word;
 
 const OPTIONS: Options = Options {
@@ -30,7 +30,7 @@ const OPTIONS: Options = Options {
     ],
 };
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     // `-i`, `-l`, and `-e` take a value only if it is attached.
     let joined_value = |word: &Word| {
         word.text.as_deref().is_some_and(|text| {
@@ -73,7 +73,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
         plain.push(word.clone());
     }
     let rest = OPTIONS.behind(&plain, 0);
-    let Rest::Words(words) = rest else { return started(rest) };
+    let Operands::Words(words) = rest else { return started(rest) };
     if words.is_empty() {
         let echo =
             Word { text: Some("echo".to_owned()), source: "echo".to_owned(), ..Word::default() };
@@ -100,7 +100,7 @@ pub(super) fn unknown(source: &str) -> Word {
 }
 
 /// Reads `parallel COMMAND… ::: …`: the words are joined for a shell.
-pub(super) fn parallel(arguments: &[Word]) -> Vec<Inside> {
+pub(super) fn parallel(arguments: &[Word]) -> Vec<WrappedCommand> {
     const OPTIONS: Options = Options {
         flags: "0kmXqtu",
         values: "jPnNLIaS",
@@ -135,8 +135,8 @@ pub(super) fn parallel(arguments: &[Word]) -> Vec<Inside> {
         .unwrap_or(arguments.len());
     let rest = OPTIONS.behind(arguments.get(..stop).unwrap_or_default(), 0);
     match rest {
-        Rest::Words([]) => unclear("`parallel` runs commands that it reads"),
-        Rest::Words([program, ..])
+        Operands::Words([]) => unclear("`parallel` runs commands that it reads"),
+        Operands::Words([program, ..])
             if program.text.as_deref().is_none_or(|text| {
                 text.split_ascii_whitespace().next().is_none_or(|first| first.contains('{'))
             }) =>

@@ -25,7 +25,7 @@ use super::message::{self, SendmsgArguments};
 use super::metadata::WritableFiles;
 use super::processes;
 use super::servers::{self, SessionProcesses};
-use crate::inside::failure::{Explain as _, SandboxResult};
+use crate::inside::failure::{SandboxResult, WithFailureContext as _};
 use crate::inside::kernel;
 use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};
@@ -289,7 +289,7 @@ impl NetworkBroker {
             // The network contains only the session.
             _ if self.network == Network::Own => Ok(()),
             Address::Internet { host, port, scope } => {
-                let around = CallerEnvironment { gate: self, caller };
+                let around = CallerEnvironment { network_broker: self, caller };
                 address::check_access(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
@@ -372,7 +372,7 @@ impl NetworkBroker {
 }
 
 struct CallerEnvironment<'a> {
-    gate: &'a NetworkBroker,
+    network_broker: &'a NetworkBroker,
     caller: &'a Caller,
 }
 
@@ -382,11 +382,11 @@ impl address::HostEnvironment for CallerEnvironment<'_> {
     }
 
     fn is_name_server(&self, host: IpAddr) -> bool {
-        self.gate.name_servers.contains(&host)
+        self.network_broker.name_servers.contains(&host)
     }
 
     fn is_of_the_session(&self, port: u16) -> bool {
-        self.gate.session.owns(&self.gate.proc, self.caller.number, port)
+        self.network_broker.session.owns(&self.network_broker.proc, self.caller.number, port)
     }
 }
 

@@ -12,7 +12,7 @@ use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 use crate::app::App;
 use crate::app::commands::info;
 use crate::app::effect::Effect;
-use crate::clean::clean;
+use crate::sanitize::clean;
 
 /// Lists the subagents with their descriptions.
 pub(crate) fn list(app: &mut App) {

@@ -11,7 +11,7 @@ use parallax_screen::Key;
 use parallax_sdk::OpenSession;
 
 use crate::app::App;
-use crate::app::effect::Then;
+use crate::app::effect::JobContinuation;
 use crate::commands::{CommandSpec, SlashCommand, TABLE, called};
 use crate::completion::{
     Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, FinderResults,
@@ -57,11 +57,15 @@ pub(crate) fn key(app: &mut App, key: Key) -> bool {
 }
 
 /// Starts the file search of the session that was opened.
-pub(crate) fn find_files(app: &mut App, open: &OpenSession, deliver: crate::app::effect::Deliver) {
+pub(crate) fn find_files(
+    app: &mut App,
+    open: &OpenSession,
+    deliver: crate::app::effect::ResultSender,
+) {
     let root = open.expander.root();
     let source = Arc::new(SessionFiles(open.expander.clone()));
     let told = move |found: FinderResults| {
-        let then: Then = Box::new(move |app| {
+        let then: JobContinuation = Box::new(move |app| {
             app.completion.receive(found);
         });
         deliver.send(then);
@@ -85,7 +89,7 @@ pub(crate) fn set_commands(app: &mut App) {
     for (name, description) in app.catalog.custom() {
         commands.push(CommandInfo {
             name: name.clone(),
-            description: crate::clean::clean(description),
+            description: crate::sanitize::clean(description),
             ..CommandInfo::default()
         });
     }
@@ -95,12 +99,12 @@ pub(crate) fn set_commands(app: &mut App) {
             .iter()
             .map(|(name, what, _)| Argument {
                 value: format!("--{name}=\""),
-                description: crate::clean::clean(what),
+                description: crate::sanitize::clean(what),
             })
             .collect();
         commands.push(CommandInfo {
             name: prompt.name.clone(),
-            description: crate::clean::clean(&prompt.description),
+            description: crate::sanitize::clean(&prompt.description),
             completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
             ..CommandInfo::default()
         });
@@ -136,8 +140,8 @@ pub(crate) fn set_commands(app: &mut App) {
         && let Some(set) = app.extensions.agent_set()
     {
         let names = set.unacknowledged.iter().map(|agent| Argument {
-            value: crate::clean::clean(&agent.name),
-            description: crate::clean::clean(&agent.description),
+            value: crate::sanitize::clean(&agent.name),
+            description: crate::sanitize::clean(&agent.description),
         });
         accept.completer = Some(names::one_of(names.collect()));
     }

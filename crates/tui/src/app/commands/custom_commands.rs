@@ -1,6 +1,6 @@
 //! Custom commands.
 
-use parallax_commands::{Expanded, PreparedCommand};
+use parallax_commands::{ExpandedCommand, PreparedCommand};
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_screen::{Line, wrap};
@@ -97,10 +97,10 @@ fn expand(app: &mut App, prepared: PreparedCommand) {
 }
 
 /// Sends the expanded prompt.
-pub(crate) fn expanded(app: &mut App, expanded: Result<Expanded, Failure>) {
+pub(crate) fn expanded(app: &mut App, expanded: Result<ExpandedCommand, Failure>) {
     app.catalog.expansion_ended();
     match expanded {
-        Ok(Expanded { prompt, notices }) => {
+        Ok(ExpandedCommand { prompt, notices }) => {
             for notice in notices {
                 app.info(notice);
             }

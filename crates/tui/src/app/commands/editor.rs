@@ -25,7 +25,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
     app.facts.open_files = snapshot.is_connected().then_some(count);
     let lost = match &snapshot.status {
         CompanionStatus::Disconnected(reason @ DisconnectReason::Lost { .. }) => {
-            Some(crate::clean::one_row(&reason.to_string()).into_owned())
+            Some(crate::sanitize::one_row(&reason.to_string()).into_owned())
         }
         _ => None,
     };
@@ -44,7 +44,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
 /// Trust granted by the editor answers the trust dialog; a later change needs the user.
 pub(crate) fn trusts(app: &mut App, snapshot: &CompanionSnapshot) {
     let Some(is_trusted) = snapshot.is_trusted else { return };
-    let name = crate::clean::one_row(snapshot.editor_name()).into_owned();
+    let name = crate::sanitize::one_row(snapshot.editor_name()).into_owned();
     if matches!(app.dialogs.purpose(), Some(Purpose::Trust)) {
         if is_trusted {
             app.dialogs.close();
@@ -101,7 +101,7 @@ fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
         for (key, on) in settings {
             launch.settings_manager().set(SettingScope::User, key, Some(&Value::Bool(*on)))?;
         }
-        launch.reread()
+        launch.reload()
     };
     app.ask(write, |app, written| match written {
         Ok(launch) => app.settings_changed(launch),
@@ -202,7 +202,7 @@ pub(crate) fn decided(app: &mut App, ask: &ApprovalId, decision: DiffDecision) {
     let decide = match decision {
         DiffDecision::Unavailable { why } => {
             let name = question.in_editor.take();
-            let why = crate::clean::one_row(&why).into_owned();
+            let why = crate::sanitize::one_row(&why).into_owned();
             let name = name.unwrap_or_else(|| "the editor".to_owned());
             return app.toast(format!("decide here, not in {name}: {why}"));
         }

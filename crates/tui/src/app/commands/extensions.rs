@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parallax_extensions::{
-    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, GALLERY, Uninstalled,
+    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, GALLERY, UninstallResult,
 };
 use parallax_screen::Line;
 use parallax_sdk::SessionConfig;
@@ -13,11 +13,11 @@ use parallax_sdk::settings::SettingScope;
 use crate::app::App;
 use crate::app::commands::{info, skills_and_hooks};
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::commands::SlashCommand;
 use crate::components::consent_queue::Consent;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::sanitize::clean;
 use crate::tokens::IDLE;
 
 pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
@@ -272,8 +272,8 @@ fn uninstall(app: &mut App, name: &str) {
     app.ask(
         move |launch| {
             Ok(match launch.extension_manager().uninstall_extension(&name)? {
-                Uninstalled::Removed(_) => format!("Extension `{name}` uninstalled."),
-                Uninstalled::SwitchedOff(_) => format!(
+                UninstallResult::Removed(_) => format!("Extension `{name}` uninstalled."),
+                UninstallResult::SwitchedOff(_) => format!(
                     "Extension `{name}` is managed by Gemini CLI, so its files stay. It is \
                      now disabled in Parallax."
                 ),

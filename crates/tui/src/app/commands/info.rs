@@ -10,10 +10,10 @@ use crate::app::effect::Effect;
 use crate::commands::{NAME_COLUMNS, TABLE, called};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
-use crate::footer::mode_name;
 use crate::keymap::KeyCommand;
 use crate::layout::{explained, plain_rows};
 use crate::stats_view;
+use crate::status_line::mode_name;
 
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
@@ -261,7 +261,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
             let origin = format!(
                 " ({}, about {} tokens)",
                 file.tier.words(),
-                crate::footer::count(file.tokens)
+                crate::status_line::count(file.tokens)
             );
             let path = file.path.display().to_string();
             rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
@@ -425,8 +425,8 @@ fn unsent_rows(app: &App) -> Vec<Line> {
         if rows.is_empty() {
             rows.push(Line::styled("Not sent:", app.theme.warning));
         }
-        for line in crate::clean::lines(text).lines() {
-            let line = crate::clean::expand_tabs(line, &mut 0).into_owned();
+        for line in crate::sanitize::lines(text).lines() {
+            let line = crate::sanitize::expand_tabs(line, &mut 0).into_owned();
             let line = Line::styled(format!("  {line}"), app.theme.text);
             rows.extend(wrap(&line, app.window.width(), &[Span::raw("  ")]));
         }

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::footer::mode_name;
+use crate::status_line::mode_name;
 
 /// Number of output lines shown of a background process.
 const LOG_LINES: usize = 15;

@@ -6,8 +6,8 @@ use parallax_sdk::mcp_view::{McpItem, McpRow, McpState, McpView};
 
 use crate::app::App;
 use crate::app::commands::{completions, info};
-use crate::app::effect::{Effect, Then};
-use crate::clean::clean;
+use crate::app::effect::{Effect, JobContinuation};
+use crate::sanitize::clean;
 use crate::theme::Theme;
 
 /// Maximum number of names listed per kind.
@@ -146,7 +146,7 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
                 let told = deliver.clone();
                 let show = move |address: &str| {
                     let text = format!("To sign in, open this URL if no browser opens: {address}");
-                    let then: Then = Box::new(move |app| {
+                    let then: JobContinuation = Box::new(move |app| {
                         app.toast("opening the browser to sign in");
                         app.info(text);
                     });

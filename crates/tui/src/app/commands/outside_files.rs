@@ -7,9 +7,9 @@ use parallax_screen::Line;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 
 /// Asks whether these paths may be read. Paths declined in a session are not asked for again.
 pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths: Vec<PathBuf>) {

@@ -3,14 +3,14 @@
 
 use parallax_protocol::event::PromptEntry;
 use parallax_protocol::op::{Op, Rewind};
-use parallax_sdk::going_back::{FileBack, RestorePoint};
+use parallax_sdk::rewind_preview::{FileRestore, RestorePoint};
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::components::rewind_view::FileOptions;
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 
 /// Requests the prompts to rewind to from the engine.
 pub(crate) fn request(app: &mut App) {
@@ -43,7 +43,7 @@ pub(crate) fn ask_what(app: &mut App, turn: u64) {
     })));
 }
 
-fn show_choices(app: &mut App, turn: u64, files: Result<Vec<FileBack>, String>) {
+fn show_choices(app: &mut App, turn: u64, files: Result<Vec<FileRestore>, String>) {
     let directory = app.launch.as_ref().map(|launch| launch.options().directory.clone());
     let width = app.window.columns().saturating_sub(4).max(20);
     let options = FileOptions { directory: directory.as_deref(), width, theme: &app.theme };

@@ -5,9 +5,9 @@ use parallax_sessions::SessionChoice;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 pub(crate) fn open(app: &mut App) {
     app.ask(
         |launch| {

@@ -10,8 +10,8 @@ use parallax_sessions::SessionChoice;
 use parallax_sessions::search::{IndexStep, SearchRequest, SearchResult};
 
 use crate::app::App;
-use crate::app::effect::Deliver;
 use crate::app::effect::Effect;
+use crate::app::effect::ResultSender;
 use crate::components::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::components::session_browser::{found_row, preview_rows};
 use crate::dialog::ListDialog;
@@ -206,7 +206,7 @@ pub(crate) fn fork(app: &mut App, before: &str) {
 
 /// Reports the indexing progress to the browser.
 struct IndexingReport {
-    deliver: Deliver,
+    deliver: ResultSender,
     begun: Instant,
     /// When progress was last reported, since the start.
     told: std::cell::Cell<Duration>,
@@ -215,7 +215,7 @@ struct IndexingReport {
 }
 
 impl IndexingReport {
-    fn new(deliver: Deliver) -> Self {
+    fn new(deliver: ResultSender) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         Self { deliver, begun: Instant::now(), told: Default::default(), stopped }
     }

@@ -192,7 +192,7 @@ pub(crate) fn model_dialog(app: &mut App) {
         .into_iter()
         .map(|choice| {
             let means = if choice.model == choice.name { String::new() } else { choice.model };
-            let window = format!("{} tokens", crate::footer::count(choice.context));
+            let window = format!("{} tokens", crate::status_line::count(choice.context));
             let current = if choice.name == now { "current" } else { "" };
             let price = choice.price.map(price).unwrap_or_default();
             let detail = [current, &means, &choice.doc, &window, &price];
@@ -239,7 +239,7 @@ fn price(price: Price) -> String {
 
 fn model_item(model: &KnownModel) -> ListItem {
     let guess = if model.context_is_known { "" } else { "about " };
-    let window = format!("{guess}{} tokens", crate::footer::count(model.context_window));
+    let window = format!("{guess}{} tokens", crate::status_line::count(model.context_window));
     let description = one_line(&model.description);
     let detail = match description.is_empty() {
         true => window,

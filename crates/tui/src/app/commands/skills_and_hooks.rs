@@ -11,9 +11,9 @@ use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::commands::{custom_commands, info};
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 
 /// Reopens the session, which reloads everything that the user added.
 pub(crate) fn reload_all(app: &mut App) {
@@ -232,7 +232,7 @@ pub(crate) fn trace_hooks(app: &mut App) {
     let session = app.session.id().to_owned();
     app.ask(
         move |launch| {
-            parallax_hooks::hook_trace(&launch.homes(), launch.directory(), Some(&session))
+            parallax_hooks::hook_trace(&launch.dirs(), launch.directory(), Some(&session))
         },
         |app, told| match told {
             Ok(entries) => {

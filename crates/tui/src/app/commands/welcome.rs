@@ -22,7 +22,7 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
     };
     let version = &launch.options().version;
     let folder = launch.options().directory.display().to_string();
-    let model = crate::clean::one_row(&launch.model_name()).into_owned();
+    let model = crate::sanitize::one_row(&launch.model_name()).into_owned();
     let mut rows = vec![
         line(
             "  ▞▚  ",

@@ -1,22 +1,22 @@
 //! Tests of the pager.
 
 use parallax_screen::{MouseEvent, MouseKind};
-use parallax_sessions::past::PastItem;
+use parallax_sessions::recorded_items::RecordedItem;
 
 use super::*;
 
-fn said(count: usize) -> Vec<PastItem> {
+fn said(count: usize) -> Vec<RecordedItem> {
     (0..count)
         .flat_map(|number| {
             [
-                PastItem::User {
+                RecordedItem::User {
                     text: format!("prompt {number}"),
                     before: 0,
                     turn: 1,
                     time: String::new(),
                     read: Vec::new(),
                 },
-                PastItem::Text {
+                RecordedItem::Text {
                     text: format!(
                         "The **answer** to number {number} is long enough to be wrapped once."
                     ),

@@ -1,6 +1,6 @@
 //! Raises an exhausted budget.
 
-use parallax_protocol::budget::{BudgetKind, BudgetSpent};
+use parallax_protocol::budget::{BudgetKind, ExhaustedBudget};
 use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::tool::Preview;
 
@@ -9,7 +9,7 @@ use crate::dialog::field::Field;
 
 impl QuestionDialog {
     /// Returns the budget of the request.
-    pub(super) fn budget(&self) -> Option<BudgetSpent> {
+    pub(super) fn budget(&self) -> Option<ExhaustedBudget> {
         match self.ask.preview {
             Some(Preview::Budget(spent)) => Some(spent),
             _ => None,

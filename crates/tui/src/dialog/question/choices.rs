@@ -20,7 +20,7 @@ pub(super) enum Choice {
     /// Allow, and save the rule on disk, in the scope selected with a key.
     Save,
     /// Allow an MCP server's tool, or all its tools, for the session.
-    Outcome(ApprovalResponse),
+    ToolResult(ApprovalResponse),
     Hunks,
     Editor,
     /// An amount other than the suggested one.
@@ -35,37 +35,37 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
     let mut choices = vec![Choice::Once];
     if ask.question == Question::Fallback {
         let outcomes = [ApprovalResponse::ProceedAlways, ApprovalResponse::Retry];
-        choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Outcome));
+        choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::ToolResult));
         choices.push(Choice::No);
         return choices;
     }
     if ask.question == Question::Loop {
-        return vec![Choice::No, Choice::Outcome(ApprovalResponse::ProceedAlways)];
+        return vec![Choice::No, Choice::ToolResult(ApprovalResponse::ProceedAlways)];
     }
     if ask.question == Question::Budget {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
     if ask.question == Question::ExitPlanMode && has(ApprovalResponse::ProceedAlways) {
         // Both answers start the work; most users want to review the edits.
-        choices.insert(0, Choice::Outcome(ApprovalResponse::ProceedAlways));
+        choices.insert(0, Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
     if !ask.broader_permissions.is_empty() {
         choices.push(Choice::Wider);
     }
     if has(ApprovalResponse::ProceedAlways) && ask.question == Question::Edit {
         // Without a rule, the engine switches to auto-edit mode.
-        choices.push(Choice::Outcome(ApprovalResponse::ProceedAlways));
+        choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
     if has(ApprovalResponse::ProceedAlways) && !ask.rules.is_empty() {
         choices.push(Choice::Keep);
     } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
         && has(ApprovalResponse::ProceedAlways)
     {
-        choices.push(Choice::Outcome(ApprovalResponse::ProceedAlways));
+        choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
     for outcome in [ApprovalResponse::ProceedAlwaysTool, ApprovalResponse::ProceedAlwaysServer] {
         if has(outcome) {
-            choices.push(Choice::Outcome(outcome));
+            choices.push(Choice::ToolResult(outcome));
         }
     }
     if has(ApprovalResponse::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
@@ -87,7 +87,7 @@ impl QuestionDialog {
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
         let keeps = matches!(
             choice,
-            Choice::Keep | Choice::Save | Choice::Outcome(ApprovalResponse::ProceedAlwaysTool)
+            Choice::Keep | Choice::Save | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
         );
         let rule = self.selected_rule().filter(|_| keeps)?;
         let words = rule_text::words(rule);
@@ -121,7 +121,7 @@ impl QuestionDialog {
         let rule = || self.selected_rule().map(rule_text::short_words).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
-                Choice::Outcome(_) => "Yes, and auto-approve edits",
+                Choice::ToolResult(_) => "Yes, and auto-approve edits",
                 Choice::Editor => "Edit the plan first (ctrl+x)",
                 Choice::Tell => "No, and say what to change",
                 Choice::No => "No, keep planning (esc)",
@@ -131,8 +131,8 @@ impl QuestionDialog {
         }
         if self.ask.question == Question::Fallback {
             let words = match choice {
-                Choice::Outcome(ApprovalResponse::Retry) => "Try the same model again",
-                Choice::Outcome(_) => "Yes, for the rest of this session",
+                Choice::ToolResult(ApprovalResponse::Retry) => "Try the same model again",
+                Choice::ToolResult(_) => "Yes, for the rest of this session",
                 Choice::No => "No, stop (esc)",
                 _ => "Yes, for this prompt",
             };
@@ -171,17 +171,17 @@ impl QuestionDialog {
                 format!("Yes, and always, everywhere: {}", rule())
             }
             Choice::Save => format!("Yes, and always in this project: {}", rule()),
-            Choice::Outcome(ApprovalResponse::ProceedAlwaysTool) => {
+            Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool) => {
                 format!("Yes, and this session: {}", rule())
             }
-            Choice::Outcome(ApprovalResponse::ProceedAlwaysServer) => {
+            Choice::ToolResult(ApprovalResponse::ProceedAlwaysServer) => {
                 let widest = self.ask.rules.last().map(rule_text::short_words);
                 format!("Yes, and this session: {}", widest.unwrap_or_default())
             }
-            Choice::Outcome(_) if self.ask.question == Question::Edit => {
+            Choice::ToolResult(_) if self.ask.question == Question::Edit => {
                 "Yes, and switch to auto-edit mode".to_owned()
             }
-            Choice::Outcome(_) => "Yes, and don't ask again this session".to_owned(),
+            Choice::ToolResult(_) => "Yes, and don't ask again this session".to_owned(),
             Choice::Hunks => "Select hunks to apply".to_owned(),
             Choice::Editor => "Edit it in the external editor first".to_owned(),
             Choice::Amount => "Yes, with another amount".to_owned(),

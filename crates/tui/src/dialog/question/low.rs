@@ -62,7 +62,7 @@ impl QuestionDialog {
         match &self.ask.preview {
             Some(Preview::Diff(diff)) => {
                 let name = diff.file_path.file_name().unwrap_or_default().to_string_lossy();
-                let name = crate::clean::one_row(&name).into_owned();
+                let name = crate::sanitize::one_row(&name).into_owned();
                 question.replacen("? ", &format!("? {name}: "), 1)
             }
             _ => question.to_owned(),

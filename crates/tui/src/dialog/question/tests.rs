@@ -1,6 +1,6 @@
 //! Tests of the approval dialog: what it shows and how keys answer it.
 
-use parallax_protocol::budget::{BudgetKind, BudgetSpent};
+use parallax_protocol::budget::{BudgetKind, ExhaustedBudget};
 use parallax_protocol::event::Question;
 use parallax_protocol::ids::{ApprovalId, CallId};
 use parallax_protocol::policy::{Decision, PolicyDecision};
@@ -285,7 +285,7 @@ fn fallback_is_accepted_once_permanently_or_declined() {
 fn budget_is_raised_by_the_same_or_another_amount() {
     let mut question = ask();
     question.question = Question::Budget;
-    question.preview = Some(Preview::Budget(BudgetSpent {
+    question.preview = Some(Preview::Budget(ExhaustedBudget {
         kind: BudgetKind::Tokens,
         scope: parallax_protocol::budget::BudgetScope::Session,
         limit: 1000.0,

@@ -6,14 +6,14 @@ use parallax_screen::{Line, Span, text_width, wrap};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::choices::Choice;
-use super::{Made, QuestionDialog, Typing};
-use crate::clean;
+use super::{QuestionDialog, RenderedBody, Typing};
 use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::cut_marked;
 use crate::layout::{count, hint_row, prefixed, shortened};
 use crate::markdown::{RenderOptions, render};
+use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
 use crate::transcript::{display_name, without_verb};
@@ -119,8 +119,9 @@ impl QuestionDialog {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
         }
-        let only_once =
-            |choice: &Choice| !matches!(choice, Choice::Keep | Choice::Save | Choice::Outcome(_));
+        let only_once = |choice: &Choice| {
+            !matches!(choice, Choice::Keep | Choice::Save | Choice::ToolResult(_))
+        };
         if let Some(why) = &self.ask.no_rule_reason
             && self.choices.iter().all(only_once)
         {
@@ -215,7 +216,8 @@ impl QuestionDialog {
         }
         if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let name = shortened(&clean::one_row(&name), width.saturating_sub(title.width() + 2));
+            let name =
+                shortened(&sanitize::one_row(&name), width.saturating_sub(title.width() + 2));
             title = title.and(format!("  {name}"), theme.secondary);
         }
         let mut rows = vec![cut_marked(title, width)];
@@ -343,7 +345,7 @@ impl QuestionDialog {
         let is_coloured = is_loaded();
         let fits = made.width == width && made.theme == theme.name && !made.rows.is_empty();
         if !fits || made.is_coloured != is_coloured {
-            *made = Made { width, theme: theme.name.clone(), is_coloured, rows: rows() };
+            *made = RenderedBody { width, theme: theme.name.clone(), is_coloured, rows: rows() };
         }
         made.rows.clone()
     }

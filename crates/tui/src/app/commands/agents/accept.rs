@@ -7,9 +7,9 @@ use parallax_sdk::agents::{Agent, AgentSet};
 use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::clean;
 
 /// Maximum number of rows of an agent's prompt in the dialog; the file contains all of it.
 const ROWS: usize = 10;

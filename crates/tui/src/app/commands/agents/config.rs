@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::sanitize::clean;
 
 /// The value that resets a setting.
 const DEFAULT: &str = "default";

@@ -9,8 +9,8 @@ use parallax_sdk::{OpenSession, SessionConfig};
 use crate::app::App;
 use crate::app::commands::completions;
 use crate::app::effect::Effect;
-use crate::clean::clean;
 use crate::completion::{Argument, CommandInfo, Completer};
+use crate::sanitize::clean;
 
 /// Maximum number of sessions offered.
 const MOST_SESSIONS: usize = 100;
@@ -61,7 +61,7 @@ pub(crate) fn collect(app: &mut App) {
             app.effect(Effect::Run(Box::new(move || {
                 let points = back.points().unwrap_or_default();
                 let name =
-                    |it: &parallax_sdk::going_back::RestorePoint| argument(&it.name, &it.tool);
+                    |it: &parallax_sdk::rewind_preview::RestorePoint| argument(&it.name, &it.tool);
                 let names = points.iter().rev().map(name).collect();
                 Box::new(move |app| collected(app, "restore", names))
             })));

@@ -1,0 +1,584 @@
+//! Checkpoints for the engine: stores file versions before changes, and reverts changes of
+//! protected files.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_files::SeenFiles;
+use parallax_policy::bash;
+use parallax_protocol::checkpoint::{
+    Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
+};
+use parallax_protocol::event::UndoResult;
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_links::FindLinkTargets;
+use parallax_protocol::tool::Effects;
+use parallax_store::{
+    BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, IGNORED_DIRECTORIES,
+    PendingRestore, Unfinished,
+};
+
+use crate::protected_changes::{
+    Allowance, closed, may_change_protected, remove_set_id, restore_repositories, revert,
+    unsearched,
+};
+
+/// Timeout of reading one file from git.
+const BLOB_TIME: Duration = Duration::from_secs(20);
+/// Maximum size of a file read from git. Larger files are not stored either.
+const BLOB_SIZE: u64 = 256 * 1024 * 1024;
+
+/// Shown because checkpoints do not cover git's own data.
+const GIT_STATE: &str = "the state of git (commits, branches, the index): only files are restored";
+
+/// The checkpoints of a session.
+pub struct CheckpointManager {
+    store: Arc<parallax_store::Checkpoints>,
+    shared: Arc<CommandTracker>,
+    seen: Arc<SeenFiles>,
+}
+
+/// State shared by the commands of a session.
+#[derive(Default)]
+struct CommandTracker {
+    /// Notices already shown, so that each is shown once.
+    said: Mutex<HashSet<String>>,
+    /// The workspace before the first command. Changes of protected files by background processes
+    /// are detected against it when the session ends.
+    baseline: Mutex<Option<CommandMark>>,
+    /// Protected paths that were changed with permission.
+    open: Mutex<HashSet<PathBuf>>,
+    /// Whether a confined MCP server runs for the whole session.
+    serves: AtomicBool,
+    /// Paths that MCP servers may write.
+    given: Mutex<Vec<PathBuf>>,
+    /// What each MCP server could write when it started.
+    server_scopes: Mutex<Vec<WriteScope>>,
+    /// What commands could write. Background processes that they left can still write it.
+    write_scopes: Mutex<Vec<WriteScope>>,
+    commands: Mutex<RunningCommands>,
+}
+
+/// The running commands. Their permissions are known only when they end, so a watch that ends
+/// earlier waits for them.
+#[derive(Default)]
+struct RunningCommands {
+    running: usize,
+    waiting: Vec<Watch>,
+}
+
+/// A running command; it counts as ended when this is dropped.
+struct CommandWatch(Arc<CommandTracker>);
+
+impl CommandWatch {
+    fn new(shared: &Arc<CommandTracker>) -> Self {
+        lock(&shared.commands).running += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for CommandWatch {
+    fn drop(&mut self) {
+        let mut commands = lock(&self.0.commands);
+        commands.running = commands.running.saturating_sub(1);
+    }
+}
+
+impl CommandTracker {
+    /// Returns whether a program of the session could write the path.
+    fn is_in_reach(&self, path: &Path) -> bool {
+        let of_all = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
+        could_any_write(&of_all, path)
+    }
+
+    /// Returns the watches that waited for commands, if no command is running.
+    fn waiting(&self) -> Vec<Watch> {
+        let mut commands = lock(&self.commands);
+        match commands.running {
+            0 => std::mem::take(&mut commands.waiting),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn note(write_scopes: &Mutex<Vec<WriteScope>>, write_scope: &WriteScope) {
+    let mut write_scopes = lock(write_scopes);
+    if !write_scopes.contains(write_scope) {
+        write_scopes.push(write_scope.clone());
+    }
+}
+
+/// Returns whether one of these programs could write the path. Without any known program, it is
+/// assumed writable.
+fn could_any_write(write_scopes: &[WriteScope], path: &Path) -> bool {
+    write_scopes.is_empty() || write_scopes.iter().any(|write_scope| write_scope.holds(path))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens the checkpoint store of a session; `links` is needed if commands will run. The disk is not
+/// accessed before the first use.
+pub fn open(
+    dirs: &parallax_store::SessionDirs,
+    project: &Path,
+    session: SessionId,
+    roots: Vec<PathBuf>,
+    total_bytes: Option<u64>,
+    links: Option<Arc<dyn FindLinkTargets>>,
+) -> parallax_store::Checkpoints {
+    let folder = dirs.parallax.join("checkpoints");
+    let project = parallax_store::project_folder(project);
+    let mut options = CheckpointOptions::new(folder, project, session, roots);
+    options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
+    options.blobs = Some(BlobReader::new(read_blob));
+    options.links = links;
+    parallax_store::Checkpoints::open(options)
+}
+
+/// Returns whether the command may delete git objects: it names a `.git` directory, or makes git
+/// drop objects.
+fn may_lose_objects(command: &str) -> bool {
+    let drops = [" gc", "prune", "repack"].iter().any(|word| command.contains(word));
+    if command.contains("git") && drops {
+        return true;
+    }
+    let goes_on = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let mut pieces = command.split(".git");
+    let before = pieces.next().unwrap_or_default();
+    let mut begins = !before.ends_with(goes_on);
+    pieces.any(|after| {
+        let is_name = begins && !after.starts_with(goes_on);
+        begins = !after.ends_with(goes_on);
+        is_name
+    })
+}
+
+/// Reads a blob from git. No filter or hook of the repository runs.
+fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
+    let arguments = ["cat-file", "blob", id];
+    let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
+    parallax_exec::program::output("git", arguments, top, &variables, BLOB_SIZE, BLOB_TIME)
+        .ok_or_else(|| std::io::Error::other(format!("git could not read its object {id}")))
+}
+
+impl CheckpointManager {
+    pub fn new(store: parallax_store::Checkpoints, seen: Arc<SeenFiles>) -> Self {
+        Self { store: Arc::new(store), shared: Arc::default(), seen }
+    }
+
+    /// Returns the checkpoint store.
+    pub fn store(&self) -> Arc<parallax_store::Checkpoints> {
+        Arc::clone(&self.store)
+    }
+
+    /// Records that a confined MCP server is about to start. Its changes of protected files, except
+    /// those in `given`, are detected when the session ends, as far as `write_scope` allows it to write
+    /// them. Blocking.
+    pub fn serve(&self, given: &[PathBuf], write_scope: &WriteScope) {
+        note(&self.shared.server_scopes, write_scope);
+        lock(&self.shared.given).extend(given.iter().cloned());
+        self.shared.serves.store(true, Ordering::Relaxed);
+        let mut baseline = lock(&self.shared.baseline);
+        if baseline.is_none() {
+            *baseline = self.store.begin_command(0).ok();
+        }
+    }
+
+    /// Called when all programs of the session have ended. Reverts protected files that a
+    /// background process changed in the meantime, or only lists them. Does nothing without a
+    /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
+    pub fn settle(&self, background: bool, has_user: bool) -> Vec<String> {
+        // Watches of commands that never reported their end.
+        let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
+        waiting.into_iter().for_each(|watch| drop(watch.revert()));
+        let serves = self.shared.serves.load(Ordering::Relaxed);
+        if !serves && !background {
+            return Vec::new();
+        }
+        let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
+        let none = Permissions::default();
+        let given = to_write(lock(&self.shared.given).clone());
+        let mut changes = self.store.end_program(&baseline, &WriteScope::default());
+        changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
+        let open = lock(&self.shared.open).clone();
+        let mut closed = closed(&changes, &Allowance::of(None, &given));
+        closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
+        // In an interactive session, the user may have changed such files as well.
+        if serves && has_user && !background {
+            let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
+            let paths: Vec<String> =
+                moved.chain(&closed).map(|path| format!("`{}`", path.display())).collect();
+            return match paths.is_empty() {
+                true => Vec::new(),
+                false => vec![format!(
+                    "protected files changed while a confined MCP server ran; check those that you \
+                     did not change yourself: {}",
+                    paths.join(", ")
+                )],
+            };
+        }
+        let repositories = restore_repositories(&self.store, &changes, &none);
+        let mut done = revert(&self.store, &changes, &closed).behind(repositories);
+        if !has_user {
+            done = done.behind(remove_set_id(&self.store, &changes));
+        }
+        done.behind(unsearched(&changes)).note().into_iter().collect()
+    }
+
+    /// Reverts the changes of protected files by commands whose Parallax process was killed.
+    /// Blocking.
+    pub fn finish_abandoned(&self) -> Option<String> {
+        let mut done = RevertedFiles::default();
+        for abandoned in self.store.abandoned_changes() {
+            // An unreadable entry allows nothing.
+            let allowance: Allowance =
+                serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
+            let closed = closed(&abandoned.changes, &allowance);
+            let reverted = revert(&self.store, &abandoned.changes, &closed);
+            // Changes that could not be reverted are tried again at the next start.
+            if reverted.lost.is_empty() {
+                abandoned.finish();
+            }
+            done.restored.extend(reverted.restored);
+            done.lost.extend(reverted.lost);
+        }
+        done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
+    }
+
+    /// Records the workspace before a confined program that is not a command runs: a hook, a
+    /// discovery command, or a call to an MCP server. Blocking.
+    pub fn watch(&self) -> Option<Watch> {
+        let mark = self.store.begin_command(0).ok()?;
+        Some(Watch {
+            store: Arc::clone(&self.store),
+            shared: Arc::clone(&self.shared),
+            mark,
+            command: String::new(),
+            given: Permissions::default(),
+            is_server: false,
+        })
+    }
+
+    /// Makes the model read restored files again, so that its next edit is based on the restored
+    /// contents.
+    fn forget_seen(&self, undone: &UndoResult) {
+        undone.restored.iter().for_each(|path| self.seen.forget(path));
+    }
+
+    /// Returns the texts that were not shown before.
+    fn unsaid(&self, texts: &[String]) -> Vec<String> {
+        let mut said = lock(&self.shared.said);
+        texts.iter().filter(|text| said.insert(key_of(text).to_owned())).cloned().collect()
+    }
+}
+
+/// Returns what identifies a text that is shown once: the names of ignored directories change.
+fn key_of(text: &str) -> &str {
+    if text.starts_with(IGNORED_DIRECTORIES) { IGNORED_DIRECTORIES } else { text }
+}
+
+impl Checkpoints for CheckpointManager {
+    fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
+        let command = match change {
+            Change::Files(paths) => return self.store.not_kept(paths),
+            Change::Command(command) => command,
+        };
+        // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
+        // later.
+        let Ok(mark) = self.store.begin_command(0) else { return Vec::new() };
+        // That ignored files are not saved is said once, and again before a command that deletes.
+        let deletes =
+            bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
+        let said = lock(&self.shared.said);
+        let is_due = |text: &&String| {
+            deletes || !text.starts_with(IGNORED_DIRECTORIES) || !said.contains(key_of(text))
+        };
+        mark.not_undoable().iter().filter(is_due).cloned().collect()
+    }
+
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
+        let wrong = |error: CheckpointError| error.to_string();
+        let store = Arc::clone(&self.store);
+        Ok(match change {
+            Change::Files(paths) => {
+                let mark = store.begin_edit(turn, paths).map_err(wrong)?;
+                lock(&self.shared.open).extend(paths.iter().cloned());
+                let not_undoable = self.unsaid(mark.not_undoable());
+                Box::new(EditGuard { store, mark, not_undoable })
+            }
+            Change::Command(command) => {
+                let running = CommandWatch::new(&self.shared);
+                let mark = match may_lose_objects(command) {
+                    true => store.begin_command_without_git(turn),
+                    false => store.begin_command(turn),
+                };
+                let mark = mark.map_err(wrong)?;
+                let mut baseline = lock(&self.shared.baseline);
+                if baseline.is_none() {
+                    *baseline = store.begin_command(turn).ok();
+                }
+                drop(baseline);
+                let mut not_undoable = mark.not_undoable().to_vec();
+                if bash::changes_git(&bash::analyse(command)) || command.contains(".git") {
+                    not_undoable.push(GIT_STATE.to_owned());
+                }
+                let not_undoable = self.unsaid(&not_undoable);
+                let _unfinished = store.stand_by(&mark);
+                let pending = None;
+                Box::new(CommandGuard { store, mark, not_undoable, running, pending, _unfinished })
+            }
+        })
+    }
+
+    fn made(&self) -> Vec<PathBuf> {
+        self.store.made()
+    }
+
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        let turns = self.store.list().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to list the previous versions of files");
+            Vec::new()
+        });
+        let changed = turns.into_iter().filter(|turn| !turn.files.is_empty());
+        changed
+            .map(|turn| (turn.turn, turn.files.into_iter().map(|file| file.path).collect()))
+            .collect()
+    }
+
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, String> {
+        let undone = self.store.undo(turn, force).map_err(|error| error.to_string())?;
+        self.forget_seen(&undone);
+        Ok(undone)
+    }
+
+    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<UndoResult, String> {
+        let restored = self.store.restore_before(moment, turn, force);
+        let restored = restored.map_err(|error| error.to_string())?;
+        self.forget_seen(&restored);
+        Ok(restored)
+    }
+}
+
+fn to_write(paths: Vec<PathBuf>) -> Permissions {
+    let file_system = FilePermissions { read: Vec::new(), write: paths };
+    Permissions { file_system, ..Permissions::default() }
+}
+
+/// The workspace before a program ran.
+pub struct Watch {
+    store: Arc<parallax_store::Checkpoints>,
+    shared: Arc<CommandTracker>,
+    mark: CommandMark,
+    /// The command that ran.
+    command: String,
+    given: Permissions,
+    /// Whether the program is an MCP server that runs for the whole session.
+    is_server: bool,
+}
+
+impl Watch {
+    /// Sets the paths that an MCP server ([`serve`](Versions::serve)) may write.
+    pub fn giving(self, paths: Vec<PathBuf>) -> Self {
+        Self { given: to_write(paths), is_server: true, ..self }
+    }
+
+    /// Called when the program has ended. Reverts protected files that it changed without
+    /// permission. While a command is running, it is unknown which of the two changed a file; the
+    /// check then happens when the command ends. Blocking.
+    pub fn end(mut self, command: &str) -> RevertedFiles {
+        command.clone_into(&mut self.command);
+        let shared = Arc::clone(&self.shared);
+        let mut commands = lock(&shared.commands);
+        if commands.running > 0 {
+            commands.waiting.push(self);
+            return RevertedFiles::default();
+        }
+        drop(commands);
+        self.revert()
+    }
+
+    fn revert(self) -> RevertedFiles {
+        let server_scopes = lock(&self.shared.server_scopes).clone();
+        let could_write = |path: &Path| !self.is_server || could_any_write(&server_scopes, path);
+        let mut changes = self.store.end_program(&self.mark, &WriteScope::default());
+        changes.moved_repositories.retain(|moved| could_write(&moved.path));
+        let repositories = restore_repositories(&self.store, &changes, &self.given);
+        let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
+        let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
+        closed.retain(|path| could_write(path));
+        let open = lock(&self.shared.open).clone();
+        closed.retain(|path| !open.contains(path));
+        changes.set_id.retain(|path| could_write(path));
+        let done = revert(&self.store, &changes, &closed).behind(repositories);
+        done.behind(remove_set_id(&self.store, &changes)).behind(unsearched(&changes))
+    }
+}
+
+struct EditGuard {
+    store: Arc<parallax_store::Checkpoints>,
+    mark: EditMark,
+    not_undoable: Vec<String>,
+}
+
+impl CheckpointGuard for EditGuard {
+    fn not_undoable(&self) -> Vec<String> {
+        self.not_undoable.clone()
+    }
+
+    fn after(
+        self: Box<Self>,
+        _effects: &Effects,
+        _granted: &Permissions,
+        _mode: ApprovalMode,
+        _reach: &WriteScope,
+    ) -> RevertedFiles {
+        if let Err(error) = self.store.end_edit(self.mark) {
+            tracing::warn!(%error, "failed to record the end of an edit");
+        }
+        RevertedFiles::default()
+    }
+}
+
+struct CommandGuard {
+    store: Arc<parallax_store::Checkpoints>,
+    mark: CommandMark,
+    not_undoable: Vec<String>,
+    running: CommandWatch,
+    /// Dropped when protected files have been reverted.
+    pending: Option<PendingRestore>,
+    /// Dropped when the end has been recorded.
+    _unfinished: Unfinished,
+}
+
+impl CheckpointGuard for CommandGuard {
+    fn not_undoable(&self) -> Vec<String> {
+        self.not_undoable.clone()
+    }
+
+    fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
+        if effects.may_change_files || may_change_protected(granted, mode) {
+            return;
+        }
+        let allowance = Allowance::of(Some(effects), granted);
+        let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
+        let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
+        match saved {
+            Ok(pending) => self.pending = Some(pending),
+            Err(error) => tracing::warn!(%error, "failed to save the state of protected files"),
+        }
+    }
+
+    fn after(
+        self: Box<Self>,
+        effects: &Effects,
+        granted: &Permissions,
+        mode: ApprovalMode,
+        write_scope: &WriteScope,
+    ) -> RevertedFiles {
+        let Self { store, mark, running, pending, _unfinished, .. } = *self;
+        let shared = Arc::clone(&running.0);
+        note(&shared.write_scopes, write_scope);
+        let done = ended(&store, &shared, mark, effects, granted, mode, write_scope);
+        drop((running, pending, _unfinished));
+        let waiting = shared.waiting().into_iter().map(Watch::revert);
+        waiting.fold(done, RevertedFiles::behind)
+    }
+}
+
+/// Ends a command: reverts what it changed without permission.
+fn ended(
+    store: &parallax_store::Checkpoints,
+    shared: &CommandTracker,
+    mark: CommandMark,
+    effects: &Effects,
+    granted: &Permissions,
+    mode: ApprovalMode,
+    write_scope: &WriteScope,
+) -> RevertedFiles {
+    let changes = match store.end_command(mark, write_scope) {
+        Ok(changes) => changes,
+        Err(error) => {
+            tracing::warn!(%error, "failed to record the end of a command");
+            return RevertedFiles::default();
+        }
+    };
+    // Programs that were already running have their own watch, and give no permission to others.
+    if effects.may_change_files {
+        return RevertedFiles::default();
+    }
+    let (repositories, closed) = match may_change_protected(granted, mode) {
+        true => (RevertedFiles::default(), Vec::new()),
+        false => {
+            let repositories = restore_repositories(store, &changes, granted);
+            (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
+        }
+    };
+    let permitted = changes.protected.iter().filter(|path| !closed.contains(path));
+    lock(&shared.open).extend(permitted.cloned());
+    let done = revert(store, &changes, &closed).behind(repositories);
+    let done = match granted.outside {
+        true => done,
+        false => done.behind(remove_set_id(store, &changes)),
+    };
+    match may_change_protected(granted, mode) {
+        true => done,
+        false => done.behind(unsearched(&changes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_may_delete_git_objects_are_recognized() {
+        for line in ["rm -rf .git", "mv n/.git /tmp", "python3 -c 'rmtree(\".git\")'", "git gc"] {
+            assert!(may_lose_objects(line), "{line}");
+        }
+        for line in ["cat .gitignore", "ls .github/x", "echo x > a.gitx", "git status"] {
+            assert!(!may_lose_objects(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn protected_file_watch_waits_for_commands_with_permission() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        let (root, kept) = (top.join("w"), top.join("kept"));
+        std::fs::create_dir(&root).expect("a folder");
+        let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root.clone()]);
+        let checkpoint_manager =
+            CheckpointManager::new(parallax_store::Checkpoints::open(options), Arc::default());
+        let (open, closed) = (root.join(".envrc"), root.join(".mcp.json"));
+        for path in [&open, &closed] {
+            std::fs::write(path, "mine").expect("a file");
+        }
+        let command = checkpoint_manager.before(1, Change::Command("sh x")).expect("kept");
+        let watch = checkpoint_manager.watch().expect("a watch");
+        for path in [&open, &closed] {
+            std::fs::write(path, "changed").expect("a file");
+        }
+        assert_eq!(watch.end(""), RevertedFiles::default());
+        let granted = to_write(vec![open.clone()]);
+        let done = command.after(
+            &Effects::default(),
+            &granted,
+            ApprovalMode::Default,
+            &WriteScope::default(),
+        );
+        assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
+        let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
+        assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));
+        // A change that nothing had permission for is reverted at once.
+        let watch = checkpoint_manager.watch().expect("a watch");
+        std::fs::write(&closed, "changed").expect("a file");
+        assert_eq!(watch.end("").restored, [closed]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Applies the user's `.geminiignore` to commands: ignored files are hidden in the sandbox and
+//! readable only with approval.
+
+use std::path::{Path, PathBuf};
+
+use crate::{IgnoreRules, RuleSource, real_path};
+
+/// Directories of build outputs and installed packages. Ignore files list them to exclude them from
+/// searches; hiding them would break every build.
+const OF_BUILDS: &[&str] = &[
+    "node_modules",
+    "target",
+    "build",
+    "dist",
+    "out",
+    "coverage",
+    "venv",
+    ".venv",
+    "__pycache__",
+    ".cache",
+    ".gradle",
+    ".next",
+];
+
+/// The ignore rules of a workspace.
+#[derive(Debug)]
+pub struct GeminiIgnore {
+    rules: IgnoreRules,
+    roots: Vec<PathBuf>,
+}
+
+impl GeminiIgnore {
+    /// Returns the rules of these workspace directories, with links resolved; `None` if there are
+    /// none. Blocking.
+    pub fn of(roots: &[PathBuf]) -> Option<Self> {
+        let rules = IgnoreRules::geminiignore_only(roots)?;
+        Some(Self { rules, roots: roots.to_vec() })
+    }
+
+    /// Returns the files that contain the rules.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.roots.iter().map(|root| root.join(".geminiignore"))
+    }
+
+    /// Whether the rules name the entry itself, ignoring its parents.
+    pub fn names(&self, path: &Path, is_folder: bool) -> bool {
+        let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
+        let named = self.rules.entry(path, is_folder);
+        named.is_some_and(|by| by.source == RuleSource::Gemini)
+            && !(is_folder && OF_BUILDS.iter().any(|name| of_builds(name)))
+    }
+
+    /// Whether the rules name the path, one of its parents, or its link target.
+    pub fn holds(&self, path: &Path) -> bool {
+        let is_folder = path.is_dir();
+        let within = |path: &Path| {
+            let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {
+                return false;
+            };
+            let above = path.ancestors().take_while(|part| *part != root.as_path());
+            above.enumerate().any(|(level, part)| self.names(part, level > 0 || is_folder))
+        };
+        within(path) || real_path(path).is_some_and(|real| real != path && within(&real))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GeminiIgnore;
+
+    #[test]
+    fn user_ignored_files_are_known_and_build_outputs_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        assert!(GeminiIgnore::of(std::slice::from_ref(&root)).is_none());
+        for name in ["notes/a", "build/k.key", "build/x", "src/a.rs"] {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+            std::fs::write(path, "").expect("a file");
+        }
+        std::os::unix::fs::symlink("notes/a", root.join("link")).expect("a link");
+        std::fs::write(root.join(".geminiignore"), "notes/\n*.key\nbuild\n").expect("a file");
+        let left = GeminiIgnore::of(std::slice::from_ref(&root)).expect("rules");
+        for (name, expected) in [
+            ("notes", true),
+            ("notes/a", true),
+            ("link", true),
+            ("build/k.key", true),
+            ("build/x", false),
+            ("build", false),
+            ("src/a.rs", false),
+        ] {
+            assert_eq!(left.holds(&root.join(name)), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Long-running hooks: one process per session, which receives each event as a line of JSON and
+//! answers with a line of JSON.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_config::hooks::Hook;
+use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedOutput, StdioServer, StdioStreams};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+
+use crate::result::{clean, json};
+
+/// Maximum number of times a process is started in a session.
+const MOST_STARTS: u32 = 5;
+/// Maximum number of lines before the answer to an event.
+const MOST_SKIPPED: usize = 100;
+/// Maximum bytes of the end of stderr that are reported.
+const TAIL: usize = 300;
+
+/// The long-running hook processes of a session.
+#[derive(Default)]
+pub(crate) struct PersistentHooks {
+    seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<ProcessSlot>>>>,
+}
+
+#[derive(Default)]
+struct ProcessSlot {
+    talk: Option<HookProcess>,
+    starts: u32,
+    events: u64,
+}
+
+/// A running hook process and its streams.
+struct HookProcess {
+    server: StdioServer,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    /// The end of its stderr; a task reads it until the process ends.
+    tail: Arc<Mutex<Vec<u8>>>,
+}
+
+impl PersistentHooks {
+    /// Sends an event to the hook's process. Returns its answer in the form of a finished command,
+    /// and the lines before it that were not answers. `start` starts the process if it is not
+    /// running.
+    ///
+    /// # Errors
+    /// Returns an error if the process cannot be started, ends, or writes too long an answer.
+    pub(crate) async fn ask(
+        &self,
+        hook: &Hook,
+        mut input: Object,
+        start: impl AsyncFnOnce() -> Result<(StdioServer, StdioStreams), String>,
+        cancel: &CancellationToken,
+    ) -> Result<(PipedOutput, Vec<String>), String> {
+        let seat = self.seat(hook);
+        // One event at a time, so that answers arrive in order.
+        let mut seat = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok((ended(false), Vec::new())),
+            seat = seat.lock() => seat,
+        };
+        if seat.talk.is_none() {
+            if seat.starts >= MOST_STARTS {
+                return Err(format!("it ended {MOST_STARTS} times and is not restarted"));
+            }
+            seat.starts += 1;
+            let (server, streams) =
+                start().await.map_err(|why| format!("failed to start: {why}"))?;
+            seat.talk = Some(HookProcess::new(server, streams));
+        }
+        seat.events += 1;
+        let number = seat.events;
+        input.insert("id".to_owned(), number.into());
+        let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        // The process is taken out, so that a cancelled call leaves no partial answer behind.
+        let Some(mut talk) = seat.talk.take() else { return Ok((ended(false), Vec::new())) };
+        let mut skipped = Vec::new();
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(ended(false)),
+            answer = talk.answer(&line, number, &mut skipped) => answer,
+            () = tokio::time::sleep(hook.timeout) => Ok(ended(true)),
+        };
+        // After a timeout or cancellation, the process is dropped, which ends it and its children.
+        if matches!(&answer, Ok(end) if end.ending.is_some()) {
+            seat.talk = Some(talk);
+        }
+        answer.map(|end| (end, skipped))
+    }
+
+    /// Returns the process slot of a hook. Hooks with the same command and settings share one.
+    fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<ProcessSlot>> {
+        let Hook { source, extension, command, env, sandbox, .. } = hook;
+        let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(seats.entry(key).or_default())
+    }
+}
+
+/// Returns why a line is not the answer to the event with this number.
+fn no_answer(line: &[u8], number: u64) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim();
+    let shown = || clean(text, TAIL);
+    // Some programs print a greeting or diagnostics before they answer. A denial that follows must
+    // count.
+    let Some(said) = json(text) else {
+        return Some(format!("output before its response: {}", shown()));
+    };
+    // A late answer to an earlier event must not count for this one.
+    let is_of_this = match said.get("id") {
+        None | Some(Value::Null) => true,
+        Some(Value::String(id)) => *id == number.to_string(),
+        Some(id) => id.as_u64() == Some(number),
+    };
+    (!is_of_this).then(|| format!("a response to another event: {}", shown()))
+}
+
+/// The result of a process that was ended before it answered.
+fn ended(timed_out: bool) -> PipedOutput {
+    PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
+}
+
+impl HookProcess {
+    fn new(server: StdioServer, streams: StdioStreams) -> Self {
+        let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&tail);
+        let mut stderr = streams.stderr;
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 4096];
+            while let Ok(count) = stderr.read(&mut buffer).await
+                && count > 0
+            {
+                let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                let gone = tail.len().saturating_sub(TAIL);
+                tail.drain(..gone);
+            }
+        });
+        let stdout = BufReader::new(streams.stdout);
+        Self { server, stdin: streams.stdin, stdout, tail }
+    }
+
+    async fn answer(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        skipped: &mut Vec<String>,
+    ) -> Result<PipedOutput, String> {
+        // A process that closed its stdin may still answer; otherwise reading fails.
+        let _ = self.stdin.write_all(line).await;
+        let _ = self.stdin.flush().await;
+        loop {
+            let mut answer = Vec::new();
+            let most = u64::try_from(MAX_PIPED_OUTPUT).unwrap_or(u64::MAX);
+            let reading = (&mut self.stdout).take(most).read_until(b'\n', &mut answer).await;
+            let is_whole = answer.ends_with(b"\n");
+            match reading {
+                Ok(_) if is_whole => {}
+                Ok(_) if answer.len() >= MAX_PIPED_OUTPUT => {
+                    return Err(format!("its response is longer than {MAX_PIPED_OUTPUT} bytes"));
+                }
+                _ => return Err(self.last_words().await),
+            }
+            match no_answer(&answer, number) {
+                None => {
+                    let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
+                    return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
+                }
+                Some(_) if skipped.len() >= MOST_SKIPPED => {
+                    return Err(format!(
+                        "it printed more than {MOST_SKIPPED} lines without a \
+                        response"
+                    ));
+                }
+                Some(why) => skipped.push(why),
+            }
+        }
+    }
+
+    async fn last_words(&mut self) -> String {
+        let patience = std::time::Duration::from_millis(200);
+        let how = match tokio::time::timeout(patience, self.server.wait()).await {
+            Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
+            Ok(Ending::Signalled { signal }) => format!(
+                "its process was terminated by signal \
+                {signal}"
+            ),
+            Err(_) => "its process closed its output".to_owned(),
+        };
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        match clean(&String::from_utf8_lossy(&tail), TAIL) {
+            words if words.is_empty() => how,
+            words => format!("{how}: {words}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_for_the_event_is_its_response() {
+        for (line, is_answer) in [
+            (r#"{"id": 2}"#, true),
+            (r#"{"id": "2"}"#, true),
+            (r#"{"decision": "deny"}"#, true),
+            (r#""{\"decision\": \"deny\"}""#, true),
+            (r#"{"id": 1, "decision": "deny"}"#, false),
+            (r#"{"id": "zz", "decision": "deny"}"#, false),
+            (r#"{"id": [], "decision": "deny"}"#, false),
+            ("ready", false),
+            ("", false),
+            ("7", false),
+            ("{'tool': 'write_file'}", false),
+        ] {
+            let why = no_answer(line.as_bytes(), 2);
+            assert_eq!(why.is_none(), is_answer, "{line}: {why:?}");
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Keeps hidden and protected files of a writable tree covered, and hidden files of directories that
+//! are not filtered.
+//!
+//! The kernel detaches a mount on a file when a process outside the sandbox replaces the file, as
+//! editors and `git config` do on every save. Running commands could then read or write the new
+//! file. This thread detects the change, covers the file again, and ends every process that could
+//! still write it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, readlinkat,
+    statat, statx,
+};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_process};
+
+use crate::inside::failure::{SandboxResult, WithFailureContext as _, is_missing};
+use crate::inside::overmounts::Stage;
+use crate::inside::{kernel, layout, mounts};
+use crate::plan::Plan;
+use crate::replaced;
+
+/// How often processes are searched for that may have received the file from another process.
+const ROUNDS: usize = 20;
+
+/// How often to look for a file that is being moved into place.
+const TRIES: usize = 50;
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+
+/// Number of later retries to cover a file: the process that replaces it may be waiting for a CPU.
+const PATIENCE: usize = 500;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// A path of the plan that must be covered whenever it exists.
+struct Overmount {
+    path: PathBuf,
+    /// Whether the path is hidden, as opposed to only protected.
+    hidden: bool,
+    /// Whether the path existed before the command started. Other paths may be created by the
+    /// command until it ends.
+    known: bool,
+}
+
+/// The state of the thread.
+pub(crate) struct OvermountMonitor {
+    /// The mounts of the view; readable when they change.
+    mounts: OwnedFd,
+    /// Watches for new names. Set only if a cover was lost or processes were left behind: most
+    /// commands do not need it, and removing a watch takes longer than they run.
+    names: Option<NameWatch>,
+    root: OwnedFd,
+    /// The `/proc` of the host.
+    proc: OwnedFd,
+    stage: Stage,
+    report: Option<File>,
+    covers: Vec<Overmount>,
+    /// The command itself; processes that outlive it were left behind.
+    command: OwnedFd,
+}
+
+/// The result of checking covers.
+#[derive(Default)]
+struct CoverScan {
+    /// Whether a path does not exist.
+    missing: bool,
+    /// Whether a path could not be covered yet.
+    open: bool,
+}
+
+/// The result of covering one path.
+enum CoverResult {
+    /// The path does not exist.
+    Missing,
+    Already,
+    NotYet,
+    /// The path was covered again: the new file, and whether it is a directory.
+    Again(OwnedFd, bool),
+}
+
+/// Watched directories.
+struct NameWatch {
+    events: OwnedFd,
+    /// The indexes of the covers in each, with the awaited name: of the path itself or, while its
+    /// directory does not exist, of a directory above it.
+    watched: HashMap<i32, Vec<(usize, OsString)>>,
+}
+
+impl OvermountMonitor {
+    /// Determines what must stay covered. This process must have the command's view of files and
+    /// the capability to mount in it.
+    pub(crate) fn start(
+        plan: &Plan,
+        stage: OwnedFd,
+        proc: OwnedFd,
+        report: Option<File>,
+        command: OwnedFd,
+    ) -> SandboxResult<Self> {
+        let root = mounts::open_root()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
+        let hidden = plan.hidden.iter().map(|path| (path, true));
+        let protected = plan.read_only.iter().map(|path| (path, false));
+        let in_tree =
+            |path: &Path| layout::mounted_tree(plan, path).is_some_and(|tree| tree != path);
+        let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
+        let mut covers: Vec<Overmount> = covers
+            .map(|(path, hidden)| {
+                let known = mounts::open_real(&root, path).is_ok();
+                Overmount { path: path.clone(), hidden, known }
+            })
+            .collect();
+        let first_outside = covers.len();
+        let outside = plan.hidden.iter().filter(|path| !in_tree(path));
+        // The command cannot create these.
+        covers.extend(unfiltered(&root, &stage, outside).map(|path| {
+            let path = path.clone();
+            Overmount { path, hidden: true, known: true }
+        }));
+        let has_outside = covers.len() > first_outside;
+        let stage = Stage::of(stage);
+        let mut keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
+        if has_outside {
+            keeper.watch_names();
+        }
+        // A file may have been replaced after it was covered and before this watched for changes.
+        keeper.cover_these(0..keeper.covers.len());
+        Ok(keeper)
+    }
+
+    /// Whether there is anything to do.
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.covers.is_empty()
+    }
+
+    /// Restores lost covers as long as the process lives.
+    pub(crate) fn keep(mut self) {
+        kernel::run_soon();
+        let mut running = true;
+        let mut patience = 0;
+        loop {
+            let mut fds = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
+            fds.extend(running.then(|| PollFd::new(&self.command, PollFlags::IN)));
+            fds.extend(self.names.as_ref().map(|names| PollFd::new(&names.events, PollFlags::IN)));
+            match poll(&mut fds, (patience > 0).then_some(&PAUSE)) {
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            let (fell, ended) = (ready(0), running && ready(1));
+            let appeared = self.names.is_some() && ready(1 + usize::from(running));
+            drop(fds);
+            if fell {
+                patience = PATIENCE;
+            }
+            if patience > 0 {
+                patience = if self.cover_all() { 0 } else { patience - 1 };
+            }
+            if ended {
+                running = false;
+                self.watch_names();
+                // Existing files may have been created by the command, and its remaining processes
+                // may need them: only files that appear later are covered.
+                self.covers.iter_mut().for_each(|cover| cover.known = true);
+            } else if appeared && !self.cover_new() {
+                patience = PATIENCE;
+            }
+        }
+    }
+
+    /// Covers all known paths. Returns whether every existing one is covered.
+    fn cover_all(&mut self) -> bool {
+        let all = 0..self.covers.len();
+        let found = self.cover_these(all.clone());
+        if found.missing && self.names.is_none() {
+            self.watch_names();
+            // A file may have returned before the watch started.
+            return !self.cover_these(all).open;
+        }
+        !found.open
+    }
+
+    /// Covers those of these paths that exist.
+    fn cover_these(&self, these: impl Iterator<Item = usize>) -> CoverScan {
+        let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
+        let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
+        for cover in known {
+            match self.cover(cover) {
+                CoverResult::Missing => result.missing = true,
+                CoverResult::Already => {}
+                CoverResult::NotYet => result.open = true,
+                CoverResult::Again(found, folder) => replaced.push((cover, found, folder)),
+            }
+        }
+        // Searching the processes takes longer, so it comes after everything is covered.
+        for (cover, found, folder) in replaced {
+            result.open |= !is_covered_at(&self.root, &cover.path);
+            self.evict(&cover.path, &found, folder);
+        }
+        result
+    }
+
+    fn watch_names(&mut self) {
+        if self.names.is_some() {
+            return;
+        }
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let Ok(events) = inotify::init(flags) else { return };
+        let mut names = NameWatch { events, watched: HashMap::new() };
+        (0..self.covers.len()).for_each(|at| self.await_name(&mut names, at));
+        self.names = Some(names);
+    }
+
+    /// Watches the deepest existing directory above a path.
+    fn await_name(&self, names: &mut NameWatch, at: usize) {
+        let Some(cover) = self.covers.get(at) else { return };
+        let mut awaited = cover.path.file_name();
+        for folder in cover.path.ancestors().skip(1) {
+            let Some(name) = awaited else { return };
+            // A symbolic link in the path could lead to any directory of the host.
+            match mounts::open_real(&self.root, folder) {
+                Ok(open) => {
+                    if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
+                        let waiting = names.watched.entry(number).or_default();
+                        if !waiting.iter().any(|(other, known)| *other == at && known == name) {
+                            waiting.push((at, name.to_owned()));
+                        }
+                    }
+                    return;
+                }
+                Err(error) if is_missing(error) => awaited = folder.file_name(),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads which names appeared and covers the affected paths. Returns whether all of them are
+    /// covered.
+    fn cover_new(&mut self) -> bool {
+        let Some(mut names) = self.names.take() else { return true };
+        let mut space = [MaybeUninit::uninit(); 8 << 10];
+        let mut concerned = Vec::new();
+        let mut reader = inotify::Reader::new(&names.events, &mut space);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+                        concerned.extend(0..self.covers.len());
+                    }
+                    let name = event.file_name().map(|name| name.to_bytes().to_owned());
+                    let inside = names.watched.get(&event.wd()).into_iter().flatten();
+                    let awaited = inside
+                        .filter(|(_, awaited)| Some(awaited.as_bytes()) == name.as_deref())
+                        .map(|(at, _)| *at);
+                    concerned.extend(awaited);
+                    if reader.is_buffer_empty() {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        concerned.sort_unstable();
+        concerned.dedup();
+        // A directory above a path may have appeared.
+        concerned.iter().for_each(|at| self.await_name(&mut names, *at));
+        self.names = Some(names);
+        !self.cover_these(concerned.into_iter()).open
+    }
+
+    fn cover(&self, cover: &Overmount) -> CoverResult {
+        // The kernel reports that the old file lost its mount shortly before the new one has its
+        // name.
+        for _ in 0..TRIES {
+            let Ok(found) = mounts::open_real(&self.root, &cover.path) else {
+                return CoverResult::Missing;
+            };
+            if is_covered(&found) {
+                return CoverResult::Already;
+            }
+            let Ok(folder) = mounts::is_folder(&found) else { return CoverResult::Missing };
+            let tree = match (cover.hidden, folder) {
+                (true, true) => self.stage.closed_folder(),
+                (true, false) => self.stage.closed_file(),
+                (false, _) => mounts::clone(&found, mounts::READ_ONLY),
+            };
+            if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
+                return CoverResult::Again(found, folder);
+            }
+            let _ = poll(&mut [], Some(&MOMENT));
+        }
+        CoverResult::NotYet
+    }
+
+    /// Ends every process of the command that has the file open for writing, or has the directory
+    /// open at all, in which it could create files. Processes that only read are left alone: they
+    /// have already read, and may be servers that wait for such changes.
+    fn evict(&self, path: &Path, found: &OwnedFd, folder: bool) {
+        let Ok(file) = fstat(found) else { return };
+        let Ok(view) = readlinkat(&self.proc, "self/ns/mnt", Vec::new()) else { return };
+        for round in 0..ROUNDS {
+            let holders: Vec<i32> = numbers(&self.proc, ".")
+                .into_iter()
+                .filter(|process| {
+                    let name = format!("{process}/ns/mnt");
+                    readlinkat(&self.proc, name, Vec::new()).is_ok_and(|link| link == view)
+                })
+                .filter(|process| *process != own_process())
+                .filter(|process| self.holds(*process, (file.st_dev, file.st_ino), folder))
+                .collect();
+            if holders.is_empty() {
+                return;
+            }
+            if round == 0 {
+                // Report before ending the processes, because this process ends with the last of
+                // them.
+                self.tell(path);
+            }
+            for process in holders.into_iter().filter_map(kernel::process) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            let _ = poll(&mut [], Some(&MOMENT));
+        }
+    }
+
+    fn tell(&self, path: &Path) {
+        if let Some(report) = self.report.as_ref() {
+            let _ = replaced::add(report, path);
+        }
+    }
+
+    fn holds(&self, process: i32, file: (u64, u64), folder: bool) -> bool {
+        let is_it = |name: String| {
+            statat(&self.proc, name, AtFlags::empty())
+                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == file)
+        };
+        if folder && is_it(format!("{process}/cwd")) {
+            return true;
+        }
+        numbers(&self.proc, format!("{process}/fd")).into_iter().any(|number| {
+            is_it(format!("{process}/fd/{number}"))
+                && (folder || self.is_for_writing(process, number))
+        })
+    }
+
+    /// Whether an open file is writable; assumed if it cannot be determined.
+    fn is_for_writing(&self, process: i32, number: i32) -> bool {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let name = format!("{process}/fdinfo/{number}");
+        let Ok(file) = openat(&self.proc, name, flags, Mode::empty()) else { return true };
+        let mut text = String::new();
+        if File::from(file).take(4096).read_to_string(&mut text).is_err() {
+            return true;
+        }
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+    }
+}
+
+/// Returns those of the paths whose directory is a real one, not one that the sandbox created.
+fn unfiltered<'a>(
+    root: &OwnedFd,
+    stage: &OwnedFd,
+    paths: impl Iterator<Item = &'a PathBuf>,
+) -> impl Iterator<Item = &'a PathBuf> {
+    let made = fstat(stage).map(|stat| stat.st_dev).ok();
+    let mut known: HashMap<PathBuf, bool> = HashMap::new();
+    let mut is_real = move |folder: &Path| {
+        *known.entry(folder.to_owned()).or_insert_with(|| {
+            // The first directory that exists decides. A closed one cannot be passed.
+            let open =
+                folder.ancestors().find_map(|folder| match mounts::open_real(root, folder) {
+                    Err(error) if is_missing(error) => None,
+                    found => Some(found.ok()),
+                });
+            let device = open.flatten().and_then(|open| Some(fstat(&open).ok()?.st_dev));
+            device.is_some() && device != made
+        })
+    };
+    paths.filter(move |path| path.parent().is_some_and(&mut is_real))
+}
+
+fn own_process() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Watches an open directory, for which no path is certain to lead to it.
+fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32, Errno> {
+    let flags =
+        inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
+    // `inotify_add_watch` resolves relative paths only from the working directory, which nothing
+    // else in this process uses.
+    rustix::process::fchdir(proc)?;
+    inotify::add_watch(events, format!("self/fd/{}", folder.as_raw_fd()), flags)
+}
+
+fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
+    mounts::open_real(root, path).is_ok_and(|file| is_covered(&file))
+}
+
+/// Whether the file is covered by a mount.
+fn is_covered(file: &OwnedFd) -> bool {
+    let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Returns the entries of a directory that are numbers.
+fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);
+    let names = entries.into_iter().flatten().flatten();
+    names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
+}

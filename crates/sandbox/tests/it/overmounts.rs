@@ -1,0 +1,279 @@
+//! Tests that protected and hidden files stay covered when their owner saves them: editors and
+//! tools write a new file and rename it over the old one.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
+
+use parallax_sandbox::{Plan, Tier};
+
+use crate::test_project::{TestProject, cell, has, support, tiers, viewed};
+
+/// A command that waits for a line, so that files can change in the meantime.
+struct Waiting {
+    child: Child,
+    stdin: ChildStdin,
+}
+
+impl Waiting {
+    fn start(project: &TestProject, plan: &Plan, then: &str) -> Self {
+        let script = format!("echo r; read line; {then}");
+        let mut child = project
+            .command(plan, &["sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+        let stdin = child.stdin.take().unwrap();
+        Self { child, stdin }
+    }
+
+    fn go_on(mut self) -> String {
+        // The cover keeper must see the change first.
+        std::thread::sleep(Duration::from_millis(100));
+        self.stdin.write_all(b"\n").unwrap();
+        String::from_utf8(self.child.wait_with_output().unwrap().stdout).unwrap()
+    }
+}
+
+fn save_by_rename(path: &Path, text: &str) {
+    let new = path.with_extension("saved");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// A filtered home directory like a real one.
+fn filtered(project: &TestProject, tier: Tier) -> Plan {
+    for name in [".docker", ".config/tool"] {
+        fs::create_dir_all(project.home.join(name)).unwrap();
+    }
+    for name in [".npmrc", ".docker/config.json"] {
+        fs::write(project.home.join(name), "secret").unwrap();
+    }
+    fs::write(project.home.join(".docker/plain"), "plain").unwrap();
+    symlink(".profile", project.home.join("link")).unwrap();
+    let mut plan = project.plan(tier);
+    let names = [".npmrc", ".later", ".docker/config.json", ".config/gh", ".aws"];
+    plan.hidden.extend(names.map(|name| project.home.join(name)));
+    plan.filtered = ["", ".docker", ".config"].map(|name| project.home.join(name)).into();
+    plan
+}
+
+#[test]
+fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
+    // With `bwrap`, a mount for each entry would take too long.
+    for tier in [Tier::Namespaces, Tier::Landlock].into_iter().filter(|tier| has(*tier)) {
+        let project = TestProject::new();
+        let plan = filtered(&project, tier);
+        let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c";
+        let waiting = Waiting::start(&project, &plan, &format!("cat {names}; ls -a ~ ~/.docker"));
+        for name in [".config/gh", ".aws"] {
+            fs::create_dir(project.home.join(name)).unwrap();
+        }
+        for name in [".netrc", ".npmrc", ".later", ".docker/config.json"] {
+            save_by_rename(&project.home.join(name), "stolen");
+        }
+        for name in [".config/gh/hosts", ".aws/c"] {
+            fs::write(project.home.join(name), "stolen").unwrap();
+        }
+        fs::remove_dir_all(project.home.join(".ssh")).unwrap();
+        fs::create_dir(project.home.join(".ssh")).unwrap();
+        let said = waiting.go_on();
+        assert!(!said.contains("stolen") && !said.contains("secret"), "{tier:?}: {said}");
+        let names_later = said.contains(".later") || said.contains(".aws");
+        assert!(!names_later || tier == Tier::Landlock, "{tier:?}: {said}");
+    }
+}
+
+#[test]
+fn hidden_files_of_a_large_directory_are_covered_again() {
+    if !has(Tier::Namespaces) || !support().network_broker.works {
+        return;
+    }
+    let project = TestProject::new();
+    let mut plan = filtered(&project, Tier::Namespaces);
+    (0..1200).for_each(|number| {
+        fs::write(project.home.join(format!("f{number}")), "").unwrap();
+    });
+    // Not below the home, and not filtered at all.
+    let elsewhere = project.home.parent().unwrap().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("key"), "secret").unwrap();
+    plan.hidden.push(elsewhere.join("key"));
+    plan.hidden.push(elsewhere.join("a/b/later"));
+    let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c \
+                 ../../elsewhere/key ../../elsewhere/a/b/later ~/.ssh/id";
+    let waiting = Waiting::start(&project, &plan, &format!("cat {names}; cat ~/f1200"));
+    for name in [".config/gh", ".aws"] {
+        fs::create_dir(project.home.join(name)).unwrap();
+    }
+    for name in [".netrc", ".npmrc", ".later", ".docker/config.json"] {
+        save_by_rename(&project.home.join(name), "stolen");
+    }
+    for name in [".config/gh/hosts", ".aws/c"] {
+        fs::write(project.home.join(name), "stolen").unwrap();
+    }
+    fs::rename(project.home.join(".ssh"), project.home.join("old")).unwrap();
+    fs::create_dir(project.home.join(".ssh")).unwrap();
+    fs::write(project.home.join(".ssh/id"), "stolen").unwrap();
+    save_by_rename(&elsewhere.join("key"), "stolen");
+    fs::create_dir_all(elsewhere.join("a/b")).unwrap();
+    fs::write(elsewhere.join("a/b/later"), "stolen").unwrap();
+    fs::write(project.home.join("f1200"), "plain").unwrap();
+    let said = waiting.go_on();
+    assert_eq!(said, "plain");
+}
+
+#[test]
+fn filtered_home_behaves_like_the_home() {
+    for tier in tiers() {
+        let project = TestProject::new();
+        let plan = filtered(&project, tier);
+        let script = "cat ~/link ~/.docker/plain ~/.profile; cd ~/work && echo x > src/new && \
+                      mv src/new made && ls -a ~ && stat -c '%a %u' ~ ~/.docker";
+        let (code, said) = project.shell(&plan, script);
+        assert_eq!(code, 0, "{tier:?}: {said}");
+        assert!(said.starts_with("secretplainsecret"), "{tier:?}: {said}");
+        for name in [".docker", ".npmrc", ".profile", ".ssh", "link", "work", ".config"] {
+            assert!(said.lines().any(|line| line == name), "{tier:?} {name}: {said}");
+        }
+        if tier != Tier::Namespaces {
+            continue;
+        }
+        let owner = rustix::process::geteuid().as_raw();
+        let owner = format!("755 {owner}\n755 {owner}\n");
+        assert!(said.ends_with(&owner), "{tier:?}: {said}");
+        assert!(project.work.join("made").exists());
+        for script in ["touch ~/new", "rm ~/.profile", "mkdir ~/.docker/x", "chmod 700 ~"] {
+            let (code, said) = project.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+        // Directories in it are the real ones.
+        fs::create_dir(project.home.join("other")).unwrap();
+        let waiting = Waiting::start(&project, &plan, "cat ~/other/later");
+        fs::write(project.home.join("other/later"), "later").unwrap();
+        assert_eq!(waiting.go_on(), "later", "{tier:?}");
+    }
+}
+
+/// Time to cover a file again on a busy machine.
+const SOON: Duration = Duration::from_millis(500);
+
+#[test]
+fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
+    let Some(cell) = cell() else { return };
+    if !support().network_broker.works {
+        println!("skipped: no gate here: {}", support().network_broker.why);
+        return;
+    }
+    for left_behind in [false, true] {
+        let project = TestProject::new();
+        let mut plan = project.plan(Tier::Namespaces);
+        plan.cell = Some(cell.pid());
+        fs::write(project.work.join(".envrc"), "old").unwrap();
+        fs::create_dir(project.work.join(".vscode")).unwrap();
+        plan.read_only.push(project.work.join(".envrc"));
+        let attack = "while ! [ -e stop ]; do cat .env >> out; \
+                      for f in .envrc .git/config .vscode/tasks.json; do (echo evil >> $f); done; \
+                      touch alive; sleep 0.02; done";
+        let script = match left_behind {
+            true => format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1"),
+            false => format!("({attack}) 2>/dev/null"),
+        };
+        let mut child = project.command(&plan, &["sh", "-c", &script]).spawn().unwrap();
+        if left_behind {
+            child.wait().unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(project.work.join(name)).unwrap_or_default();
+        let saved = [".env", ".envrc", ".git/config"];
+        for _ in 0..3 {
+            for name in saved {
+                save_by_rename(&project.work.join(name), "saved");
+            }
+            fs::remove_dir_all(project.work.join(".vscode")).unwrap();
+            fs::create_dir(project.work.join(".vscode")).unwrap();
+            std::thread::sleep(SOON);
+            for name in saved {
+                fs::write(project.work.join(name), "mine").unwrap();
+            }
+            let _ = fs::remove_file(project.work.join(".vscode/tasks.json"));
+            let _ = fs::remove_file(project.work.join("out"));
+            let _ = fs::remove_file(project.work.join("alive"));
+            std::thread::sleep(SOON);
+            assert!(project.work.join("alive").exists());
+            assert_eq!(read("out"), "", "left behind: {left_behind}");
+            for name in saved {
+                assert_eq!(read(name), "mine", "{name}, left behind: {left_behind}");
+            }
+            assert!(!project.work.join(".vscode/tasks.json").exists());
+        }
+        fs::write(project.work.join("stop"), "").unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn process_that_can_still_write_a_saved_file_is_ended() {
+    if !support().network_broker.works || viewed().first() != Some(&Tier::Namespaces) {
+        return;
+    }
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Namespaces);
+    // Opens the file under its name before it is moved into place.
+    let script = "echo r; while ! [ -e new ]; do :; done; exec 3>> new; touch opened; \
+                  sleep 60; echo evil >&3";
+    let mut child =
+        project.command(&plan, &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+    fs::write(project.work.join("new"), "mine").unwrap();
+    while !project.work.join("opened").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::rename(project.work.join("new"), project.work.join(".git/config")).unwrap();
+    assert!(!child.wait().unwrap().success());
+    std::thread::sleep(SOON);
+    assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "mine");
+    let replaced = parallax_sandbox::take_replaced(&project.temporary);
+    assert_eq!(replaced, [project.work.join(".git/config")]);
+}
+
+#[test]
+fn secret_that_appears_later_is_hidden_from_what_a_command_left_behind() {
+    let Some(cell) = cell() else { return };
+    if !support().network_broker.works {
+        return;
+    }
+    let project = TestProject::new();
+    fs::remove_file(project.work.join(".env")).unwrap();
+    let mut plan = project.plan(Tier::Namespaces);
+    plan.cell = Some(cell.pid());
+    let attack = "while ! [ -e stop ]; do cat .env >> out; touch alive; sleep 0.02; done";
+    let script = format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1");
+    assert!(project.command(&plan, &["sh", "-c", &script]).status().unwrap().success());
+    std::thread::sleep(SOON);
+    save_by_rename(&project.work.join(".env"), "stolen");
+    std::thread::sleep(SOON);
+    for name in ["out", "alive"] {
+        let _ = fs::remove_file(project.work.join(name));
+    }
+    std::thread::sleep(SOON);
+    assert!(project.work.join("alive").exists());
+    assert_eq!(fs::read_to_string(project.work.join("out")).unwrap(), "");
+    fs::write(project.work.join("stop"), "").unwrap();
+}
+
+#[test]
+fn secret_created_by_a_command_is_readable_by_it() {
+    for tier in viewed() {
+        let project = TestProject::new();
+        fs::remove_file(project.work.join(".env")).unwrap();
+        let plan = project.plan(tier);
+        let (code, said) = project.shell(&plan, "echo made > .env; sleep 0.2; cat .env");
+        assert_eq!((code, said.as_str()), (0, "made\n"), "{tier:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Recovery of commands that did not finish because the program was killed. The state before a
+//! command is written to a file while it runs, and the next process compares the workspace with it.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parallax_protocol::ids::SessionId;
+use serde::{Deserialize, Serialize};
+
+use super::command_mark::CommandMark;
+use super::confined_root::{ConfinedPath, EntryHandle};
+use super::listing::EntryKind;
+use super::record::{FileRecord, Record};
+use super::snapshot::ContentHandling;
+use super::state::{PathState, PathText, Stamp, StoredContent};
+use super::{ChangedBy, CheckpointError, Checkpoints};
+use crate::private_files::create_private_dir;
+
+/// Commands that finish within this time leave no file.
+const AT_ONCE: Duration = Duration::from_millis(200);
+/// How often the file is touched to show that the program lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The state before a command, as written to the file.
+#[derive(Serialize, Deserialize)]
+struct MarkFile {
+    turn: u64,
+    began: i64,
+    files: Vec<(PathText, PathState)>,
+    /// Directories that the walk did not reach.
+    unseen: Vec<PathText>,
+    cut: bool,
+}
+
+/// A running command; it is finished when this is dropped.
+#[derive(Debug)]
+pub struct Unfinished {
+    end: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Checkpoints {
+    /// Makes sure that the command of this mark can be undone if the program is killed while it
+    /// runs.
+    pub fn stand_by(&self, mark: &CommandMark) -> Unfinished {
+        let (mark, path) = (mark.clone(), self.journal_path());
+        let path = path.with_extension(format!("{}.mark", mark.began()));
+        let (end, ended) = sync_channel(0);
+        let thread = std::thread::Builder::new()
+            .name("unfinished".into())
+            .spawn(move || stand_by(&mark, &path, &ended));
+        Unfinished { end: Some(end), thread: thread.ok() }
+    }
+
+    /// Runs [`recover`](Self::recover) once.
+    pub(super) fn recover_first(&self) {
+        if !self.recovered.swap(true, Ordering::Relaxed) {
+            self.recover();
+        }
+    }
+
+    /// Records the changes of commands whose program was killed. Does nothing for a session in use.
+    pub(super) fn recover(&self) {
+        for path in marks_of(&self.journal_path()) {
+            let Some(file) = abandoned(&path) else { continue };
+            let beat = file.metadata().and_then(|facts| facts.modified());
+            let beat = beat.unwrap_or(UNIX_EPOCH);
+            // An incomplete file belongs to a command that had just started.
+            if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&file))
+                && self.take_up(written, beat).is_err()
+            {
+                continue;
+            }
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    fn take_up(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
+        let Some((roots, _)) = self.places() else { return Ok(()) };
+        let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
+        let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        let now = self.walk(None);
+        let known: HashMap<PathBuf, PathState> =
+            written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
+        let unseen: Vec<PathBuf> = written.unseen.iter().map(PathText::path).collect();
+        let of_new_repository = |path: &Path| {
+            let git = path.ancestors().find(|above| above.ends_with(".git"));
+            git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
+        };
+        let mut files = Vec::new();
+        let mut compare = |place: &ConfinedPath, before: PathState| {
+            let blob = match &before {
+                PathState::File { content: StoredContent::Git { top, blob }, .. } => {
+                    Some((top, *blob))
+                }
+                _ => None,
+            };
+            let Ok(after) = self.observe(place, blob, ContentHandling::Hash) else { return };
+            if !before.is_same(&after) {
+                // Later changes may have been made by others.
+                let after = is_older(place, &after, lived_until).then_some(after);
+                files.push(FileRecord { path: PathText::of(&place.path()), before, after });
+            }
+        };
+        for (path, before) in &known {
+            let Some(place) = roots.place(path) else { continue };
+            let is_untouched = match (before, now.get(&place)) {
+                (PathState::File { stamp, .. }, Some(entry)) => {
+                    entry.stamp == *stamp && matches!(entry.found, EntryKind::File { .. })
+                }
+                _ => false,
+            };
+            if !is_untouched && *before != PathState::Special {
+                compare(&place, before.clone());
+            }
+        }
+        for entry in &now.entries {
+            let path = entry.place.path();
+            let was_seen = !written.cut && !unseen.iter().any(|unseen| path.starts_with(unseen));
+            if was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
+                compare(&entry.place, PathState::Absent);
+            }
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        let MarkFile { turn, began, .. } = written;
+        let by = ChangedBy::Command;
+        self.append(&Record::Changed { turn, began, ended: began, by, files })
+    }
+}
+
+/// Runs the thread that accompanies a command.
+fn stand_by(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
+    let is_over = |after| !matches!(ended.recv_timeout(after), Err(RecvTimeoutError::Timeout));
+    if is_over(AT_ONCE) {
+        return;
+    }
+    let written = write(mark, path);
+    while !is_over(BEAT) {
+        if let Ok(file) = &written {
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+    if written.is_ok() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Writes the file, which stays locked while the program lives.
+fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
+    create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.lock()?;
+    let mut out = BufWriter::new(&file);
+    let unseen = mark.walked.unseen.iter().map(|place| PathText::of(&place.path()));
+    let written = MarkFile {
+        turn: mark.turn(),
+        began: mark.began(),
+        files: mark.states().collect(),
+        unseen: unseen.collect(),
+        cut: mark.walked.cut,
+    };
+    let done = serde_json::to_writer(&mut out, &written).map_err(io::Error::from);
+    let done = done.and_then(|()| out.flush());
+    drop(out);
+    match done {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+/// Opens the file unless the program that wrote it still lives.
+pub(super) fn abandoned(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    file.try_lock().is_ok().then_some(file)
+}
+
+/// Returns the mark files of the session with this journal.
+pub(super) fn marks_of(journal: &Path) -> Vec<PathBuf> {
+    let stem = journal.file_stem().unwrap_or_default().to_string_lossy();
+    let Some(Ok(files)) = journal.parent().map(fs::read_dir) else { return Vec::new() };
+    let paths = files.flatten().map(|file| file.path());
+    paths.filter(|path| session_of(path).is_some_and(|id| id.as_str() == stem)).collect()
+}
+
+/// Returns the session of a mark file.
+fn session_of(path: &Path) -> Option<SessionId> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".mark")?;
+    let (id, _) = name.rsplit_once('.')?;
+    SessionId::is_valid(id).then(|| SessionId::from(id))
+}
+
+/// Returns the session whose command was interrupted, for a mark file.
+pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
+    let session = session_of(path)?;
+    abandoned(path).map(|_| session)
+}
+
+/// Whether the current state of the path, or its absence, dates from this time or earlier.
+pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> bool {
+    let changed = |place: &ConfinedPath| {
+        let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
+        stat.ok().flatten().map(|stat| Stamp::of(&stat).changed)
+    };
+    let told = match state {
+        PathState::Absent => place.relative.ancestors().skip(1).find_map(|above| {
+            match above.as_os_str().is_empty() {
+                true => rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::of(&stat).changed),
+                false => changed(&ConfinedPath {
+                    root: place.root.clone(),
+                    relative: above.to_path_buf(),
+                }),
+            }
+        }),
+        _ => changed(place),
+    };
+    told.is_some_and(|changed| changed <= moment)
+}

@@ -1,0 +1,126 @@
+//! Creates missing paths that a command may write: only existing paths can be opened in a sandbox,
+//! and opening the parent directory would exceed the approval.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parallax_policy::bash::ShellLine;
+
+/// An empty file or directory that was created.
+#[derive(Debug)]
+pub(super) struct PrecreatedPath {
+    path: PathBuf,
+    /// The marker time of a file, which shows whether it was written; `None` for a directory.
+    written: Option<SystemTime>,
+}
+
+/// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
+/// else as an empty file. Failures are left for the command to report. Blocking.
+pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec<PrecreatedPath> {
+    let mut made = Vec::new();
+    for path in paths {
+        if path.symlink_metadata().is_ok() {
+            continue;
+        }
+        let is_folder = makes_folder(line, path, directory);
+        let above = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
+        let missing: Vec<&Path> =
+            above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
+        for folder in missing.into_iter().rev() {
+            if std::fs::create_dir(folder).is_ok() {
+                made.push(PrecreatedPath { path: folder.to_owned(), written: None });
+            }
+        }
+        if is_folder {
+            continue;
+        }
+        // `create_new` follows no link.
+        if let Ok(file) = OpenOptions::new().write(true).create_new(true).open(path) {
+            made.push(PrecreatedPath { path: path.clone(), written: Some(untouched(&file)) });
+        }
+    }
+    made
+}
+
+/// Sets a modification time that no write would produce.
+fn untouched(file: &File) -> SystemTime {
+    let _ = file.set_modified(SystemTime::UNIX_EPOCH);
+    SystemTime::UNIX_EPOCH
+}
+
+/// Whether the line creates a directory at the path.
+fn makes_folder(line: &ShellLine, path: &Path, directory: &Path) -> bool {
+    line.commands.iter().filter(|command| command.name() == Some("mkdir")).any(|command| {
+        command.words.iter().skip(1).filter_map(|word| word.text.as_deref()).any(|word| {
+            let word = Path::new(word);
+            directory.join(word).starts_with(path)
+        })
+    })
+}
+
+/// Removes unused paths, so that a denial or a failure leaves nothing behind.
+pub(super) async fn remove_unused(made: Vec<PrecreatedPath>) {
+    if made.is_empty() {
+        return;
+    }
+    let removing = tokio::task::spawn_blocking(move || {
+        let mut unused = false;
+        for PrecreatedPath { path, written } in made.iter().rev() {
+            match written {
+                Some(time) => {
+                    let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+                    unused = data.is_some_and(|data| {
+                        data.len() == 0 && data.modified().is_ok_and(|at| at == *time)
+                    });
+                    if unused {
+                        let _ = std::fs::remove_file(path);
+                    }
+                }
+                // Only an empty directory is removed, and only together with the file that it was
+                // created for.
+                None if unused => {
+                    let _ = std::fs::remove_dir(path);
+                }
+                None => {}
+            }
+        }
+    });
+    let _ = removing.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_policy::bash;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn named_path_is_precreated_and_removed_when_unused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("aa/bb/c.txt");
+        let line = bash::analyse("true");
+        let made = make(std::slice::from_ref(&file), &line, folder.path());
+        assert!(file.is_file() && made.len() == 3);
+        remove_unused(made).await;
+        assert!(!folder.path().join("aa").exists());
+        // A file that a command wrote, even without content, is kept.
+        let made = make(std::slice::from_ref(&file), &line, folder.path());
+        std::fs::write(&file, "").unwrap();
+        remove_unused(made).await;
+        assert!(file.is_file());
+        // An existing file is left alone.
+        assert!(make(&[file], &line, folder.path()).is_empty());
+    }
+
+    #[tokio::test]
+    async fn precreated_directory_is_kept_when_the_line_creates_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new");
+        let line = bash::analyse("mkdir -p new/inner && echo x > new/inner/a");
+        let made = make(std::slice::from_ref(&place), &line, folder.path());
+        assert!(place.is_dir());
+        remove_unused(made).await;
+        assert!(place.is_dir());
+    }
+}

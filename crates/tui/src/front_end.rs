@@ -1,0 +1,260 @@
+//! The event loop: keys, engine events, job results, and timers go into the app; frames come out.
+//!
+//! Everything here runs on the main thread, which is not one of the runtime's workers, so a slow
+//! terminal delays nothing else.
+
+mod editor_diffs;
+mod open;
+mod run_effects;
+mod session;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::ids::ApprovalId;
+use parallax_protocol::op::Op;
+use parallax_screen::{Input, InputEvent, Screen};
+use parallax_sdk::LaunchOptions;
+use parallax_sdk::ide::OpenDiff;
+use tokio::sync::mpsc;
+
+use crate::app::effect::JobContinuation;
+use crate::app::{App, Cover, Layout};
+use crate::debug_console::LogBook;
+use crate::devtools::DevToolsPages;
+use session::Session;
+
+/// Minimum time between two frames that no key caused: 30 per second look smooth and cost half of
+/// what 60 do.
+const FRAME: Duration = Duration::from_millis(33);
+/// How many results of jobs are buffered.
+const JOBS: usize = 64;
+
+/// Command line options of the front end.
+pub struct TerminalOptions {
+    /// Options of the first session.
+    pub launch: LaunchOptions,
+    /// The prompt to send first.
+    pub prompt: Option<String>,
+    /// Whether to open the session browser first.
+    pub browse: bool,
+    /// Whether `--screen-reader` was given.
+    pub screen_reader: bool,
+    /// Warnings for the user, one line each.
+    pub warnings: Vec<String>,
+    /// Collects log lines for the debug console.
+    pub log: LogBook,
+    /// Shows sessions in a browser.
+    pub devtools: Arc<dyn DevToolsPages>,
+    /// When the process started.
+    pub begun: Instant,
+}
+
+/// Why the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReason {
+    /// The user exited.
+    Quit,
+    /// A signal ended the program.
+    Signal(u8),
+    /// The terminal cannot be used.
+    NoTerminal,
+}
+
+/// The front end: the app, its screen, and its session.
+pub(crate) struct TerminalFrontEnd {
+    pub(crate) app: App,
+    pub(crate) screen: Screen,
+    pub(crate) layout: Layout,
+    pub(crate) session: Option<Session>,
+    devtools: Arc<dyn DevToolsPages>,
+    /// Operations that changed the session's settings, repeated when it is reopened without a
+    /// journal.
+    pub(crate) set_here: Vec<Op>,
+    /// The options of the next session.
+    pub(crate) options: LaunchOptions,
+    pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
+    /// Diffs open in the connected editor, by approval request.
+    diffs: HashMap<ApprovalId, OpenDiff>,
+    jobs: mpsc::Sender<JobContinuation>,
+    dirty: bool,
+    last_frame: Option<Instant>,
+    /// Whether the frame that announces paused painting was painted.
+    frozen: bool,
+    pub(crate) leaving: Option<ExitReason>,
+    pub(crate) delete: bool,
+    pub(crate) prompt: Option<String>,
+    /// Whether to open the session browser with the first session.
+    pub(crate) browse: bool,
+}
+
+enum WakeReason {
+    Input(Option<InputEvent>),
+    Event(Option<Event>),
+    Job(Option<JobContinuation>),
+    Signal(u8),
+    Time,
+}
+
+/// Runs the interface until the user exits.
+///
+/// # Errors
+/// Returns an error if no session is possible: invalid settings or an unusable terminal.
+pub async fn run(
+    options: TerminalOptions,
+) -> Result<ExitReason, parallax_protocol::event::Failure> {
+    let prepared = parallax_sdk::SessionConfig::prepare_or_ask(options.launch.clone())?;
+    let (mut face, mut input, mut jobs) = TerminalFrontEnd::open(options, prepared)?;
+    face.start();
+    let mut signals = crate::signals::Signals::listen();
+    let result = face.talk(&mut input, &mut jobs, &mut signals).await;
+    face.close(result, &mut signals).await;
+    Ok(result)
+}
+
+impl TerminalFrontEnd {
+    async fn talk(
+        &mut self,
+        input: &mut Input,
+        jobs: &mut mpsc::Receiver<JobContinuation>,
+        signals: &mut crate::signals::Signals,
+    ) -> ExitReason {
+        loop {
+            self.carry_out().await;
+            if let Some(left) = self.leaving {
+                return left;
+            }
+            self.draw_when_due();
+            match self.wake(input, jobs, signals).await {
+                WakeReason::Input(Some(event)) => {
+                    self.app.input(event, input.came());
+                    // Input that arrived together belongs to the same frame.
+                    while let Some(event) = input.try_next() {
+                        self.app.input(event, input.came());
+                    }
+                    self.draw_now();
+                }
+                WakeReason::Input(None) => return ExitReason::Signal(1),
+                WakeReason::Event(Some(event)) => {
+                    let mut ends = self.tell(&event);
+                    ends |= self.drain_events();
+                    self.dirty = true;
+                    if ends {
+                        // Show at once that the composer accepts input again.
+                        self.last_frame = None;
+                    }
+                }
+                WakeReason::Event(None) => {
+                    self.session = None;
+                    self.app.session.unready();
+                }
+                WakeReason::Job(Some(then)) => {
+                    then(&mut self.app);
+                    self.dirty = true;
+                }
+                WakeReason::Job(None) => {}
+                WakeReason::Signal(number) => return ExitReason::Signal(number),
+                WakeReason::Time => {
+                    self.app.tick();
+                    self.dirty = true;
+                }
+            }
+        }
+    }
+
+    /// Waits for the first event. Without anything that moves, no timer runs.
+    async fn wake(
+        &mut self,
+        input: &mut Input,
+        jobs: &mut mpsc::Receiver<JobContinuation>,
+        signals: &mut crate::signals::Signals,
+    ) -> WakeReason {
+        let deadline = self.next_time();
+        let events = self.session.as_mut().map(|session| &mut session.events);
+        tokio::select! {
+            biased;
+            number = signals.next() => WakeReason::Signal(number),
+            event = input.next() => WakeReason::Input(event),
+            job = jobs.recv() => WakeReason::Job(job),
+            event = async {
+                match events {
+                    Some(events) => events.next().await,
+                    None => std::future::pending().await,
+                }
+            } => WakeReason::Event(event),
+            () = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            } => WakeReason::Time,
+        }
+    }
+
+    /// Returns when to draw without input.
+    fn next_time(&self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.dirty {
+            return Some(self.last_frame.map_or(now, |last| last + FRAME));
+        }
+        self.app.next_tick_ms().map(|ms| now + Duration::from_millis(ms))
+    }
+
+    /// Handles further pending events, so that one frame shows them all. Returns whether a turn
+    /// ended.
+    fn drain_events(&mut self) -> bool {
+        let mut ends = false;
+        for _ in 0..1024 {
+            let Some(session) = &mut self.session else { break };
+            match session.events.try_next() {
+                Some(event) => ends |= self.tell(&event),
+                None => break,
+            }
+        }
+        ends
+    }
+
+    /// Handles an event. Returns whether a turn ended.
+    fn tell(&mut self, event: &Event) -> bool {
+        self.app.engine(event);
+        matches!(event.body, EventBody::TurnEnded(_))
+    }
+
+    fn draw_when_due(&mut self) {
+        let due = self.last_frame.is_none_or(|last| last.elapsed() >= FRAME);
+        if self.dirty && due {
+            self.draw_now();
+        }
+    }
+
+    fn draw_now(&mut self) {
+        if self.app.window.is_frozen() && self.frozen {
+            self.dirty = false;
+            return;
+        }
+        self.frozen = self.app.window.is_frozen();
+        let frame = self.app.frame(self.layout);
+        let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let rows = parallax_screen::Frame {
+            commit: &frame.finished,
+            live: &frame.live,
+            cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
+        };
+        let drawn = match frame.over {
+            Some(cover) => self.screen.view(rows, cover == Cover::Pager),
+            None => self.screen.frame(rows),
+        };
+        self.last_frame = Some(Instant::now());
+        match drawn {
+            // A frame held back while the window size is queried is drawn again a moment later.
+            Ok(painted) => self.dirty = !painted,
+            // The terminal is gone; a hang-up signal follows.
+            Err(_) => {
+                self.dirty = false;
+                self.leaving.get_or_insert(ExitReason::Signal(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Opens the terminal and the session, including the dialogs that come before the first prompt.
+
+use std::sync::Arc;
+
+use parallax_protocol::BoxFuture;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::similar_texts::folded;
+use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
+use parallax_sdk::credential::Credential;
+use parallax_sdk::ide::Companion;
+use parallax_sdk::mcp_view::{Asker, PendingSignIn, UserRequest, UserResponse};
+use parallax_sdk::settings::InlineImages;
+use parallax_sdk::trust::{Acceptance, PreparedConfig, TrustQuestion};
+use parallax_sdk::{OpenSession, SessionConfig};
+use parallax_sessions::SessionChoice;
+use tokio::sync::mpsc;
+
+use super::session::Session;
+use super::{JOBS, TerminalFrontEnd, TerminalOptions};
+use crate::app::commands::completions;
+use crate::app::commands::editor;
+use crate::app::commands::extensions;
+use crate::app::commands::mcp;
+use crate::app::commands::sessions;
+use crate::app::commands::sign_in;
+use crate::app::commands::startup_questions;
+use crate::app::commands::welcome;
+use crate::app::effect::JobContinuation;
+use crate::app::{App, Layout};
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::keymap::{Keymap, Platform};
+use crate::theme::Theme;
+use crate::theme_choice::TerminalColors;
+
+impl TerminalFrontEnd {
+    /// Opens the terminal and creates the initial state; nothing is drawn yet.
+    pub(super) fn open(
+        options: TerminalOptions,
+        prepared: PreparedConfig,
+    ) -> Result<(Self, Input, mpsc::Receiver<JobContinuation>), Failure> {
+        let (ui, keys) = match &prepared {
+            PreparedConfig::Ready(launch) => {
+                (launch.settings_manager().ui(), launch.facts().keybindings())
+            }
+            PreparedConfig::NeedsTrust(question) => (question.ui(), String::new()),
+        };
+        let plain = options.screen_reader || ui.screen_reader || is_dumb();
+        let layout = match plain {
+            true => Layout::Plain,
+            false if ui.alternate_buffer => Layout::Full,
+            false => Layout::Inline,
+        };
+        let mode = match layout {
+            Layout::Plain => Mode::Plain,
+            Layout::Full => Mode::Alternate,
+            Layout::Inline => Mode::Inline,
+        };
+        let screen_options = ScreenOptions {
+            mode,
+            mouse: layout == Layout::Full,
+            pictures: ui.inline_images != InlineImages::Off,
+            ..ScreenOptions::default()
+        };
+        let (screen, input) = Screen::open(screen_options).map_err(|error| Failure {
+            kind: FailureKind::Input,
+            message: format!("Failed to initialize the terminal: {error}"),
+            status: None,
+        })?;
+        let depth = screen.capabilities().depth;
+        // Counts until the terminal reports its background, and in those that never do.
+        let stated = std::env::var("COLORFGBG").ok();
+        let background = stated.as_deref().and_then(crate::theme_choice::stated_background);
+        let (theme, problem) =
+            crate::theme_choice::choose(&ui, TerminalColors { background, depth });
+        let keymap = Keymap::load(Platform::HERE, &keys);
+        let mut app = App::new(screen.size(), ui, theme, keymap);
+        app.debug.log = options.log;
+        app.window.set_depth(depth);
+        if let Some(color) = background {
+            app.window.set_background(color);
+        }
+        app.dialogs.was_typed_ahead(screen.had_keys());
+        app.settings.screen_reader |= plain;
+        app.facts.warn_at = 0.5;
+        for warning in options.warnings.iter().cloned().chain(problem) {
+            app.warn_once(warning);
+        }
+        let warnings: Vec<String> =
+            app.keymap.warnings().iter().cloned().chain(app.keymap.conflicts()).collect();
+        for warning in warnings.iter().take(KEY_WARNINGS) {
+            app.warn(format!("keybindings.json: {warning}"));
+        }
+        if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
+            app.warn(format!("keybindings.json: {more} more warnings"));
+        }
+        let taken = app.keymap.taken();
+        if !taken.is_empty() {
+            app.info(format!("keybindings.json: {}", taken.join("; ")));
+        }
+        let (jobs, received) = mpsc::channel(JOBS);
+        // The job does nothing, but a frame follows it.
+        let deliver = crate::app::effect::ResultSender(jobs.clone());
+        crate::highlight::when_loaded(move || deliver.send_soon(Box::new(|_| {})));
+        let mut face = Self {
+            app,
+            screen,
+            layout,
+            session: None,
+            devtools: options.devtools,
+            set_here: Vec::new(),
+            options: options.launch,
+            trust: None,
+            diffs: std::collections::HashMap::new(),
+            jobs,
+            dirty: true,
+            last_frame: None,
+            frozen: false,
+            leaving: None,
+            delete: false,
+            prompt: options.prompt,
+            browse: options.browse,
+        };
+        match prepared {
+            PreparedConfig::Ready(launch) => face.prepared(*launch),
+            PreparedConfig::NeedsTrust(question) => face.ask_trust(question),
+        }
+        Ok((face, input, received))
+    }
+
+    /// Draws the first frame and opens the session.
+    pub(super) fn start(&mut self) {
+        self.draw_now();
+        // The editor's trust may answer the trust dialog.
+        if let Some(companion) = self.trust.as_ref().and_then(|trust| trust.start_companion()) {
+            self.follow_companion(companion);
+        }
+        if self.app.launch.is_some() && !self.app.dialogs.is_open() {
+            self.open_session(self.options.session.clone());
+        }
+    }
+
+    /// Continues after settings and trust are known.
+    pub(super) fn prepared(&mut self, mut launch: SessionConfig) {
+        self.trust = None;
+        let careful = launch.begin_careful();
+        welcome::header(&mut self.app, &launch);
+        self.app.launched(&launch);
+        let loose: Vec<String> = launch
+            .trust_manager()
+            .loose_settings()
+            .iter()
+            .filter(|loose| loose.acceptance == Acceptance::Undecided)
+            .map(|loose| format!("{} ({})", loose.keys.join(", "), loose.file.display()))
+            .collect();
+        let update = launch.policy_sources().update();
+        self.app.launch = Some(launch);
+        if careful {
+            self.app.warn(
+                "YOLO mode is not enabled at startup in this folder, because it contains all your \
+                 files"
+                    .to_owned(),
+            );
+            self.app.want_yolo();
+        }
+        if !loose.is_empty() {
+            startup_questions::ask_loose_settings(&mut self.app, &loose);
+        } else if let Some(update) = update {
+            startup_questions::ask_policy_update(&mut self.app, &update);
+        }
+    }
+
+    /// Starts the editor connection once and follows it.
+    fn start_companion(&mut self) {
+        if self.options.companion.is_some() {
+            return;
+        }
+        if let Some(launch) = &self.app.launch {
+            self.follow_companion(launch.companion_manager().start());
+        }
+    }
+
+    fn follow_companion(&mut self, companion: Companion) {
+        let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
+        // Report the initial state as a change too.
+        changes.mark_changed();
+        self.app.editor.update(companion.snapshot());
+        self.options.companion = Some(companion);
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let snapshot = changes.borrow_and_update().clone();
+                let then: JobContinuation =
+                    Box::new(move |app| editor::companion_changed(app, snapshot));
+                if jobs.send(then).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Follows what MCP servers provide while the session is open.
+    fn follow_servers(&mut self, open: &OpenSession) {
+        let Some(view) = open.mcp_view() else {
+            return mcp::servers_changed(&mut self.app, Vec::new());
+        };
+        mcp::servers_changed(&mut self.app, view.resources());
+        let (mut news, jobs) = (view.news(), self.jobs.clone());
+        let mut wanted = view.sign_ins();
+        drop(view);
+        tokio::spawn(async move {
+            loop {
+                for sign_in in std::mem::take(&mut wanted) {
+                    tokio::spawn(offer_sign_in(jobs.clone(), sign_in));
+                }
+                let Some(offer) = news.next().await else { return };
+                wanted = offer.sign_ins;
+                let then: JobContinuation =
+                    Box::new(move |app| mcp::servers_changed(app, offer.resources));
+                if jobs.send(then).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn ask_trust(&mut self, question: Box<TrustQuestion>) {
+        let name = |path: &std::path::Path| path.display().to_string();
+        let mut items = vec![ListItem::new("folder", "Trust this folder", name(&question.folder))];
+        if let Some(parent) = &question.parent {
+            items.push(ListItem::new(
+                "parent",
+                "Trust the parent folder and everything in it",
+                name(parent),
+            ));
+        }
+        items.push(ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"));
+        let width = self.app.window.width().max(20);
+        // The title, the choices (two rows each), and the hint are always visible; the rest gets
+        // the remaining rows.
+        let room = self.app.window.rows().saturating_sub(2 * items.len() + 6);
+        let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
+        let title = "Parallax · Do you trust this folder?";
+        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
+        self.app.open(Overlay::list(Purpose::Trust, list));
+        self.trust = Some(question);
+    }
+
+    /// Opens a session in place of the open one. A job does the work, so that keys are handled in
+    /// the meantime.
+    pub(super) fn open_session(&mut self, choice: SessionChoice) {
+        self.app.session.unready();
+        self.start_companion();
+        let mut options = self.options.clone();
+        options.session = choice;
+        let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
+            Some(Ok(launch)) => launch.asked_by(Arc::new(UserPrompts(self.jobs.clone()))),
+            Some(Err(failure)) => return self.app.failed(&failure.message),
+            None => return,
+        };
+        // The full explanation with settings and gateways goes to the log.
+        if let Credential::Missing { why } = prepared.provider_manager().credential() {
+            tracing::warn!("{why}");
+            self.app.launch = Some(prepared);
+            self.app.session.set_keyless(true);
+            // The message about a provider is short enough to show.
+            let short = why.starts_with("no key for the provider").then_some(why.as_str());
+            return sign_in::open(&mut self.app, Some(short.unwrap_or(NO_KEY)));
+        }
+        self.app.launch = Some(prepared.clone());
+        match prepared.open() {
+            Ok((open, events)) => {
+                for warning in folded(open.warnings.iter().cloned()) {
+                    self.app.warn_once(warning);
+                }
+                self.app.session.set_keyless(false);
+                self.app.opened(&open);
+                self.follow_servers(&open);
+                extensions::update_automatically(&mut self.app);
+                completions::find_files(
+                    &mut self.app,
+                    &open,
+                    crate::app::effect::ResultSender(self.jobs.clone()),
+                );
+                let starts_devtools = open.launch().settings_manager().starts_devtools();
+                self.session = Some(Session::new(open, events));
+                if starts_devtools {
+                    self.open_devtools(true);
+                }
+                if let Some(prompt) = self.prompt.take() {
+                    self.app.remember(&prompt);
+                    // The prompt replaces the offer to continue an interrupted turn.
+                    self.app.dialogs.close();
+                    self.app.submit_typed(prompt);
+                }
+                if std::mem::take(&mut self.browse) {
+                    sessions::open(&mut self.app);
+                }
+                editor::offer(&mut self.app);
+            }
+            Err(failure) if failure.kind == FailureKind::Auth => {
+                self.app.session.set_keyless(true);
+                sign_in::open(&mut self.app, Some(&failure.message));
+            }
+            Err(failure) => self.app.failed(&failure.message),
+        }
+        self.dirty = true;
+        // Show the history of the session at once.
+        self.last_frame = None;
+    }
+}
+
+/// Returns what a folder would add in a limited number of rows: each kind gets a share, and
+/// truncation is reported with the command that shows everything.
+fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
+    let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
+    // Too few rows to share: everything is shown page by page.
+    let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
+    let mut rows = match brings {
+        [] => wrapped("It would add no settings, commands, or context.".into(), theme.secondary),
+        _ => wrapped("It would add:".into(), theme.text),
+    };
+    let why = wrapped(
+        "Files in a folder can contain instructions for the agent and programs that run \
+         automatically. So far, only file names in this folder have been read."
+            .into(),
+        theme.text,
+    );
+    if !is_low && why.len() + rows.len() + 2 * brings.len() <= room {
+        rows.splice(0..0, why);
+    }
+    let more = wrapped("… and more: `parallax trust show` lists everything".into(), theme.warning);
+    let kinds: Vec<Vec<Line>> =
+        brings.iter().map(|line| wrapped(format!("  {line}"), theme.warning)).collect();
+    let all: usize = kinds.iter().map(Vec::len).sum();
+    let mut left = room.saturating_sub(rows.len());
+    let is_cut = all > left;
+    if is_cut {
+        left = left.saturating_sub(more.len());
+    }
+    let count = kinds.len();
+    for (at, kind) in kinds.into_iter().enumerate() {
+        let share = if is_cut { left / (count - at) } else { kind.len() };
+        let shown = kind.len().min(share);
+        rows.extend(kind.into_iter().take(shown));
+        left = left.saturating_sub(shown);
+    }
+    if is_cut {
+        rows.extend(more);
+    }
+    rows
+}
+
+/// Minimum rows to share among the kinds; with fewer the list is paged.
+const PAGED: usize = 8;
+
+/// Maximum number of key binding warnings printed; the rest is counted.
+const KEY_WARNINGS: usize = 5;
+
+/// Reports that a server requires authentication, or asks the user to sign in if its settings say
+/// so.
+async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, wanted: PendingSignIn) {
+    let PendingSignIn { server, again, asks } = wanted;
+    let then: JobContinuation = if asks {
+        let asked = UserPrompts(jobs.clone()).ask(&server, UserRequest::SignIn { again }).await;
+        if !matches!(asked, UserResponse::Accept(_)) {
+            return;
+        }
+        Box::new(move |app| mcp::sign_in(app, &server))
+    } else {
+        Box::new(move |app| mcp::sign_in_wanted(app, &server, again))
+    };
+    // The session may have ended.
+    let _ = jobs.send(then).await;
+}
+
+/// Forwards requests of MCP servers to the app.
+struct UserPrompts(mpsc::Sender<JobContinuation>);
+
+impl Asker for UserPrompts {
+    fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
+        let (jobs, server) = (self.0.clone(), server.to_owned());
+        Box::pin(async move {
+            // Dropped after the answer, or when it is no longer awaited.
+            let _ended = RequestEndGuard(jobs.clone());
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            let then: JobContinuation =
+                Box::new(move |app| app.server_asks(&server, question, reply));
+            match jobs.send(then).await {
+                Ok(()) => answer.await.unwrap_or(UserResponse::Cancel),
+                Err(_) => UserResponse::Cancel,
+            }
+        })
+    }
+}
+
+/// Notifies the app that a request may have ended.
+struct RequestEndGuard(mpsc::Sender<JobContinuation>);
+
+impl Drop for RequestEndGuard {
+    fn drop(&mut self) {
+        // If this fails, the app notices at the next key.
+        let _ = self.0.try_send(Box::new(App::server_requests_ended));
+    }
+}
+
+/// The reason shown in the sign-in dialog before the first prompt.
+const NO_KEY: &str = "No API key found. A key in the environment (GEMINI_API_KEY, or \
+                      GOOGLE_API_KEY with GOOGLE_GENAI_USE_VERTEXAI=true) is used at the next \
+                      start.";
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
+}
