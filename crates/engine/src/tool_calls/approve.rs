@@ -175,8 +175,9 @@ impl ToolRunner<'_> {
             | ApprovalResponse::ProceedAlwaysAndSave
             | ApprovalResponse::ProceedAlwaysTool
             | ApprovalResponse::ProceedAlwaysServer => {
+                let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
                 if let Some((rule, scope)) = self.apply_rule(&decide, &prepared) {
-                    self.save_rule(rule, scope).await;
+                    self.save_rule(rule, scope, is_edit).await;
                 }
                 run(prepared, CallDecision::AutoAccept, None)
             }
@@ -227,18 +228,22 @@ impl ToolRunner<'_> {
         {
             let text = "The rule does not match this call, which will require approval again";
             self.inbox.notice(Level::Warning, text);
+        } else if scope == RuleScope::Session {
+            let allowed = allowed_by(&rule, is_edit);
+            let text = format!("No approval in this session from now on for {allowed}");
+            self.inbox.notice(Level::Info, text);
         }
         (scope != RuleScope::Session).then_some((rule, scope))
     }
 
-    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope) {
+    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope, is_edit: bool) {
         let Some(keeper) = self.approvals.rule_store() else {
             let text = "The rule applies to this session only. Set \
                 `security.enablePermanentToolApproval` to save rules on disk";
             self.inbox.notice(Level::Warning, text);
             return;
         };
-        let allowed = allowed_by(&rule);
+        let allowed = allowed_by(&rule, is_edit);
         let saving = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
@@ -260,7 +265,12 @@ impl ToolRunner<'_> {
 }
 
 /// Names what a rule allows: the commands, or the tool.
-fn allowed_by(rule: &SuggestedRule) -> String {
+fn allowed_by(rule: &SuggestedRule, is_edit: bool) -> String {
+    if let (Some(glob), None) = (&rule.path_glob, &rule.args_pattern) {
+        let what =
+            if is_edit { "edits of".to_owned() } else { format!("`{}` with", rule.tool_name) };
+        return format!("{what} `{glob}`");
+    }
     if rule.command_prefix.is_empty() {
         let is_narrow = rule.args_pattern.is_some() || rule.path_glob.is_some();
         let calls = if is_narrow { "calls like this of " } else { "" };
