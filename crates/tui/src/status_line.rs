@@ -213,8 +213,8 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
     if labels { text_width(item.label()).max(own) } else { own }
 }
 
-/// Shortens the model name first if not everything fits: `/model` shows the full name, and the
-/// sandbox state must stay visible.
+/// Shortens the model name first if not everything fits: `/model` shows the full name, and warnings
+/// must stay visible. If that is not enough, other items are left out instead.
 fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usize) {
     if excess(drawn, used, labels, width).is_none() {
         return;
@@ -228,12 +228,26 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
             only.text = shortened(&only.text, width / 2).into();
         }
     }
-    let Some(excess) = excess(drawn, used, labels, width) else { return };
+    let Some(mut missing) = excess(drawn, used, labels, width) else { return };
+    let is_model = |(item, _): &&FooterCell| *item == FooterItem::ModelName;
+    let name = drawn.iter().find(is_model).and_then(|(_, spans)| spans.first());
+    if missing + SHORTEST_MODEL > name.map_or(0, Span::width) {
+        let is_warning = |(item, _): &FooterCell| {
+            matches!(item, FooterItem::Sandbox | FooterItem::Trust | FooterItem::Quota)
+                || *item == FooterItem::ModelName
+        };
+        let needed = drawn.iter().rposition(is_warning).map_or(0, |at| at + 1);
+        let needed = drawn.get(..needed).unwrap_or_default();
+        missing = excess(needed, used, labels, width).unwrap_or(0);
+    }
+    if missing == 0 {
+        return;
+    }
     let model = drawn.iter_mut().find(|(item, _)| *item == FooterItem::ModelName);
     if let Some((_, spans)) = model
         && let Some(name) = spans.first_mut()
     {
-        let room = name.width().saturating_sub(excess).max(SHORTEST_MODEL);
+        let room = name.width().saturating_sub(missing).max(SHORTEST_MODEL);
         let short = shortened(&name.text, room);
         // Drop an arrow without a target.
         name.text = short.strip_suffix(" → …").unwrap_or(&short).to_owned().into();
@@ -520,6 +534,21 @@ mod tests {
         let rows = rows(&facts, &items, false, 80, &Theme::default());
         let row = rows[0].text();
         assert!(row.starts_with("aaaa") && row.contains("… · default · gemini"), "{row}");
+    }
+
+    #[test]
+    fn model_keeps_its_name_if_shortening_it_is_not_enough() {
+        let facts = StatusLineData {
+            model: "gemini-2.5-pro".to_owned(),
+            branch: Some("a-branch-with-a-long-name".to_owned()),
+            ..facts()
+        };
+        let items = [FooterItem::Mode, FooterItem::ModelName, FooterItem::GitBranch];
+        let text = |width| -> String {
+            rows(&facts, &items, false, width, &Theme::default()).iter().map(Line::text).collect()
+        };
+        assert_eq!(text(30), "default · gemini-2.5-pro");
+        assert_eq!(text(50), "default · gemini-2.5-… · ⎇ a-branch-with-a-long-n…");
     }
 
     #[test]

@@ -78,14 +78,9 @@ fn todos() -> Scene {
         calls(&[read("src/retry.rs"), read("tests/retry.rs"), read("src/main.rs")], 9_900, 9_000),
         json!({"chunks": [{"text": "`send` has no way to wait for now. I begin with the delay.\n\n"}, {"gate": "never"}]}),
     ];
-    let steps = [
-        prompts("Fix the retry loop, step by step"),
-        vec![
-            Step::See("begin with the delay"),
-            Step::Sighted(vec![Step::Press(Key::Ctrl('t')), Step::See("Limit the delay")]),
-        ],
-    ]
-    .concat();
+    let steps =
+        [prompts("Fix the retry loop, step by step"), vec![Step::See("begin with the delay")]]
+            .concat();
     let facts = &["Reproduce: a link that fails three times", "Wait between attempts", "Test both"];
     documented(30, scene("plan", script, steps, facts))
 }

@@ -296,18 +296,18 @@ fn cancelled_todo_counts_the_same_in_tray_and_block() {
         todo("b", TodoStatus::Cancelled),
         todo("c", TodoStatus::InProgress),
     ]);
-    bench.shows("Todo 1/2 done");
+    bench.shows("To-do list 1/2 done");
     bench.app.todos.toggle();
     bench.shows("  - b");
     // When the work is over the list is hidden but can still be shown.
     bench.app.todos.toggle();
     bench.turn();
-    bench.shows("Todo 1/2 done");
+    bench.shows("To-do list 1/2 done");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.hides("Todo 2/3 done");
+    bench.hides("To-do list 2/3 done");
     bench.app.todos.toggle();
-    bench.shows("Todo 1/2 done");
+    bench.shows("To-do list 1/2 done");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! items down to the footer.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{Line, Span, text_width, truncate};
+use parallax_screen::{Line, Span, text_width};
 
 use super::App;
 use super::frame::{Cover, Frame, Layout};
@@ -93,8 +93,14 @@ impl App {
             }
             _ => self.transcript.live(width, room, &self.theme, self.clock.now_ms()),
         };
-        let at = top.len();
         let mut live = top;
+        if layout == Layout::Inline && !covers {
+            let asks = self.is_answering();
+            let rows = live.len() + bottom.len();
+            let gap = self.window.gap_above_composer(asks, rows, finished.len());
+            live.extend(std::iter::repeat_n(Line::EMPTY, gap));
+        }
+        let at = live.len();
         live.append(&mut bottom);
         let cursor = cursor.and_then(|(column, row)| {
             let row = (row + at).checked_sub(cut)?;
@@ -125,15 +131,15 @@ impl App {
         }
         if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
             let text = "? A request waits until you stop typing.";
-            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
+            rows.push(Line::styled(shortened(text, width), self.theme.warning.bold()));
         }
         if self.dialogs.text_is_in_the_way(&self.around_dialogs()) {
             let text = "Your text is kept. Press ↑, ↓, y, or enter to answer the request first.";
-            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
+            rows.push(Line::styled(shortened(text, width), self.theme.warning));
         }
         if self.window.is_frozen() {
             let text = " Screen frozen so that you can select text. Any key resumes. ";
-            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
+            rows.push(Line::styled(shortened(text, width), self.theme.warning.bold()));
         }
         if let Some(hint) = self.hints.text() {
             rows.push(Line::styled(shortened(hint, width), self.theme.warning));
@@ -168,7 +174,7 @@ impl App {
                 true => long,
                 false => format!("YOLO: all auto-approved · {key} to exit"),
             };
-            let text = truncate(&text, width).to_owned();
+            let text = shortened(&text, width);
             rows.push(Line::styled(text, self.theme.error.bold()));
         }
         // Keeps the text apart from the answer above.
@@ -259,7 +265,7 @@ impl App {
             if rows.len() > room {
                 rows.truncate(room.saturating_sub(1));
                 rows.push(Line::styled(
-                    truncate("/help shows all keys", width).to_owned(),
+                    shortened("/help shows all keys", width),
                     self.theme.secondary,
                 ));
             }

@@ -3,7 +3,7 @@
 use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, wrap};
 
-use crate::layout::cut_marked;
+use crate::layout::{count, cut_marked, shortened};
 use crate::sanitize::one_row;
 use crate::theme::Theme;
 use crate::transcript::done_of;
@@ -65,7 +65,7 @@ impl TodoTray {
         if self.todos.is_empty() || !shown || height < LOW {
             return Vec::new();
         }
-        let head = format!("Todo {} ({key})", done_of(&self.todos));
+        let head = format!("To-do list {} ({key})", done_of(&self.todos));
         if !self.is_shown {
             let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let mut line = Line::styled(head, theme.secondary);
@@ -77,7 +77,13 @@ impl TodoTray {
         }
         let mut rows = vec![Line::styled(head, theme.secondary)];
         rows.extend(self.todos.iter().flat_map(|todo| row(todo, width, theme)));
-        rows.truncate(height / 3);
+        let most = height / 3;
+        if rows.len() > most {
+            let hidden = rows.len() - (most - 1);
+            rows.truncate(most - 1);
+            let text = format!("  … {}", count(hidden, "more row"));
+            rows.push(Line::styled(shortened(&text, width), theme.secondary));
+        }
         rows
     }
 

@@ -17,6 +17,10 @@ pub(crate) struct Window {
     is_frozen: bool,
     /// Whether the terminal was asked for the clipboard.
     clipboard_asked: bool,
+    /// The rows written so far above the live ones.
+    written: usize,
+    /// The rows that an approval request took, until other rows take them.
+    held_rows: usize,
 }
 
 impl Window {
@@ -30,6 +34,8 @@ impl Window {
             mouse_off: false,
             is_frozen: false,
             clipboard_asked: false,
+            written: 0,
+            held_rows: 0,
         }
     }
 
@@ -40,7 +46,25 @@ impl Window {
 
     /// Records a new size.
     pub(crate) fn resize(&mut self, size: (u16, u16)) {
-        self.size = size;
+        (self.size, self.held_rows) = (size, 0);
+    }
+
+    /// Returns how many empty rows go above the composer so that it stays where an approval request
+    /// that filled the window ended. New rows of the conversation take their place. `asks`: whether
+    /// a request is shown; `rows`: the live rows; `finished`: the new rows above them.
+    pub(crate) fn gap_above_composer(&mut self, asks: bool, rows: usize, finished: usize) -> usize {
+        self.written = self.written.saturating_add(finished);
+        let is_full = self.written.saturating_add(rows) >= self.rows();
+        self.held_rows = match asks {
+            true if is_full => rows,
+            true => 0,
+            false => self.held_rows.saturating_sub(finished),
+        };
+        let gap = self.held_rows.saturating_sub(rows);
+        if gap == 0 && !asks {
+            self.held_rows = 0;
+        }
+        gap
     }
 
     /// Columns of the window.
@@ -144,5 +168,21 @@ mod tests {
         assert!(!window.toggle_frozen());
         assert!(window.toggle_mouse());
         assert!(!window.toggle_frozen() && window.toggle_frozen());
+    }
+
+    #[test]
+    fn composer_stays_where_an_approval_request_ended() {
+        let mut window = Window::new((80, 24));
+        assert_eq!(window.gap_above_composer(true, 20, 3), 0);
+        assert_eq!(window.gap_above_composer(false, 6, 0), 0, "there was room below it");
+        assert_eq!(window.gap_above_composer(true, 20, 1), 0);
+        assert_eq!(window.gap_above_composer(false, 6, 0), 14);
+        // New rows of the conversation take the place.
+        assert_eq!(window.gap_above_composer(false, 7, 5), 8);
+        assert_eq!(window.gap_above_composer(false, 6, 9), 0);
+        assert_eq!(window.gap_above_composer(false, 5, 0), 0);
+        window.gap_above_composer(true, 20, 0);
+        window.resize((80, 20));
+        assert_eq!(window.gap_above_composer(false, 6, 0), 0);
     }
 }

@@ -16,8 +16,10 @@ use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 
 /// Windows with fewer columns show only labels.
 const NARROW: usize = 32;
-/// Maximum number of visible items, except in high windows: there they get half of it.
+/// Maximum number of visible items.
 const SHOWN: usize = 10;
+/// Rows of a high window, where the items may take half of it.
+const HIGH: usize = 36;
 
 /// An item of a list.
 #[derive(Debug, Clone, Default)]
@@ -416,7 +418,7 @@ impl ListDialog {
             rows.push(row);
         }
         let head = rows.len();
-        let most = SHOWN.max(height / 2);
+        let most = if height < HIGH { SHOWN } else { height / 2 };
         let shown = most.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);

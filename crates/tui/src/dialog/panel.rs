@@ -95,13 +95,14 @@ impl Panel {
 
     /// Returns the rows of all pages that contain all words, below the titles of the pages.
     fn found(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
-        let finds = |row: &Line| {
-            let text = row.text().to_lowercase();
+        let finds = |entry: &Vec<Line>| {
+            let text: String = entry.iter().map(|row| row.text().to_lowercase() + " ").collect();
             wanted.iter().all(|word| text.contains(word))
         };
         let mut found: Vec<Line> = Vec::new();
         for page in &self.pages {
-            let mut rows = page_rows(page, width, theme).into_iter().filter(finds).peekable();
+            let entries = entries(page_rows(page, width, theme)).into_iter();
+            let mut rows = entries.filter(finds).flatten().peekable();
             if rows.peek().is_some() && self.pages.len() > 1 {
                 if !found.is_empty() {
                     found.push(Line::EMPTY);
@@ -208,6 +209,31 @@ impl Panel {
     }
 }
 
+/// Returns rows together with the continuation rows below them, which are indented further.
+fn entries(rows: Vec<Line>) -> Vec<Vec<Line>> {
+    /// More than the indentation of a list in a list.
+    const CONTINUED: usize = 4;
+    let indent = |row: &Line| {
+        let text = row.text();
+        text.len() - text.trim_start().len()
+    };
+    let mut entries: Vec<Vec<Line>> = Vec::new();
+    for row in rows {
+        match entries.last_mut() {
+            Some(entry)
+                if row.width() > 0
+                    && entry.first().is_some_and(|first| {
+                        first.width() > 0 && indent(&row) >= indent(first) + CONTINUED
+                    }) =>
+            {
+                entry.push(row);
+            }
+            _ => entries.push(vec![row]),
+        }
+    }
+    entries
+}
+
 fn page_rows((_, text): &(String, PanelText), width: usize, theme: &Theme) -> Vec<Line> {
     match text {
         PanelText::Rows(rows) => {
@@ -255,6 +281,20 @@ mod tests {
         press(&mut panel, KeyCode::Left);
         assert_eq!(texts(&panel, 5)[1], "a0");
         assert_eq!(press(&mut panel, KeyCode::Char('q')), Response::Closed);
+    }
+
+    #[test]
+    fn found_rows_are_shown_with_the_rest_of_their_entries() {
+        let rows = ["  /undo [TURN]", "         Undo the changes", "         of a turn", "  /vim"];
+        let rows = rows.iter().map(|row| Line::raw(*row)).collect();
+        let mut panel = Panel::new(vec![("One".to_owned(), PanelText::Rows(rows))]);
+        for key in "/undo turn".chars() {
+            press(&mut panel, KeyCode::Char(key));
+        }
+        assert_eq!(
+            texts(&panel, 20)[3..6],
+            ["  /undo [TURN]", "         Undo the changes", "         of a turn"]
+        );
     }
 
     #[test]

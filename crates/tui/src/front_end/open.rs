@@ -404,9 +404,8 @@ impl Drop for RequestEndGuard {
 }
 
 /// The reason shown in the sign-in dialog before the first prompt.
-const NO_KEY: &str = "No API key found. A key in the environment (GEMINI_API_KEY, or \
-                      GOOGLE_API_KEY with GOOGLE_GENAI_USE_VERTEXAI=true) is used at the next \
-                      start.";
+const NO_KEY: &str = "No API key found in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY for \
+                      Vertex AI).";
 
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())

@@ -17,6 +17,7 @@ pub(crate) fn display_name(name: &str) -> &str {
     match name {
         // Its argument is a heading, which a verb would only make longer.
         "update_topic" => "Topic",
+        "write_todos" => "To-do list",
         _ => built_in_tool(name).map_or(name, |tool| tool.display_name),
     }
 }

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, Style, wrap};
 
 use super::ViewOptions;
-use crate::layout::{cut_marked, padded, prefixed};
+use crate::layout::{cut_marked, prefixed};
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{BULLET, SPINNER, SPINNER_MS};
@@ -98,28 +98,22 @@ impl<'a> ItemRenderer<'a> {
         rows.map(|row| if row.width() > self.width { cut(&row, self.width) } else { row }).collect()
     }
 
-    /// Draws a box with round corners around rows; only its left side if the rows will be painted
-    /// over, and no box for a screen reader.
+    /// Draws the left side of a box with round corners beside rows, and no box for a screen reader.
+    /// A right side would have to be padded, and a terminal that gets narrower would wrap it.
     pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
         let inner = self.inner();
         let fit = |row: Line| if row.width() > inner { cut(&row, inner) } else { row };
-        let rows: Vec<Line> = rows.into_iter().map(fit).collect();
+        let rows = rows.into_iter().map(fit);
         if self.options.screen_reader {
-            return rows;
+            return rows.collect();
         }
-        if self.passing {
-            return left_side(rows, style);
-        }
-        let rule = "─".repeat(self.width - 2);
-        let mut boxed = vec![Line::styled(format!("╭{rule}╮"), style)];
+        let mut boxed = vec![Line::styled("╭─", style)];
         for row in rows {
-            let fill = row.fill.unwrap_or(Style::PLAIN);
-            let mut row = prefixed(&[Span::styled("│ ", style)], padded(row, inner, fill));
-            row.fill = None;
-            row.push(Span::styled(" │", style));
-            boxed.push(row);
+            // What is painted over stays as short as its text.
+            let fill = row.fill.filter(|_| !self.passing);
+            boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill, ..row }));
         }
-        boxed.push(Line::styled(format!("╰{rule}╯"), style));
+        boxed.push(Line::styled("╰─", style));
         boxed
     }
 
@@ -134,18 +128,8 @@ impl<'a> ItemRenderer<'a> {
 
     /// Returns the columns inside a box.
     pub(super) fn inner(&self) -> usize {
-        if self.options.screen_reader { self.width } else { self.width - 4 }
+        if self.options.screen_reader { self.width } else { self.width - 2 }
     }
-}
-
-/// Draws the left side of a box.
-fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
-    let mut boxed = vec![Line::styled("╭─", style)];
-    for row in rows {
-        boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill: None, ..row }));
-    }
-    boxed.push(Line::styled("╰─", style));
-    boxed
 }
 
 /// Cuts a row to `width`, with `…` if something is missing.

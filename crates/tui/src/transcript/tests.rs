@@ -423,7 +423,7 @@ fn change_shows_its_diff_and_todos_their_symbols() {
     });
     show.call("f", "write_todos", json!({})).end(todos);
     let rows = show.take().join("\n");
-    for wanted in ["✓ Edit  a.rs  +1 −1", "1 - a", "1 + b", "✓ WriteTodos  1/2 done", "» x", "✓ y"]
+    for wanted in ["✓ Edit  a.rs  +1 −1", "1 - a", "1 + b", "✓ To-do list  1/2 done", "» x", "✓ y"]
     {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
@@ -570,6 +570,18 @@ fn names_and_texts_cannot_control_the_terminal() {
     for row in rows {
         assert!(!row.contains(|char: char| char.is_control() || char == '\u{202e}'), "{row:?}");
     }
+}
+
+#[test]
+fn boxes_are_as_short_as_their_text() {
+    let mut show = Show::default();
+    let mut done = tool("c", "run_shell_command", ToolKind::Execute, "ls");
+    done.display = Some(Display::text("a\nb"));
+    show.call("c", "run_shell_command", json!({"command": "ls"})).end(done);
+    let rows = show.transcript.take_finished(60, &show.theme);
+    let rows: Vec<String> = rows.iter().map(Line::text).collect();
+    // A terminal that gets narrower would wrap more.
+    assert_eq!(rows, ["╭─", "│ ✓ Shell  ls", "│ a", "│ b", "╰─"]);
 }
 
 #[test]

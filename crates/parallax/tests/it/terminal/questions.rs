@@ -292,3 +292,19 @@ fn repeated_key_does_not_answer_the_next_request() {
     seat.sees("That is all.");
     assert!(exists(&seat, "second.txt"));
 }
+
+#[test]
+fn composer_stays_where_an_approval_request_ended() {
+    let script = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch a","description":"Makes it"}}]},{"text":"Made."}]"#;
+    let seat = Seat::ready(script);
+    seat.settles();
+    seat.prompts("go");
+    seat.sees("Allow execution of this command?");
+    seat.looks();
+    let rows = seat.window().lines().count();
+    seat.press(Key::Char('1'));
+    seat.sees("Made.");
+    seat.is_idle();
+    seat.settles();
+    assert_eq!(seat.window().lines().count(), rows, "{}", seat.window());
+}

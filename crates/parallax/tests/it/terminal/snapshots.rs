@@ -45,9 +45,12 @@ pub(super) fn constant_rows(rows: &[String], root: &Path) -> String {
 
 /// Removes the session id and the durations from statistics.
 fn without_statistics(row: &str) -> String {
-    if let Some(at) = row.find("  id  ") {
-        let id = row.get(at + 6..).unwrap_or_default().trim_start();
-        return format!("{}ID", row.strip_suffix(id).unwrap_or(row));
+    // The session id is long and has only words that are hexadecimal numbers.
+    let is_id = |word: &str| {
+        word.len() == 36 && word.split('-').all(|part| u64::from_str_radix(part, 16).is_ok())
+    };
+    if let Some(id) = row.split_whitespace().find(|word| is_id(word)) {
+        return row.replace(id, "ID");
     }
     let is_digit = |char: Option<&char>| char.is_some_and(char::is_ascii_digit);
     let mut chars: Vec<char> = row.chars().collect();

@@ -117,6 +117,23 @@ impl QuestionDialog {
         is_more && self.edited.is_none()
     }
 
+    /// Returns the label for a row that is too short for the usual one.
+    pub(super) fn short_label(&self, choice: Choice) -> Option<&'static str> {
+        if matches!(self.ask.question, Question::ExitPlanMode | Question::Fallback | Question::Loop)
+        {
+            return None;
+        }
+        Some(match choice {
+            Choice::Keep if self.is_about_this_file() => "Yes, all edits of this file",
+            Choice::ToolResult(_) if self.ask.question == Question::Edit => {
+                "Yes, in auto-edit mode"
+            }
+            Choice::Editor => "Edit it first",
+            Choice::Tell => "No, and say what to do",
+            _ => return None,
+        })
+    }
+
     pub(super) fn label(&self, choice: Choice) -> String {
         let rule = || self.selected_rule().map(rule_text::short_words).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {

@@ -525,3 +525,41 @@ fn saved_rule_applies_to_the_project_until_tab_widens_it() {
         assert_eq!(decide.scope, Some(scope));
     }
 }
+
+#[test]
+fn answers_of_a_low_window_are_short_instead_of_cut() {
+    let mut question = ask();
+    question.question = Question::Edit;
+    question.kind = ToolKind::Edit;
+    question.preview = Some(Preview::Diff(parallax_protocol::tool::FileDiff {
+        file_path: "/p/src/retry.rs".into(),
+        diff: "@@ -1,1 +1,1 @@\n-a\n+b\n".to_owned(),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+        texts: None,
+    }));
+    question.rules = vec![SuggestedRule {
+        tool_name: "replace".to_owned(),
+        path_glob: Some("src/retry.rs".to_owned()),
+        ..SuggestedRule::default()
+    }];
+    question.outcomes = vec![
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlways,
+        ApprovalResponse::ModifyWithEditor,
+        ApprovalResponse::Cancel,
+    ];
+    let dialog = QuestionDialog::new(question);
+    let rows = dialog.view(40, 10, 1, &Theme::default()).rows;
+    let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
+    for answer in [
+        "  2. Yes, and switch to auto-edit mode",
+        "  3. Yes, all edits of this file",
+        "  4. Edit it first",
+        "  5. No, and say what to do",
+        "  6. No (esc)",
+    ] {
+        assert!(rows.iter().any(|row| row == answer), "{answer}: {rows:#?}");
+    }
+}

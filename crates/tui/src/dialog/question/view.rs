@@ -181,8 +181,14 @@ impl QuestionDialog {
         width: usize,
         theme: &Theme,
     ) -> Line {
-        let line = self.answer_line(index, choice, theme);
-        let line = cut_marked(line, width.saturating_sub(MARKER));
+        let room = width.saturating_sub(MARKER);
+        let mut line = self.answer_line(index, choice, theme);
+        if line.width() > room
+            && let Some(short) = self.short_label(choice)
+        {
+            line = Line::styled(format!("{}. {short}", index + 1), theme.text);
+        }
+        let line = cut_marked(line, room);
         selectable(line, index == self.cursor, width, theme)
     }
 
