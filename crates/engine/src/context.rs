@@ -2,7 +2,7 @@
 
 mod breakdown;
 mod compaction;
-mod result_limits;
+mod tool_output_limits;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::tokens;
 use crate::view::contents_of;
 
 pub(crate) use self::compaction::{Compactor, Summarizer};
-pub(crate) use self::result_limits::PendingResults;
+pub(crate) use self::tool_output_limits::PendingResults;
 
 /// What every request contains besides the history, and the model that it must fit.
 #[derive(Debug, Clone)]

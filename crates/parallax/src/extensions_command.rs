@@ -1,6 +1,6 @@
 //! `parallax extensions`: installs, updates, checks, and removes extensions.
 
-mod asking;
+mod stdin_prompter;
 mod upkeep;
 
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::command_result::{CommandResult, refused};
 use crate::extensions_words::{described, listed, reviewed};
 use crate::scope_option::Scope;
-pub(crate) use asking::StdinPrompter;
+pub(crate) use stdin_prompter::StdinPrompter;
 use upkeep::Sync;
 
 /// The output format of the list.

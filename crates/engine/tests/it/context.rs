@@ -17,11 +17,11 @@ use parallax_protocol::tool::{Sharing, ToolResult};
 
 use crate::support::*;
 
-type Kept = Arc<Mutex<Vec<String>>>;
+type SavedOutputs = Arc<Mutex<Vec<String>>>;
 
 /// Compaction options that save outputs in a list.
-fn keeping(compaction: CompactionOptions) -> (CompactionOptions, Kept) {
-    let kept: Kept = Arc::default();
+fn keeping(compaction: CompactionOptions) -> (CompactionOptions, SavedOutputs) {
+    let kept: SavedOutputs = Arc::default();
     let files = Arc::clone(&kept);
     let compaction = CompactionOptions {
         save_output: Some(Arc::new(move |tool, text| {

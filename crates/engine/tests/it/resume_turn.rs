@@ -103,7 +103,7 @@ async fn rewind_to_a_change_reruns_only_its_call() {
             .seal(),
         Content::model(vec![Part::text("done")]).seal(),
     ];
-    let versions = Arc::new(Versions::default());
+    let versions = Arc::new(TestCheckpoints::default());
     let setup = Setup {
         history: history.clone(),
         tools: vec![edit],

@@ -89,7 +89,7 @@ async fn files_are_reverted_turn_by_turn() {
     for (force, restored, kept) in
         [(false, vec!["/w/3"], vec!["/w/2"]), (true, vec!["/w/2", "/w/3"], vec![])]
     {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(TestCheckpoints::default());
         let setup = Setup { checkpoints: Some(versions.clone()), ..Setup::default() };
         let mut rig = rig(["a", "b"].map(has_text).into(), setup);
         rig.turn("one").await;

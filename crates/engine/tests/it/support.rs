@@ -546,14 +546,14 @@ pub fn echo(n: u64) -> BoxFuture<'static, ToolResult> {
 /// Checkpoints in which turns 1 to 3 changed one file each, and the file of turn 2 was changed by
 /// others since. Restoring a moment always succeeds.
 #[derive(Default)]
-pub struct Versions {
+pub struct TestCheckpoints {
     /// The turns that were undone, and whether by force.
     pub undone: Mutex<Vec<(u64, bool)>>,
     /// The moments that were restored, and in which turn.
     pub restored: Mutex<Vec<(i64, u64)>>,
 }
 
-impl Checkpoints for Versions {
+impl Checkpoints for TestCheckpoints {
     fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         Vec::new()
     }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use super::asking::StdinPrompter;
+use super::stdin_prompter::StdinPrompter;
 use super::{ask_settings, code_of, refused, uninstall};
 use crate::command_result::CommandResult;
 use crate::extensions_words::reviewed;

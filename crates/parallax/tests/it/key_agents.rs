@@ -140,8 +140,8 @@ fn gpg_agent_signs_for_an_approved_git_command_alone() {
     let world = World::new(&script(&lines));
     let folder = world.home.home().join(".gnupg");
     std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
-    struct Ended<'a>(&'a World);
-    impl Drop for Ended<'_> {
+    struct KilledAgent<'a>(&'a World);
+    impl Drop for KilledAgent<'_> {
         fn drop(&mut self) {
             let mut command = self.0.home.command(Path::new("gpgconf"), "");
             let _ = command.args(["--kill", "all"]).status();
@@ -150,7 +150,7 @@ fn gpg_agent_signs_for_an_approved_git_command_alone() {
     let making = ["--batch", "--passphrase", "", "--quick-generate-key", "A <a@b>", "ed25519"];
     let making: Vec<&str> = making.into_iter().chain(["sign", "never"]).collect();
     own(&world, "gpg", &making, None);
-    let _ended = Ended(&world);
+    let _ended = KilledAgent(&world);
     repository(&world, &[]);
     world.run(&["-p", "go", "-y"]);
     assert_eq!(signed(&world, "BEGIN PGP SIGNATURE"), ["free"]);

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream, whole};
 
-use crate::serve::Served;
+use crate::serve::TestServer;
 use crate::support::{World, until};
 
 fn invoke(prompt: &str) -> Value {
@@ -74,8 +74,8 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
         ])
         .to_string(),
     );
-    let served = Served::start(&world);
-    let host = served.own_host();
+    let server = TestServer::start(&world);
+    let host = server.own_host();
     definition(
         &world,
         &format!(
@@ -83,7 +83,7 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
         ),
     );
     let mut command = world.command(&["-p", "go", "-y", "-o", "json"]);
-    let done = command.env("FAR", &served.token).output().expect("run");
+    let done = command.env("FAR", &server.token).output().expect("run");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(told(&world, 2).contains("Result:\\nI am far away."), "{}", told(&world, 2));
     assert!(told(&world, 4).contains("Result:\\nStill here."), "{}", told(&world, 4));
@@ -91,7 +91,7 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
     assert!(second.contains("first task") && second.contains("second task"), "{second}");
     let listed = world.run_well(&["agents", "list"]);
     assert!(listed.out().contains("sends: `Authorization: Bearer` with the variable `FAR`"));
-    assert!(!listed.out().contains(&served.token));
+    assert!(!listed.out().contains(&server.token));
 }
 
 #[test]

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::support::World;
 
 /// A running server.
-pub(crate) struct Served {
+pub(crate) struct TestServer {
     pub(crate) child: Child,
     port: u16,
     pub(crate) token: String,
 }
 
-impl Served {
+impl TestServer {
     pub(crate) fn start(world: &World) -> Self {
         let mut command = world.command(&["serve"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -62,7 +62,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();
@@ -76,9 +76,9 @@ struct Client {
 }
 
 impl Client {
-    fn open(served: &Served) -> Self {
-        let mut stream = served.connect();
-        let (host, token) = (served.own_host(), &served.token);
+    fn open(server: &TestServer) -> Self {
+        let mut stream = server.connect();
+        let (host, token) = (server.own_host(), &server.token);
         let head = format!(
             "GET /acp HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nUpgrade: \
              websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
@@ -145,8 +145,8 @@ impl Client {
 #[test]
 fn session_runs_over_a_websocket_and_is_saved_at_sigterm() {
     let world = World::new(r#"[{"text":"hello from afar"}]"#);
-    let mut served = Served::start(&world);
-    let mut client = Client::open(&served);
+    let mut server = TestServer::start(&world);
+    let mut client = Client::open(&server);
     let answer = client.call(1, "initialize", json!({"protocolVersion": 1}));
     assert_eq!(answer["result"]["agentInfo"]["name"], "parallax");
     let params = json!({"cwd": world.home.project(), "mcpServers": []});
@@ -154,58 +154,58 @@ fn session_runs_over_a_websocket_and_is_saved_at_sigterm() {
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]});
     assert_eq!(client.call(3, "session/prompt", prompt)["result"]["stopReason"], "end_turn");
     // A second client of the same process.
-    let mut other = Client::open(&served);
+    let mut other = Client::open(&server);
     other.call(1, "initialize", json!({"protocolVersion": 1}));
     let listed = other.call(2, "session/list", json!({"cwd": world.home.project()}));
     assert_eq!(listed["result"]["sessions"][0]["sessionId"], session);
     let begun = Instant::now();
-    let pid = rustix::process::Pid::from_child(&served.child);
+    let pid = rustix::process::Pid::from_child(&server.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
-    assert!(served.child.wait().expect("the end").success());
+    assert!(server.child.wait().expect("the end").success());
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn requests_from_web_pages_or_without_token_are_rejected() {
     let world = World::new("[]");
-    let served = Served::start(&world);
-    let own = served.own_host();
-    assert_eq!(served.request("/acp", &own, ""), 426);
-    assert_eq!(served.status(&format!("GET /acp HTTP/1.1\r\nHost: {own}\r\n\r\n")), 401);
-    for token in ["", "x", &served.token[1..], &format!("{}0", served.token)] {
+    let server = TestServer::start(&world);
+    let own = server.own_host();
+    assert_eq!(server.request("/acp", &own, ""), 426);
+    assert_eq!(server.status(&format!("GET /acp HTTP/1.1\r\nHost: {own}\r\n\r\n")), 401);
+    for token in ["", "x", &server.token[1..], &format!("{}0", server.token)] {
         let request =
             format!("GET /acp HTTP/1.1\r\nHost: {own}\r\nAuthorization: Bearer {token}\r\n\r\n");
-        assert_eq!(served.status(&request), 401, "{token}");
+        assert_eq!(server.status(&request), 401, "{token}");
     }
     for host in ["evil.example", "127.0.0.1:1", "evil.example:80"] {
-        assert_eq!(served.request("/acp", host, ""), 403, "{host}");
+        assert_eq!(server.request("/acp", host, ""), 403, "{host}");
     }
     for origin in ["null", "https://evil.example", &format!("http://{own}")] {
-        assert_eq!(served.request("/acp", &own, &format!("Origin: {origin}\r\n")), 403);
+        assert_eq!(server.request("/acp", &own, &format!("Origin: {origin}\r\n")), 403);
     }
     for path in ["/", "/../etc/passwd", "/acp/../acp", "/%2e%2e/acp", "/acp/", "//acp"] {
-        assert_eq!(served.request(path, &own, ""), 404, "{path}");
+        assert_eq!(server.request(path, &own, ""), 404, "{path}");
     }
 }
 
 #[test]
 fn oversized_slow_and_broken_requests_are_ended() {
     let world = World::new("[]");
-    let served = Served::start(&world);
-    let own = served.own_host();
+    let server = TestServer::start(&world);
+    let own = server.own_host();
     let long = format!("X-Long: {}\r\n", "x".repeat(64 * 1024));
-    assert!(matches!(served.request("/acp", &own, &long), 0 | 400 | 431));
+    assert!(matches!(server.request("/acp", &own, &long), 0 | 400 | 431));
     let many = "X-Many: x\r\n".repeat(1000);
-    assert!(matches!(served.request("/acp", &own, &many), 0 | 400 | 431));
-    assert!(matches!(served.status("\u{0}\u{1}\r\n\r\n"), 0 | 400));
-    let mut slow = served.connect();
+    assert!(matches!(server.request("/acp", &own, &many), 0 | 400 | 431));
+    assert!(matches!(server.status("\u{0}\u{1}\r\n\r\n"), 0 | 400));
+    let mut slow = server.connect();
     slow.write_all(b"GET /acp HTTP/1.1\r\n").expect("send");
     let begun = Instant::now();
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).expect("the end of the connection");
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     // The server still responds.
-    assert_eq!(served.request("/acp", &own, ""), 426);
+    assert_eq!(server.request("/acp", &own, ""), 426);
 }
 
 #[test]
@@ -220,15 +220,15 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let script = json!([{"text": "first"}, {"calls": [call]}, {"text": "done"}, {"text": "later"}]);
     let world = World::new(&script.to_string());
-    let served = Served::start(&world);
-    let mut one = Client::open(&served);
+    let server = TestServer::start(&world);
+    let mut one = Client::open(&server);
     one.call(1, "initialize", json!({"protocolVersion": 1}));
     let opened = one.call(2, "session/new", json!({"cwd": world.home.project(), "mcpServers": []}));
     let session = opened["result"]["sessionId"].clone();
     let prompt =
         |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
     one.call(3, "session/prompt", prompt("hello"));
-    let mut other = Client::open(&served);
+    let mut other = Client::open(&server);
     other.call(1, "initialize", json!({"protocolVersion": 1}));
     let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
     other.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": params}));
@@ -278,15 +278,15 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
 fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
-    let served = Served::start(&world);
-    let mut one = Client::open(&served);
+    let server = TestServer::start(&world);
+    let mut one = Client::open(&server);
     one.call(1, "initialize", json!({"protocolVersion": 1}));
     let opened = one.call(2, "session/new", json!({"cwd": world.home.project(), "mcpServers": []}));
     let session = opened["result"]["sessionId"].clone();
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     one.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt}));
     while one.next()["method"] != "session/request_permission" {}
-    let mut other = Client::open(&served);
+    let mut other = Client::open(&server);
     other.call(1, "initialize", json!({"protocolVersion": 1}));
     let refused = other.call(2, "session/close", json!({"sessionId": session}));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
@@ -317,11 +317,11 @@ fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
     let script = json!([{"text": "one"}, {"calls": [read]}, {"text": "done", "repeat": 0}]);
     let world = World::new(&script.to_string());
     world.home.write("a.txt", "from disk").expect("a file");
-    let served = Served::start(&world);
+    let server = TestServer::start(&world);
     let offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
     let start = json!({"protocolVersion": 1, "clientCapabilities": offers});
     let place = || json!({"cwd": world.home.project(), "mcpServers": []});
-    let mut one = Client::open(&served);
+    let mut one = Client::open(&server);
     one.call(1, "initialize", start.clone());
     let session = one.call(2, "session/new", place())["result"]["sessionId"].clone();
     // JavaScript writes half an emoji as the escape sequence of one surrogate.
@@ -334,7 +334,7 @@ fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
     while one.next()["id"] != json!(3) {}
     drop(one);
     // Both load it while it may still be closing.
-    let mut clients = [Client::open(&served), Client::open(&served)];
+    let mut clients = [Client::open(&server), Client::open(&server)];
     for client in &mut clients {
         client.call(1, "initialize", start.clone());
         let mut params = place();

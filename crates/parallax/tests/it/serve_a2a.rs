@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use serde_json::{Value, json};
 
 use crate::acp::Editor;
-use crate::serve::Served;
+use crate::serve::TestServer;
 use crate::support::World;
 
 /// A response: its status, its lowercase head, and its body.
@@ -27,14 +27,14 @@ impl Reply {
     }
 }
 
-fn ask(served: &Served, verb: &str, path: &str, version: &str, body: &Value) -> Reply {
-    let (host, token) = (served.own_host(), &served.token);
+fn ask(server: &TestServer, verb: &str, path: &str, version: &str, body: &Value) -> Reply {
+    let (host, token) = (server.own_host(), &server.token);
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let version = match version {
         "" => String::new(),
         version => format!("A2A-Version: {version}\r\n"),
     };
-    let mut stream = served.connect();
+    let mut stream = server.connect();
     let request = format!(
         "{verb} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n{version}\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -71,9 +71,9 @@ fn unchunked(mut rest: &[u8]) -> Vec<u8> {
     body
 }
 
-fn rpc(served: &Served, version: &str, method: &str, params: Value) -> Reply {
+fn rpc(server: &TestServer, version: &str, method: &str, params: Value) -> Reply {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    ask(served, "POST", "/", version, &body)
+    ask(server, "POST", "/", version, &body)
 }
 
 fn text_message(text: &str, task: Option<&str>) -> Value {
@@ -87,27 +87,27 @@ fn text_message(text: &str, task: Option<&str>) -> Value {
 #[test]
 fn card_is_public_and_nothing_else() {
     let world = World::new("[]");
-    let mut served = Served::start(&world);
-    let token = std::mem::replace(&mut served.token, "wrong".to_owned());
-    let card = ask(&served, "GET", "/.well-known/agent-card.json", "", &Value::Null);
+    let mut server = TestServer::start(&world);
+    let token = std::mem::replace(&mut server.token, "wrong".to_owned());
+    let card = ask(&server, "GET", "/.well-known/agent-card.json", "", &Value::Null);
     assert_eq!(card.status, 200);
     let card = card.json();
     assert_eq!(card["supportedInterfaces"][0]["protocolBinding"], "JSONRPC");
-    assert!(card["supportedInterfaces"][0]["url"].as_str().unwrap().contains(&served.own_host()));
+    assert!(card["supportedInterfaces"][0]["url"].as_str().unwrap().contains(&server.own_host()));
     assert_eq!(card["capabilities"]["streaming"], true);
     for path in ["/", "/tasks", "/message:send", "/tasks/x", "/listCommands"] {
-        let reply = ask(&served, "POST", path, "1.0", &json!({}));
+        let reply = ask(&server, "POST", path, "1.0", &json!({}));
         assert_eq!(reply.status, 401, "{path}");
     }
-    served.token = token;
-    assert_eq!(ask(&served, "GET", "/tasks/nothing", "1.0", &Value::Null).status, 404);
+    server.token = token;
+    assert_eq!(ask(&server, "GET", "/tasks/nothing", "1.0", &Value::Null).status, 404);
 }
 
 #[test]
 fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
     let world = World::new(r#"[{"text":"first answer"},{"text":"second answer"}]"#);
-    let served = Served::start(&world);
-    let reply = ask(&served, "POST", "/message:send", "1.0", &text_message("hello", None));
+    let server = TestServer::start(&world);
+    let reply = ask(&server, "POST", "/message:send", "1.0", &text_message("hello", None));
     assert_eq!(reply.status, 200, "{}", reply.body);
     assert!(reply.head.contains("application/a2a+json"), "{}", reply.head);
     let task = reply.json()["task"].clone();
@@ -116,16 +116,16 @@ fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
     assert_eq!(task["status"]["message"]["role"], "ROLE_AGENT");
     assert!(task.get("kind").is_none());
     let id = task["contextId"].as_str().expect("an id").to_owned();
-    let reply = rpc(&served, "1.0", "SendMessage", text_message("more", Some(&id)));
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("more", Some(&id)));
     let task = reply.json()["result"]["task"].clone();
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "second answer");
     assert_eq!((&task["id"], task["history"].as_array().unwrap().len()), (&json!(id), 4));
-    let got = rpc(&served, "1.0", "GetTask", json!({"id": id, "historyLength": 1})).json();
+    let got = rpc(&server, "1.0", "GetTask", json!({"id": id, "historyLength": 1})).json();
     assert_eq!(got["result"]["history"].as_array().unwrap().len(), 1);
-    drop(served);
-    let served = Served::start(&world);
+    drop(server);
+    let server = TestServer::start(&world);
     // Several clients ask at once, as after a restart.
-    let get = || ask(&served, "GET", &format!("/tasks/{id}"), "1.0", &Value::Null).json();
+    let get = || ask(&server, "GET", &format!("/tasks/{id}"), "1.0", &Value::Null).json();
     let replies: Vec<Value> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..8).map(|_| scope.spawn(get)).collect();
         asking.into_iter().map(|it| it.join().expect("a reply")).collect()
@@ -137,7 +137,7 @@ fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
     assert_eq!(got["status"]["state"], "TASK_STATE_COMPLETED");
     let history = got["history"].to_string();
     assert!(history.contains("hello") && history.contains("second answer"), "{history}");
-    let listed = ask(&served, "GET", "/tasks?pageSize=1", "1.0", &Value::Null).json();
+    let listed = ask(&server, "GET", "/tasks?pageSize=1", "1.0", &Value::Null).json();
     assert_eq!((&listed["tasks"][0]["id"], &listed["totalSize"]), (&json!(id), &json!(1)));
 }
 
@@ -153,9 +153,9 @@ fn states_and_files_of_tasks_outlive_the_server() {
     let world = World::new(&script.to_string());
     let settings = json!({"general": {"defaultApprovalMode": "auto_edit"}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let served = Served::start(&world);
+    let server = TestServer::start(&world);
     let send = |text: &str| {
-        let reply = ask(&served, "POST", "/message:send", "1.0", &text_message(text, None)).json();
+        let reply = ask(&server, "POST", "/message:send", "1.0", &text_message(text, None)).json();
         let state = reply["task"]["status"]["state"].as_str().unwrap_or_default().to_owned();
         (reply["task"]["id"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned(), state)
     };
@@ -163,10 +163,10 @@ fn states_and_files_of_tasks_outlive_the_server() {
     assert_eq!(failed.1, "TASK_STATE_FAILED");
     assert_eq!(waiting.1, "TASK_STATE_INPUT_REQUIRED");
     let requests = world.server.requests().len();
-    drop(served);
+    drop(server);
     assert_eq!(world.server.requests().len(), requests, "the end of the server rejects nothing");
-    let served = Served::start(&world);
-    let get = |path: &str| ask(&served, "GET", path, "1.0", &Value::Null).json();
+    let server = TestServer::start(&world);
+    let get = |path: &str| ask(&server, "GET", path, "1.0", &Value::Null).json();
     let listed = get("/tasks");
     let state = |id: &str| {
         let tasks = listed["tasks"].as_array().expect("tasks");
@@ -201,8 +201,8 @@ fn stream_has_the_task_its_updates_and_its_end() {
     let world = World::new(&script.to_string());
     let settings = json!({"general": {"defaultApprovalMode": "auto_edit"}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let served = Served::start(&world);
-    let reply = ask(&served, "POST", "/message:stream", "1.0", &text_message("write", None));
+    let server = TestServer::start(&world);
+    let reply = ask(&server, "POST", "/message:stream", "1.0", &text_message("write", None));
     assert!(reply.head.contains("text/event-stream"), "{}", reply.head);
     let events = reply.events();
     assert!(events[0]["task"]["id"].is_string(), "{:?}", events[0]);
@@ -215,7 +215,7 @@ fn stream_has_the_task_its_updates_and_its_end() {
     // The older protocol version, over JSON-RPC.
     let message = json!({"message": {"kind": "message", "messageId": "m", "role": "user",
         "parts": [{"kind": "text", "text": "again"}]}});
-    let events = rpc(&served, "", "message/stream", message).events();
+    let events = rpc(&server, "", "message/stream", message).events();
     assert_eq!(events[0]["result"]["kind"], "task");
     let last = &events.last().expect("an event")["result"];
     assert_eq!((&last["kind"], &last["final"]), (&json!("status-update"), &json!(true)));
@@ -227,8 +227,8 @@ fn approval_is_answered_by_the_next_message() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let script = json!([{"calls": [call]}, {"text": "done"}, {"calls": [call]}, {"text": "no"}]);
     let world = World::new(&script.to_string());
-    let served = Served::start(&world);
-    let reply = rpc(&served, "1.0", "SendMessage", text_message("make it", None)).json();
+    let server = TestServer::start(&world);
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("make it", None)).json();
     let task = &reply["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{reply}");
     let data = &task["status"]["message"]["parts"][1]["data"];
@@ -241,16 +241,16 @@ fn approval_is_answered_by_the_next_message() {
         json!({"message": {"messageId": "m2", "role": "ROLE_USER", "taskId": id,
             "parts": [{"data": decision}]}})
     };
-    let reply = rpc(&served, "1.0", "SendMessage", answer("proceed_once")).json();
+    let reply = rpc(&server, "1.0", "SendMessage", answer("proceed_once")).json();
     assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
     assert!(world.home.project().join("made").exists());
     std::fs::remove_file(world.home.project().join("made")).expect("remove");
-    let reply = rpc(&served, "1.0", "SendMessage", text_message("again", Some(&id))).json();
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("again", Some(&id))).json();
     assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
-    let cancelled = ask(&served, "POST", &format!("/tasks/{id}:cancel"), "1.0", &Value::Null);
+    let cancelled = ask(&server, "POST", &format!("/tasks/{id}:cancel"), "1.0", &Value::Null);
     assert_eq!(cancelled.json()["status"]["state"], "TASK_STATE_CANCELED", "{}", cancelled.body);
     assert!(!world.home.project().join("made").exists());
-    let again = rpc(&served, "1.0", "CancelTask", json!({"id": id})).json();
+    let again = rpc(&server, "1.0", "CancelTask", json!({"id": id})).json();
     assert_eq!(again["error"]["code"], -32002);
 }
 
@@ -258,8 +258,8 @@ fn approval_is_answered_by_the_next_message() {
 fn text_of_a_rejection_reaches_the_model_and_that_of_an_approval_is_refused() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "no"}]).to_string());
-    let served = Served::start(&world);
-    let reply = rpc(&served, "1.0", "SendMessage", text_message("make it", None)).json();
+    let server = TestServer::start(&world);
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("make it", None)).json();
     let task = &reply["result"]["task"];
     let call = task["status"]["message"]["parts"][1]["data"]["toolCall"]["toolCallId"].clone();
     let answer = |option: &str| {
@@ -267,7 +267,7 @@ fn text_of_a_rejection_reaches_the_model_and_that_of_an_approval_is_refused() {
             "toolCallId": call});
         let message = json!({"message": {"messageId": "m2", "role": "ROLE_USER",
             "taskId": task["id"], "parts": [{"data": decision}, {"text": "use git instead"}]}});
-        rpc(&served, "1.0", "SendMessage", message).json()
+        rpc(&server, "1.0", "SendMessage", message).json()
     };
     assert_eq!(answer("proceed_once")["error"]["code"], -32602);
     assert_eq!(answer("cancel")["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
@@ -285,8 +285,8 @@ fn simultaneous_approval_requests_are_answered_in_sequence() {
     let calls = ["one", "two", "three"].map(call);
     let script = json!([{"calls": calls}, {"text": "done"}]);
     let world = World::new(&script.to_string());
-    let served = Served::start(&world);
-    let mut reply = rpc(&served, "1.0", "SendMessage", text_message("make them", None)).json();
+    let server = TestServer::start(&world);
+    let mut reply = rpc(&server, "1.0", "SendMessage", text_message("make them", None)).json();
     let id = reply["result"]["task"]["id"].as_str().expect("an id").to_owned();
     let mut refused = String::new();
     for option in ["proceed_once", "cancel", "proceed_once"] {
@@ -300,7 +300,7 @@ fn simultaneous_approval_requests_are_answered_in_sequence() {
             "toolCallId": data["toolCall"]["toolCallId"]});
         let message = json!({"message": {"messageId": "m", "role": "ROLE_USER", "taskId": id,
             "parts": [{"data": decision}]}});
-        reply = rpc(&served, "1.0", "SendMessage", message).json();
+        reply = rpc(&server, "1.0", "SendMessage", message).json();
     }
     assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
     for name in ["one", "two", "three"] {
@@ -312,9 +312,9 @@ fn simultaneous_approval_requests_are_answered_in_sequence() {
 #[test]
 fn invalid_requests_have_the_codes_of_the_protocol() {
     let world = World::new("[]");
-    let served = Served::start(&world);
+    let server = TestServer::start(&world);
     let code = |version: &str, method: &str, params: Value| {
-        rpc(&served, version, method, params).json()["error"]["code"].clone()
+        rpc(&server, version, method, params).json()["error"]["code"].clone()
     };
     assert_eq!(code("2.0", "GetTask", json!({"id": "x"})), -32009);
     assert_eq!(code("1.0", "GetTask", json!({"id": "../../etc/passwd"})), -32001);
@@ -331,36 +331,36 @@ fn invalid_requests_have_the_codes_of_the_protocol() {
         ("GET", "/v1/tasks/x/pushNotificationConfigs/c"),
         ("DELETE", "/tasks/x/pushNotificationConfigs/c"),
     ] {
-        let reply = ask(&served, verb, path, "1.0", &Value::Null);
+        let reply = ask(&server, verb, path, "1.0", &Value::Null);
         let reason = reply.json()["error"]["details"][0]["reason"].clone();
         let expected = (400, json!("PUSH_NOTIFICATION_NOT_SUPPORTED"));
         assert_eq!((reply.status, reason), expected, "{verb} {path}");
     }
-    let reply = ask(&served, "GET", "/tasks/%2e%2e", "1.0", &Value::Null);
+    let reply = ask(&server, "GET", "/tasks/%2e%2e", "1.0", &Value::Null);
     assert_eq!(reply.status, 404);
     assert_eq!(reply.json()["error"]["details"][0]["reason"], "TASK_NOT_FOUND");
-    let reply = ask(&served, "POST", "/", "1.0", &json!("x"));
+    let reply = ask(&server, "POST", "/", "1.0", &json!("x"));
     assert_eq!(reply.json()["error"]["code"], -32600);
     let large = json!({"message": "x".repeat(17 * 1024 * 1024)});
-    assert!(matches!(ask(&served, "POST", "/message:send", "1.0", &large).status, 413));
+    assert!(matches!(ask(&server, "POST", "/message:send", "1.0", &large).status, 413));
 }
 
 #[test]
 fn routes_of_the_older_server_work() {
     let world = World::new("[]");
-    let served = Served::start(&world);
-    let created = ask(&served, "POST", "/tasks", "", &json!({"agentSettings": {}}));
+    let server = TestServer::start(&world);
+    let created = ask(&server, "POST", "/tasks", "", &json!({"agentSettings": {}}));
     assert_eq!(created.status, 201);
     let id = created.json().as_str().expect("a bare id").to_owned();
-    let metadata = ask(&served, "GET", &format!("/tasks/{id}/metadata"), "", &Value::Null).json();
+    let metadata = ask(&server, "GET", &format!("/tasks/{id}/metadata"), "", &Value::Null).json();
     assert_eq!(metadata["metadata"]["id"], json!(id));
     let run = json!({"command": "about", "args": []});
-    let done = ask(&served, "POST", "/executeCommand", "", &run);
+    let done = ask(&server, "POST", "/executeCommand", "", &run);
     assert_eq!((done.status, &done.json()["name"]), (200, &json!("about")), "{}", done.body);
-    let listed = ask(&served, "GET", "/listCommands", "", &Value::Null).json();
+    let listed = ask(&server, "GET", "/listCommands", "", &Value::Null).json();
     assert!(listed["commands"].as_array().is_some_and(|it| !it.is_empty()), "{listed}");
     let unknown = json!({"command": "nothing-of-this-name"});
-    assert_eq!(ask(&served, "POST", "/executeCommand", "", &unknown).status, 404);
+    assert_eq!(ask(&server, "POST", "/executeCommand", "", &unknown).status, 404);
 }
 
 #[test]
@@ -370,21 +370,21 @@ fn session_open_in_another_process_is_not_listed_and_its_task_says_so() {
     let session = editor.open(&world);
     let id = editor.prompt(&session, "in the editor");
     editor.answer(id);
-    let served = Served::start(&world);
-    let sent = ask(&served, "POST", "/message:send", "1.0", &text_message("hello", None)).json();
+    let server = TestServer::start(&world);
+    let sent = ask(&server, "POST", "/message:send", "1.0", &text_message("hello", None)).json();
     let own = sent["task"]["id"].clone();
     let listed = || {
-        let listed = ask(&served, "GET", "/tasks", "1.0", &Value::Null).json();
+        let listed = ask(&server, "GET", "/tasks", "1.0", &Value::Null).json();
         let tasks = listed["tasks"].as_array().expect("tasks").clone();
         assert_eq!(listed["totalSize"], json!(tasks.len()));
         tasks.into_iter().map(|task| task["id"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(listed(), std::slice::from_ref(&own));
-    let get = || ask(&served, "GET", &format!("/tasks/{session}"), "1.0", &Value::Null);
+    let get = || ask(&server, "GET", &format!("/tasks/{session}"), "1.0", &Value::Null);
     let got = get();
     assert_eq!(got.json()["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION");
     assert!(got.body.contains("in use by another process"), "{}", got.body);
-    let sent = rpc(&served, "1.0", "SendMessage", text_message("more", Some(&session))).json();
+    let sent = rpc(&server, "1.0", "SendMessage", text_message("more", Some(&session))).json();
     assert_eq!(sent["error"]["code"], -32004, "{sent}");
     // Once it is closed there, it is a task like the others.
     editor.end();

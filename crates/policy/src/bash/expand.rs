@@ -29,7 +29,7 @@ pub(super) struct LineExpander {
 
 /// The expanded commands and redirections of a text.
 #[derive(Debug, Default)]
-pub(super) struct Expanded {
+pub(super) struct ExpandedText {
     pub(super) commands: Vec<SimpleCommand>,
     pub(super) redirections: Vec<Redirection>,
 }
@@ -46,12 +46,12 @@ impl LineExpander {
     }
 
     /// Expands the contents of a text, after recording what it sets.
-    pub(super) fn expand(&mut self, found: &ShellFindings) -> Expanded {
+    pub(super) fn expand(&mut self, found: &ShellFindings) -> ExpandedText {
         // The second pass sees what functions and later assignments set.
         for _ in 0..2 {
             self.learn(found);
         }
-        let mut all = Expanded::default();
+        let mut all = ExpandedText::default();
         for combination in 0..self.variables.combinations() {
             self.variables.choose(combination);
             let commands = commands(found, &self.variables, 0);

@@ -23,7 +23,7 @@ const RULES: &[(&str, &str)] = &[
 #[test]
 fn line_decisions_match_the_table() {
     let aliases = [("zap", "reset --hard"), ("nuke", "!rm -rf src"), ("st", "status")];
-    let surroundings = TestEnvironment {
+    let environment = TestEnvironment {
         made: vec!["/w/made".into()],
         git_aliases: aliases.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         ..TestEnvironment::default()
@@ -57,7 +57,7 @@ fn line_decisions_match_the_table() {
             tool: "run_shell_command",
             target: &line,
         };
-        let policy_decision = with_query(ask, &surroundings, |query| world.policy.evaluate(query));
+        let policy_decision = with_query(ask, &environment, |query| world.policy.evaluate(query));
         let decision = match policy_decision.kind {
             Decision::Allow => "allow",
             Decision::Ask => "ask",

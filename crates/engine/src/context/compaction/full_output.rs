@@ -90,7 +90,7 @@ mod tests {
                 "Output: [Too long: the first 3 and the last 2 characters are shown. {place}]\nabc"
             )
         };
-        let all = crate::context::result_limits::cut(
+        let all = crate::context::tool_output_limits::cut(
             "x",
             &"line\n".repeat(99),
             50,

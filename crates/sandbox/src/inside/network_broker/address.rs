@@ -137,9 +137,9 @@ pub(super) fn name_servers(text: &str) -> Vec<IpAddr> {
 mod tests {
     use super::*;
 
-    struct Around;
+    struct TestEnvironment;
 
-    impl HostEnvironment for Around {
+    impl HostEnvironment for TestEnvironment {
         fn is_own(&self, host: IpAddr, _: u32) -> bool {
             host.to_string() == "10.0.0.5"
         }
@@ -169,7 +169,7 @@ mod tests {
             ("127.0.0.53", 853, false, false),
         ] {
             let host: IpAddr = host.parse().unwrap();
-            let to = |network| check_access(network, host, port, 0, &Around).is_ok();
+            let to = |network| check_access(network, host, port, 0, &TestEnvironment).is_ok();
             assert_eq!(
                 (to(Network::Outward), to(Network::Loopback)),
                 (outward, loopback),
