@@ -77,7 +77,7 @@ impl AgentCard {
         let best = found.into_iter().find(|(version, ..)| Some(*version) == newest);
         let Some((version, binding, url, tenant)) = best else {
             return Err(match others.is_empty() {
-                true => "it names no address (`supportedInterfaces` or `url`)".to_owned(),
+                true => "it has no address (`supportedInterfaces` or `url`)".to_owned(),
                 false => format!(
                     "it offers only {}; `JSONRPC` or `HTTP+JSON` is needed",
                     others.join(", ")
@@ -113,7 +113,7 @@ fn address(text: &str, from: Option<&Url>) -> Result<Url, String> {
     let is_elsewhere =
         from.is_some_and(|from| from.host() != url.host() && !is_on_this_machine(from));
     if is_elsewhere && check_url(&url, &[]).is_err() {
-        return Err(format!("its address `{url}` is on a private network, the card is not"));
+        return Err(format!("its address `{url}` is on a private network, but the card is not"));
     }
     Ok(url)
 }

@@ -154,7 +154,9 @@ impl Credentials {
 
 fn secret_header(text: &str) -> Result<HeaderValue, A2aError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| {
-        A2aError::Credentials("the secret contains characters that no HTTP header can have".into())
+        A2aError::Credentials(
+            "the secret contains characters that are invalid in an HTTP header".into(),
+        )
     })?;
     value.set_sensitive(true);
     Ok(value)

@@ -1,11 +1,11 @@
 //! Why a task could not be done.
 
-/// An error of a remote agent. Its text is for the model that called it, and names what the user can
-/// do.
+/// An error of a remote agent. Its text is for the model that called it, and names what the user
+/// can do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum A2aError {
     /// The card cannot be read.
-    #[error("the card of the agent ({source_name}) cannot be used: {why}")]
+    #[error("the agent card ({source_name}) cannot be used: {why}")]
     Card {
         /// Where the card comes from.
         source_name: String,
@@ -24,7 +24,7 @@ pub(crate) enum A2aError {
         why: String,
     },
     /// The agent refuses the credentials.
-    #[error("the agent at {url} refuses the request ({status}){hint}")]
+    #[error("the agent at {url} rejected the request ({status}){hint}")]
     Refused {
         /// The address.
         url: String,
@@ -34,7 +34,7 @@ pub(crate) enum A2aError {
         hint: String,
     },
     /// The agent answers with an error.
-    #[error("the agent at {url} answers with an error: {message}")]
+    #[error("the agent at {url} returned an error: {message}")]
     Answer {
         /// The address.
         url: String,
@@ -44,7 +44,7 @@ pub(crate) enum A2aError {
         message: String,
     },
     /// The agent answers with something else than the protocol says.
-    #[error("the agent at {url} does not answer as Agent2Agent demands: {why}")]
+    #[error("the agent at {url} sent an invalid Agent2Agent response: {why}")]
     Protocol {
         /// The address.
         url: String,

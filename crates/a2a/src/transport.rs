@@ -47,7 +47,7 @@ impl A2aTransport {
         json(&bytes, url)
     }
 
-    /// Sends a request and passes each result to `item`, which returns whether to go on.
+    /// Sends a request and passes each result to `item`, which returns whether to continue.
     pub(crate) async fn results(
         &self,
         request: &A2aRequest,
@@ -93,7 +93,9 @@ impl A2aTransport {
             let options = self.options.clone();
             let built = tokio::task::spawn_blocking(move || client(&options)).await;
             let built = built.map_err(|error| A2aError::Task(error.to_string()))?;
-            built.map_err(|error| A2aError::Task(format!("no HTTP client: {error}")))
+            built.map_err(|error| {
+                A2aError::Task(format!("failed to create the HTTP client: {error}"))
+            })
         };
         self.client.get_or_try_init(build).await
     }
@@ -179,7 +181,7 @@ async fn read(mut response: Response, url: &Url, limit: usize) -> Result<Vec<u8>
 fn json(bytes: &[u8], url: &Url) -> Result<Value, A2aError> {
     serde_json::from_slice(bytes).map_err(|error| A2aError::Protocol {
         url: url.to_string(),
-        why: format!("no JSON: {error}"),
+        why: format!("invalid JSON: {error}"),
     })
 }
 

@@ -40,15 +40,15 @@ pub(crate) fn methods(providers: &[String], sets_up: bool) -> Value {
         json!({"id": API_KEY, "name": "Gemini API key", "description": "Use a Gemini API key",
             "_meta": {"api-key": {"provider": "google"}}}),
         json!({"id": VERTEX_AI, "name": "Vertex AI",
-            "description": "Use a Google Cloud project, or an API key of Vertex AI",
+            "description": "Use a Google Cloud project or a Vertex AI API key",
             "_meta": {"api-key": {"provider": "google"}}}),
         json!({"id": GATEWAY, "name": "Gateway",
             "description": "Use a gateway that implements the Gemini API",
             "_meta": {"gateway": {"protocol": "google", "restartRequired": "false"}}}),
     ];
     for name in providers {
-        methods.push(json!({"id": name, "name": format!("API key of {name}"),
-            "description": format!("Use an API key of {name} for models named `{name}:MODEL`"),
+        methods.push(json!({"id": name, "name": format!("API key for {name}"),
+            "description": format!("Use an API key for {name} for models named `{name}:MODEL`"),
             "_meta": {"api-key": {"provider": name}}}));
     }
     if sets_up {
@@ -143,7 +143,8 @@ impl AuthRequest {
     }
 
     /// Stores what later sessions need, and checks that they can authenticate. A gateway applies to
-    /// this connection only: its URL belongs to the client, and the terminal would lack it. Blocking.
+    /// this connection only: its URL belongs to the client, and the terminal would lack it.
+    /// Blocking.
     ///
     /// # Errors
     /// Returns an error if credentials are missing or cannot be stored.

@@ -360,7 +360,7 @@ impl AcpDispatcher {
             let mut sessions = self.sessions();
             let handle = sessions.get(name).filter(|it| it.clients.has(&self.connection));
             let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
-            // It goes on for its other clients.
+            // It continues for its other clients.
             match handle.clients.remove(&self.connection) {
                 0 => (sessions.remove(name), self.busy.begin(name).ok()),
                 _ => (None, None),

@@ -13,7 +13,7 @@ pub(crate) fn read(params: &Object) -> Result<Object, RpcError> {
     let mut servers = Object::new();
     for server in rpc::list(params, "mcpServers")? {
         let Value::Object(server) = server else {
-            return Err(RpcError::invalid_params("each of `mcpServers` must be an object"));
+            return Err(RpcError::invalid_params("each item of `mcpServers` must be an object"));
         };
         let name = rpc::text(server, "name")?;
         servers.insert(name.to_owned(), entry(server)?);
@@ -40,7 +40,9 @@ fn entry(server: &Object) -> Result<Value, RpcError> {
 fn pairs(server: &Object, name: &str) -> Result<Object, RpcError> {
     let pair = |pair: &Value| {
         let Value::Object(pair) = pair else {
-            return Err(RpcError::invalid_params(format!("each of `{name}` must be an object")));
+            return Err(RpcError::invalid_params(format!(
+                "each item of `{name}` must be an object"
+            )));
         };
         Ok((rpc::text(pair, "name")?.to_owned(), json!(rpc::text(pair, "value")?)))
     };

@@ -25,7 +25,7 @@ const OVERRIDES: &str = "agents.overrides";
 pub struct AgentLibrary {
     /// The configuration of the user and the project.
     pub config: Arc<Config>,
-    /// The extensions, which may bring agents.
+    /// The extensions, which may provide agents.
     pub extensions: Arc<Extensions>,
     /// The model of the session, with aliases resolved.
     pub main_model: String,

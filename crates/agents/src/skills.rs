@@ -1,4 +1,5 @@
-//! Skills: their definitions, and the skills of a session. The system prompt lists only their names and descriptions.
+//! Skills: their definitions, and the skills of a session. The system prompt lists only their names
+//! and descriptions.
 
 mod session;
 
@@ -34,7 +35,7 @@ const DISABLED: &str = "skills.disabled";
 pub struct SkillLibrary {
     /// The configuration of the user and the project.
     pub config: Arc<Config>,
-    /// The extensions, which may bring skills.
+    /// The extensions, which may provide skills.
     pub extensions: Arc<Extensions>,
     /// More directories of skills, which take precedence.
     pub directories: Vec<PathBuf>,
@@ -106,8 +107,8 @@ impl SkillLibrary {
         if !known {
             let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
             let there = match names.as_slice() {
-                [] => "there are none".to_owned(),
-                names => format!("there are: {}", names.join(", ")),
+                [] => "no skills are available".to_owned(),
+                names => format!("available skills: {}", names.join(", ")),
             };
             return Err(Failure::new(
                 FailureKind::Input,

@@ -24,7 +24,7 @@ impl Rejected {
         let lower = message.to_lowercase();
         if let Some(name) = self.learn_tool(&lower, declarations) {
             return Some(format!(
-                "The service rejected the tool `{name}` ({message}), so the model does not get it"
+                "The service rejected the tool `{name}` ({message}), so it is not offered to the model"
             ));
         }
         let is_about_thoughts = lower.contains("signature")

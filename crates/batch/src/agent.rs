@@ -70,7 +70,7 @@ pub(crate) fn start(command: AgentCommand) -> Result<AgentProcess, BatchError> {
         .map_err(|source| BatchError::Read { file: command.program, source })
 }
 
-/// Sends what is new of a task.
+/// Sends the changed fields of a task.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     pub(crate) id: String,

@@ -1,4 +1,4 @@
-//! `parallax batch apply`: brings results home.
+//! `parallax batch apply`: applies the changes of tasks to a working tree.
 
 use std::path::Path;
 

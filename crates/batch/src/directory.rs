@@ -25,7 +25,7 @@ pub struct BatchDirectory {
     root: PathBuf,
 }
 
-/// Held while a process runs the batch. Agents end when it is released, also by a crash.
+/// Held while a process runs the batch. Agents end when it is released, including by a crash.
 #[derive(Debug)]
 pub struct BatchLock {
     /// What the agents wait for.
@@ -73,7 +73,7 @@ impl BatchDirectory {
     pub fn open(root: &Path) -> Result<Self, BatchError> {
         if !root.join("results").is_dir() {
             return Err(BatchError::Input(format!(
-                "`{}` has no results of a batch; run `parallax batch PLAN --out {0}` first",
+                "`{}` contains no batch results; run `parallax batch PLAN --out {0}` first",
                 root.display()
             )));
         }
@@ -232,7 +232,7 @@ impl TaskDirectory {
     pub(crate) fn write_result(&self, result: &TaskResult) -> Result<(), BatchError> {
         let file = self.file("result.json");
         write_json(&file, result)?;
-        // It says that the task need not run again, also after a crash of the machine.
+        // It records that the task need not run again, even after a crash of the machine.
         let failed = |source| BatchError::Write { file: file.clone(), source };
         File::open(&file).and_then(|file| file.sync_all()).map_err(failed)
     }

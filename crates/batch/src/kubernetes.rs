@@ -48,7 +48,7 @@ enum FollowEnd {
     Gone,
     /// It was stopped; a later run submits the rest.
     Drained,
-    /// It goes on alone.
+    /// It keeps running.
     Left,
 }
 
@@ -69,8 +69,8 @@ struct KubernetesRun<'a, R> {
 }
 
 /// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
-/// job still runs, it is followed instead. With `drain`, the job is stopped; with `leave`, it goes
-/// on alone.
+/// job still runs, it is followed instead. With `drain`, the job is stopped; with `leave`, it keeps
+/// running.
 ///
 /// # Errors
 /// When the plan cannot run in a cluster, or `kubectl` fails.
@@ -121,8 +121,8 @@ pub async fn run_kubernetes(
     }
     if let Some(failure) = run.failure.take() {
         run.notice(format!(
-            "The job failed, and {} tasks have no result: {failure}. Correct it, and run the same \
-             command again",
+            "The job failed, and {} tasks have no result: {failure}. Fix the cause and run the \
+             same command again",
             waiting.len()
         ));
     } else if matches!(followed, FollowEnd::Gone) && !waiting.is_empty() {
@@ -154,7 +154,7 @@ pub async fn collect_kubernetes(
     let read = directory.clone();
     let Some(job) = blocking(move || SubmittedJob::read(&read)).await? else {
         return Err(BatchError::Input(format!(
-            "`{}` has no job of Kubernetes; run `parallax batch PLAN --on kubernetes` first",
+            "`{}` has no Kubernetes job; run `parallax batch PLAN --on kubernetes` first",
             directory.path().display()
         )));
     };
@@ -255,7 +255,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             tasks.iter().filter(|task| waiting.contains(&task.id)).cloned().collect();
         if tasks.len() > MOST_INDEXES {
             return Err(BatchError::Input(format!(
-                "A job of Kubernetes has at most {MOST_INDEXES} tasks; divide the plan"
+                "A Kubernetes job can have at most {MOST_INDEXES} tasks; split the plan"
             )));
         }
         let results = self.results_name(&stem);

@@ -1,4 +1,4 @@
-//! How an agent of a batch notices that the process that started it is gone, also by a crash.
+//! How an agent of a batch notices that the process that started it is gone, including by a crash.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -67,7 +67,8 @@ pub fn end_with_batch() {
         if std::env::var_os(COMMAND).is_some() && leads {
             let _ = kill_process_group(getpid(), Signal::KILL);
         }
-        // As at signals of the user: first, running tool calls are awaited; the journal is complete.
+        // As at signals of the user: first, running tool calls are awaited; the journal is
+        // complete.
         for time in [CALLS_TIME, END_TIME] {
             let _ = kill_process(getpid(), Signal::TERM);
             std::thread::sleep(time);

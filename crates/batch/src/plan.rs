@@ -214,8 +214,8 @@ impl RawTask {
         let id = self.id.ok_or_else(|| invalid("`id` is missing"))?;
         if !is_valid_id(&id) {
             return Err(TaskError::Invalid(format!(
-                "an id has at most {LONGEST_ID} letters, digits, `-`, `_`, and `.`, and begins with \
-                 a letter or digit"
+                "an id must consist of at most {LONGEST_ID} letters, digits, `-`, `_`, and `.`, \
+                 and begin with a letter or digit"
             )));
         }
         let prompt = match (self.prompt, self.prompt_file) {

@@ -382,7 +382,7 @@ impl TaskAttempt<'_> {
                 TaskOutcome::new(TaskState::Succeeded, Some(0), "")
             }
             BUDGET_CODE => {
-                let reason = reason("The budget is spent".to_owned());
+                let reason = reason("The budget is used up".to_owned());
                 TaskOutcome::new(TaskState::OverBudget, Some(code), reason)
             }
             129.. => {

@@ -42,7 +42,7 @@ pub struct SlurmOptions {
 
 /// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
 /// job still runs, it is followed instead. With `cancel`, the job is cancelled; with `leave`, it
-/// goes on alone.
+/// keeps running.
 ///
 /// # Errors
 /// When Slurm does not take the job.

@@ -102,7 +102,7 @@ impl Undo {
         self.undo_turn(turn, force)
     }
 
-    /// Repeats the same undo, also reverting files that have changed since.
+    /// Repeats the same undo, including files that have changed since.
     ///
     /// # Errors
     /// Returns an error if the records are invalid.

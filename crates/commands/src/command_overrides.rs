@@ -5,7 +5,7 @@ use parallax_config::other_agents::our_tool;
 use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 
-/// Tools that need no approval anyway.
+/// Tools that never need approval.
 const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
 
 /// Returns the approval mode of a command's prompt, and why the mode in its file is ignored, if it

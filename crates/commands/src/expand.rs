@@ -152,7 +152,7 @@ impl Expander {
         }
         let unmatched = read.unmatched.iter().filter(|pattern| looks_like_glob(pattern));
         notices.extend(unmatched.map(|pattern| match pattern.strip_suffix('/') {
-            Some(_) => format!("`@{pattern}` added no files: it has none, or they are ignored"),
+            Some(_) => format!("`@{pattern}` added no files: it contains none, or all are ignored"),
             None => format!("`@{pattern}` matches no file; the text was sent as is"),
         }));
         notices.extend(missing);

@@ -23,15 +23,15 @@ pub fn is_reserved(name: &str) -> bool {
         || NONE_HERE.contains(&name)
 }
 
-/// Returns whether Parallax alone has a built-in command with this name. A file or skill written for
-/// Gemini CLI overrides it; the built-in command can then be called with [`OWN_PREFIX`], which
+/// Returns whether Parallax alone has a built-in command with this name. A file or skill written
+/// for Gemini CLI overrides it; the built-in command can then be called with [`OWN_PREFIX`], which
 /// always works.
 pub fn is_own(name: &str) -> bool {
     names(true).any(|known| known == name) || OWN_ALIASES.contains(&name)
 }
 
-/// Returns whether this is only an alias of a built-in command that Gemini CLI has too. A file of the
-/// user or the project can override it, because the command also has its main name.
+/// Returns whether this is only an alias of a built-in command that Gemini CLI has too. A file of
+/// the user or the project can override it, because the command also has its main name.
 pub fn is_alias(name: &str) -> bool {
     let is_known = TABLE.iter().any(|command| command.aliases.contains(&name));
     is_known && !is_own(name) && !is_reserved(name)
@@ -80,7 +80,7 @@ const HINTS: &[(&str, &str)] = &[
     ("upgrade", UPDATE),
 ];
 
-const UPDATE: &str = "install the new version the same way as this one";
+const UPDATE: &str = "install the new version the way you installed this one";
 
 /// Returns the command equivalent to a command of another agent, possibly with a subcommand.
 pub fn of_other_agent(name: &str) -> Option<&'static str> {

@@ -1,5 +1,5 @@
-//! The table of built-in slash commands of all front ends: names, help, and where each one works. The
-//! reference page is generated from it.
+//! The table of built-in slash commands of all front ends: names, help, and where each one works.
+//! The reference page is generated from it.
 
 /// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,8 +139,8 @@ pub struct CommandSpec {
     pub hidden: bool,
     /// Whether the command opens a dialog when it has no arguments.
     pub opens: bool,
-    /// Whether the command, without arguments, only opens a dialog or a panel. It leaves no row in the
-    /// transcript.
+    /// Whether the command, without arguments, only opens a dialog or a panel. It leaves no row in
+    /// the transcript.
     pub panel: bool,
     /// Whether the command sends a prompt to the model.
     pub prompts: bool,
@@ -560,11 +560,11 @@ pub static TABLE: &[CommandSpec] = &[
     plain(
         "restore",
         SlashCommand::Restore,
-        "Go back to before a file change and decide about it again",
+        "Restore files to before a change and review the change again",
     )
     .takes("[NAME]")
     .headless("/restore [list]")
-    .editors(&[("restore list", "List the file changes to go back to", "")]),
+    .editors(&[("restore list", "List the changes that can be restored", "")]),
     plain("resume", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
     plain(
         "rewind",

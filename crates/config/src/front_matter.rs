@@ -79,7 +79,7 @@ pub(crate) fn read_with_texts(
             }
         };
         if fields.insert(key.clone(), value).is_some() {
-            let message = format!("`{key}` is there twice");
+            let message = format!("duplicate key `{key}`");
             return Err(FrontMatterError { line: Some(line + 2), message });
         }
     }
@@ -331,7 +331,7 @@ mod tests {
         for (yaml, line, message) in [
             ("description: a: b\ntools: [x", 3, "`tools`: "),
             ("description: a: b\n\ntools: {", 4, "`tools`: "),
-            ("a: b: c\na: d", 3, "`a` is there twice"),
+            ("a: b: c\na: d", 3, "duplicate key `a`"),
             ("- a\nb: c: d", 2, ""),
         ] {
             let broken = read_with_texts(&format!("---\n{yaml}\n---\n"), is_text);

@@ -67,9 +67,9 @@ pub fn stored_provider_key(
         return match keychain.get(secret_name(provider)) {
             Ok(Some(key)) => Ok(Some(key)),
             Ok(None) => Err(failed(format!(
-                "the key of `{provider}` is missing from the keychain: run `parallax auth add {provider}`"
+                "the key for `{provider}` is missing from the keychain: run `parallax auth add {provider}`"
             ))),
-            Err(error) => Err(failed(format!("the key of `{provider}` cannot be read: {error}"))),
+            Err(error) => Err(failed(format!("the key for `{provider}` cannot be read: {error}"))),
         };
     }
     let key = entry.get("key").and_then(Value::as_str).map(str::trim);

@@ -98,7 +98,7 @@ fn shown(value: &Value) -> String {
         Value::Bool(flag) => format!("`{flag}`"),
         Value::Number(number) => format!("`{number}`"),
         Value::String(text) if text.len() <= 20 => format!("`\"{text}\"`"),
-        Value::String(_) => "a text".to_owned(),
+        Value::String(_) => "a string".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }

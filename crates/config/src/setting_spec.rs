@@ -83,7 +83,7 @@ impl SettingType {
         match self {
             Flag => "`true` or `false`".to_owned(),
             Num => "a number".to_owned(),
-            Text => "a text".to_owned(),
+            Text => "a string".to_owned(),
             Choice(choices) => {
                 format!(
                     "one of {}",

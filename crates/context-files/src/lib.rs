@@ -25,7 +25,7 @@ pub type WarnFn = Arc<dyn Fn(String) + Send + Sync>;
 pub struct ContextSources {
     /// The configuration of the user and the project.
     pub config: Arc<Config>,
-    /// The extensions, which may bring context files.
+    /// The extensions, which may provide context files.
     pub extensions: Arc<Extensions>,
     /// Where the user's notes on projects are stored.
     pub dirs: SessionDirs,
@@ -48,8 +48,8 @@ impl ContextSources {
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))
     }
 
-    /// Returns the approximate number of tokens that a memory file takes in a request, including its
-    /// delimiters.
+    /// Returns the approximate number of tokens that a memory file takes in a request, including
+    /// its delimiters.
     fn size(&self, file: &MemoryFile) -> u64 {
         file.block(&self.config.cwd).map_or(0, |block| (self.count_tokens)(&block))
     }

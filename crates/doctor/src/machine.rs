@@ -36,7 +36,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("program", status, "Program", detail);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let Ok(own) = std::env::current_exe() else {
-        return check(CheckStatus::Info, "its own path is unknown".to_owned());
+        return check(CheckStatus::Info, "cannot determine the path of this program".to_owned());
     };
     let shown = own.display();
     match found_in_path(environment, name) {
@@ -115,7 +115,7 @@ fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorChec
     if let Err(error) = written {
         let (what, remedy) = match error.kind() {
             ErrorKind::ReadOnlyFilesystem => {
-                ("the file system is read-only", format!("Mount it writable, or {elsewhere}."))
+                ("the file system is read-only", format!("Remount it as writable, or {elsewhere}."))
             }
             ErrorKind::PermissionDenied => (
                 "you cannot write to it",

@@ -30,7 +30,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let base = match base_url(launch).await {
         Ok(Some(base)) => base,
         Ok(None) => {
-            let why = "there are no credentials that select a service";
+            let why = "there are no credentials, so no service is selected";
             return vec![skipped("proxy", "Network", why)];
         }
         Err(why) => {
@@ -79,7 +79,7 @@ async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
     });
     let (proxies, roots) = looking.await.unwrap_or_default();
     let of_proxy = |name: &str| {
-        let detail = format!("`{name}` is not the address of a proxy: requests do not use it");
+        let detail = format!("`{name}` is not a proxy URL, so requests do not use it");
         check("proxy-variable", CheckStatus::Error, "Proxy", detail)
             .with_remedy(format!("Correct `{name}`, for example `http://proxy.example:3128`."))
     };
@@ -197,7 +197,7 @@ async fn connection(
         Err(_) => return Err(vec![name_error(host, what, "no response within 5 s")]),
     };
     let Some(first) = addresses.first() else {
-        return Err(vec![name_error(host, what, "the name has no address")]);
+        return Err(vec![name_error(host, what, "the host name has no address")]);
     };
     let detail = format!("{host} is {}", first.ip());
     let mut checks = vec![check("dns", CheckStatus::Ok, "Name", detail)];
@@ -261,7 +261,7 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
             .with_remedy("Add the user and password to the proxy URL.");
         return (vec![failed], false);
     }
-    let how = if base.scheme() == "https" { "TLS is trusted, and it" } else { "it" };
+    let how = if base.scheme() == "https" { "the certificate is trusted, and it" } else { "it" };
     let mut checks =
         vec![check("tls", CheckStatus::Ok, "Service", format!("{how} responds (status {status})"))];
     if let Some(theirs) = date {
@@ -348,7 +348,7 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             format!("not checked: the gateway answers the request with status {status}"),
         ),
         Ok(KeyCheck::NotTheService) => {
-            of(CheckStatus::Error, "a web page responds instead of the service".to_owned())
+            of(CheckStatus::Error, "a web page answered instead of the service".to_owned())
                 .with_remedy("Sign in to the network in a browser, or correct the base URL.")
         }
         Err(failure) if failure.kind == FailureKind::Auth => {

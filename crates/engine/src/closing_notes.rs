@@ -9,4 +9,4 @@ pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
 
 /// Follows a response that was interrupted because the program ended.
 pub(crate) const PARTIAL_NOTE: &str =
-    "[Your response was interrupted here. Continue where you were.]";
+    "[Your response was interrupted here. Continue where you left off.]";

@@ -124,7 +124,7 @@ fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Duration>, D:
     let time = time.filter(|time| !time.is_zero());
     time.map(Some).ok_or_else(|| {
         serde::de::Error::custom(
-            "a duration is a number of seconds, or a string such as `90s` or \
+            "a duration must be a number of seconds, or a string such as `90s` or \
             `5m`",
         )
     })
@@ -156,7 +156,7 @@ impl Case {
         let approval_mode = read.approval_mode.unwrap_or_else(|| "yolo".to_owned());
         if !APPROVAL_MODES.contains(&approval_mode.as_str()) {
             let known = APPROVAL_MODES.join("`, `");
-            return Err(wrong(format!("`approval_mode` is one of `{known}`")));
+            return Err(wrong(format!("`approval_mode` must be one of `{known}`")));
         }
         if read.checks.is_empty() && read.judge.is_none() {
             return Err(wrong("nothing is checked: add `[[checks]]` or a `[judge]`".to_owned()));

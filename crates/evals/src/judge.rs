@@ -48,10 +48,10 @@ pub(crate) async fn judge(
     let prompts = [prompt(judge, case, &conversation.answer, changes)];
     let said = agent.converse(&prompts, cancel).await;
     let verdict = match &said.error {
-        Some(error) => Err(format!("the judge gave no verdict: {error}")),
+        Some(error) => Err(format!("the judge returned no decision: {error}")),
         None => json_of(&said.answer)
             .and_then(serde_json::from_value::<Verdict>)
-            .map_err(|error| format!("the judge gave no verdict: {error}")),
+            .map_err(|error| format!("the judge returned no decision: {error}")),
     };
     let found = match verdict {
         Ok(verdict) if verdict.pass => result(true, None),

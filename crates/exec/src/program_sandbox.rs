@@ -95,8 +95,8 @@ pub enum ProgramSandboxError {
     #[error(
         "`{program}` failed to start the sandbox (exit code {code}); see its message above. This \
          build of Parallax needs the C library of the machine that built it, which the image may \
-         lack. Use an image with the same C library, or a static build (see the guide, \"A \
-         program that needs nothing\")"
+         lack. Use an image with the same C library, or a static build (see the \
+         installation guide)"
     )]
     Loader {
         /// The program.
@@ -155,7 +155,7 @@ fn choose_on(
             return unsupported("it requires macOS; use `true` for the built-in sandbox");
         }
         Some("lxc") => return unsupported("LXC is not supported; use `podman` or `docker`"),
-        Some("windows-native") => return unsupported("this is not Windows"),
+        Some("windows-native") => return unsupported("it requires Windows"),
         Some(_) => return Err(ProgramSandboxError::Unknown(word.unwrap_or_default().to_owned())),
     };
     Ok(if inside { ProgramSandbox::Unsaid } else { choice })

@@ -124,7 +124,7 @@ impl Processes {
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(failed(io::Error::other("it has no streams")));
+            return Err(failed(io::Error::other("its pipes could not be opened")));
         };
         let processes = self.without_owner();
         processes.reap_orphans(tree.clone());

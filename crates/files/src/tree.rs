@@ -49,7 +49,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
     }
     let head = match is_cut {
         true => format!(
-            "Files (`...` marks what is ignored, or omitted after {max_items} files and directories):"
+            "Files (`...` marks entries that are ignored, or omitted after {max_items} files and directories):"
         ),
         false => "Files:".to_owned(),
     };

@@ -1,5 +1,5 @@
-//! Informational slash commands in non-interactive mode: `parallax -p /tools`, also as data with
-//! `-o json`.
+//! Informational slash commands in non-interactive mode: `parallax -p /tools`, as text or as data
+//! with `-o json`.
 
 use parallax_commands::command_groups;
 use parallax_commands::{TABLE, is_alias, is_own, is_reserved, of_other_agent, own_of};
@@ -414,7 +414,7 @@ fn help() -> CommandOutput {
     let commands: Vec<&str> = without_terminal().collect();
     let text = format!(
         "These commands work without a terminal, and with `-o json` they print data:\n  \
-         {}\n`parallax --help` lists the flags; custom commands and skills work, too.\n",
+         {}\n`parallax --help` lists the flags; custom commands and skills also work.\n",
         commands.join("\n  ")
     );
     CommandOutput { text, data: json!({ "commands": commands }) }

@@ -60,7 +60,7 @@ impl HookInfo {
 pub struct HookLibrary {
     /// The configuration of the user and the project.
     pub config: Arc<Config>,
-    /// The extensions, which may bring hooks.
+    /// The extensions, which may provide hooks.
     pub extensions: Arc<Extensions>,
     /// The hooks of the open session, if there is one.
     pub running: Arc<OnceLock<Vec<RunningHook>>>,

@@ -57,7 +57,7 @@ pub enum DisconnectReason {
 pub(crate) enum RequestError {
     #[error("no response within {seconds} s")]
     TimedOut { seconds: u64 },
-    #[error("the server refused the token (HTTP 401)")]
+    #[error("the server rejected the token (HTTP 401)")]
     Unauthorized,
     #[error("the server answered with HTTP {status}")]
     Status { status: u16 },

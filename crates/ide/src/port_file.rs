@@ -98,7 +98,7 @@ fn read(path: &Path) -> Result<PortFile, String> {
         return Err("it belongs to another user".into());
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("other users can write it".into());
+        return Err("other users can write to it".into());
     }
     if metadata.len() > MAX_BYTES {
         return Err("it is too large".into());

@@ -36,7 +36,7 @@ pub(crate) fn refused(error: &ClientInitializeError) -> McpError {
             message: format!("the response to `initialize`: {}", wrong_result(result.as_ref())),
         },
         ClientInitializeError::ExpectedInitResponse(_) => McpError::Protocol {
-            message: "there was another message instead of the response to `initialize`".to_owned(),
+            message: "it sent another message instead of the `initialize` response".to_owned(),
         },
         ClientInitializeError::ConflictInitResponseId(..) => McpError::Protocol {
             message: "the response to `initialize` has a different id".to_owned(),

@@ -15,8 +15,8 @@ const MOST_SCHEMAS: usize = 200;
 const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const CONDITIONS: [&str; 3] = ["if", "then", "else"];
 
-/// Removes hidden characters, also from names, and the `$schema` keyword, which services reject. Of
-/// names that are then the same, the one that was so before remains.
+/// Removes hidden characters, including from names, and the `$schema` keyword, which services
+/// reject. Of names that are then the same, the one that was so before remains.
 pub(crate) fn clean(schema: &mut Value) {
     clean_within(schema, 0);
 }

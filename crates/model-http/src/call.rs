@@ -370,7 +370,7 @@ impl HttpCall {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
             false => self.most_attempts(retry.class),
         };
-        // An answer of the service is retried as usual; a broken connection brings nothing.
+        // An answer of the service is retried as usual; a broken connection has no response.
         let most = match self.continuation.attempts_left() {
             Some(left) if retry.status.is_none() => most.min(left),
             _ => most,

@@ -173,7 +173,7 @@ impl Continuation {
     }
 
     /// Whether it was resumed as often as is allowed without a new piece: another request
-    /// would not bring it further either.
+    /// would not make progress either.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.token.is_some() && self.reconnections >= RECONNECTIONS
     }

@@ -41,7 +41,8 @@ impl ErrorPayload {
         Self { message: plain(text), ..Self::default() }
     }
 
-    /// Parses `{"error": …}`, also wrapped in an array; `None` when there is no error in the value.
+    /// Parses `{"error": …}`, optionally wrapped in an array; `None` when there is no error in the
+    /// value.
     pub fn from_value(value: &Value) -> Option<Self> {
         let mut found = Self::default();
         let mut current = value.clone();

@@ -347,7 +347,7 @@ fn key_in_url(url: &str) -> Option<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Some("what is before the `@`".to_owned());
+        return Some("the text before the `@`".to_owned());
     }
     let query = rest.split_once('?')?.1;
     let mut names = query.split(['&', '#']).filter_map(|pair| Some(pair.split_once('=')?.0));

@@ -292,7 +292,7 @@ impl Decoder for ChatDecoder {
 fn no_room() -> ErrorPayload {
     ErrorPayload {
         code: Some(400),
-        message: "the prompt exceeds the context length of the model: no token of output was left"
+        message: "the prompt exceeds the context length of the model: no output tokens were left"
             .to_owned(),
         ..ErrorPayload::default()
     }

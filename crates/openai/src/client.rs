@@ -161,8 +161,8 @@ impl OpenAiWire {
         rejected.extend(responses_request::reasoning(&dialogue));
         (rejected.len() > known).then(|| Recovery {
             notice: Some(
-                "The service cannot read the reasoning of earlier answers (of another account, \
-                 for example), so it is not sent again"
+                "The service cannot read the reasoning of earlier answers (for example, from \
+                 another account), so it is not sent again"
                     .to_owned(),
             ),
         })

@@ -155,7 +155,7 @@ impl LocalServer {
         };
         Some(format!(
             "`{}:{model}` has a context window of only {context} tokens, so long prompts may be \
-                cut and the history is compacted early: {remedy}",
+                truncated and the history is compacted early: {remedy}",
             self.name
         ))
     }

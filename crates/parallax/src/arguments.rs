@@ -186,7 +186,7 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) rules: RuleArguments,
 
-    /// Tool that is called
+    /// Tool to evaluate
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) tool: Option<String>,
 

@@ -98,7 +98,7 @@ async fn add_google(
     no_check: bool,
 ) -> Result<(String, Value), Failure> {
     let key = read_key(provider)?;
-    let mut text = format!("Stored the key of `{provider}`\n");
+    let mut text = format!("Stored the key for `{provider}`\n");
     let mut checked = Value::Null;
     if !no_check {
         let unchecked = match launch.provider_manager().check_key(kind, &key).await {
@@ -142,7 +142,7 @@ async fn add(
         true => "the keychain".to_owned(),
         false => format!("`{}`", file.display()),
     };
-    text.insert_str(0, &format!("Stored the key of `{provider}` in {place}\n"));
+    text.insert_str(0, &format!("Stored the key for `{provider}` in {place}\n"));
     let overriding = credential(launch, provider)?.filter(|it| it.source != KeySource::Stored);
     if let Some(KeySource::Variable(name)) = overriding.map(|it| it.source) {
         let _ = writeln!(text, "`{name}` is set and is used instead of the stored key");
@@ -167,7 +167,7 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
     let is_terminal = stdin.is_terminal();
     let read = {
         let _silence = is_terminal.then(|| {
-            let _ = write!(io::stderr(), "API key of {provider} (not shown): ");
+            let _ = write!(io::stderr(), "API key for {provider} (not shown): ");
             let _ = io::stderr().flush();
             HiddenInput::begin()
         });
@@ -179,7 +179,7 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
     read.map_err(|error| input(format!("Failed to read the key from stdin: {error}")))?;
     match line.trim() {
         "" => Err(input(format!(
-            "No key on stdin: type it when asked, or pipe it: printenv KEY | parallax auth add {provider}"
+            "No key on stdin: enter it at the prompt or pipe it: printenv KEY | parallax auth add {provider}"
         ))),
         key => Ok(Secret::new(key)),
     }
@@ -231,8 +231,8 @@ fn remove(launch: &SessionConfig, provider: &str) -> Result<(String, Value), Fai
         None => launch.provider_manager().remove_provider_key(provider)?,
     };
     let text = match removed {
-        true => format!("Removed the stored key of `{}`\n", one_line(provider)),
-        false => format!("No key of `{}` is stored\n", one_line(provider)),
+        true => format!("Removed the stored key for `{}`\n", one_line(provider)),
+        false => format!("No stored key for `{}`\n", one_line(provider)),
     };
     Ok((text, json!({"provider": provider, "removed": removed})))
 }

@@ -28,7 +28,7 @@ pub(crate) struct PsArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also list sessions that ended more than a day ago
+    /// Include sessions that ended more than a day ago
     #[arg(short, long)]
     pub(crate) all: bool,
 }

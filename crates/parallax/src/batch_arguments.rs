@@ -38,8 +38,8 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) kubernetes: KubernetesArguments,
 
-    /// Tasks at a time [default: half of the processors; with Slurm, as many as it starts; with
-    /// Kubernetes, 10]
+    /// Number of concurrent tasks [default: half of the processors; with Slurm, as many as it
+    /// starts; with Kubernetes, 10]
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
@@ -97,7 +97,7 @@ pub(crate) enum BatchAction {
         /// The directory with the results
         dir: PathBuf,
 
-        /// Only these tasks, even if they failed
+        /// Apply only these tasks, even if they failed
         ids: Vec<String>,
 
         /// Create a branch for each task and leave the working tree as it is

@@ -107,7 +107,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
                 } else {
                     view.borrow_mut().notice(
                         "Stopping: running tasks finish their tool calls. Press Ctrl+C again to \
-                         stop them at once.",
+                         stop them immediately.",
                     );
                     drain.cancel();
                 }
@@ -136,7 +136,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     Ok(code)
 }
 
-/// Whether the job is to be cancelled; otherwise, it goes on alone.
+/// Whether the job is to be cancelled; otherwise, it keeps running.
 async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
     let leaves = "The job keeps running; run the same command again to follow it";
     if number != 2 || !std::io::stdin().is_terminal() {

@@ -35,7 +35,7 @@ pub(crate) fn options(plan: &Plan, run: &RunArguments) -> Result<KubernetesOptio
         && typed.secret.is_none()
     {
         return Err(input(format!(
-            "The plan passes the variable `{name}` on; name the Secret that has it with `--secret`"
+            "The plan passes the variable `{name}` to tasks: name the Secret that contains it with `--secret`"
         )));
     }
     Ok(KubernetesOptions {

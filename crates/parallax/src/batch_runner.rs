@@ -17,7 +17,7 @@ pub(crate) fn runner(
     typed: &TaskArguments,
 ) -> Result<TaskRunner, Failure> {
     let program = std::env::current_exe()
-        .map_err(|error| input(format!("Failed to find the program itself: {error}")))?;
+        .map_err(|error| input(format!("Failed to determine the path of this program: {error}")))?;
     let trust = typed.skip_trust.then(|| "--skip-trust".into());
     Ok(TaskRunner {
         directory,

@@ -94,9 +94,7 @@ impl BatchView {
             Format::Text => {
                 let mut text = format!("{}\nResults: {results}", summary.line());
                 if end.budget_spent {
-                    text.push_str(
-                        "\nThe budget is spent; use a larger `--max-cost` to run the rest",
-                    );
+                    text.push_str("\nThe budget is used up; raise `--max-cost` to run the rest");
                 } else if end.drained {
                     text.push_str("\nStopped; run the same command again to continue");
                 }

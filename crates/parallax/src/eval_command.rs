@@ -192,7 +192,7 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         )));
     }
     let program = std::env::current_exe().map_err(|error| {
-        input(EvalError::Usage(format!("Failed to find this program: {error}")))
+        input(EvalError::Usage(format!("Failed to determine the path of this program: {error}")))
     })?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let suite = Suite {
@@ -256,7 +256,7 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
 }
 
 /// Returns the file names of the runs, derived from the names of their cases and models. No two are
-/// equal, also where names differ only in characters that file names do not have.
+/// equal, even where names differ only in characters that file names do not have.
 fn file_names(results: &[RunResult], extension: &str) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let unique = |result: &RunResult| {

@@ -98,7 +98,7 @@ impl Extending {
         }
     }
 
-    /// The output format, also for failures.
+    /// The output format, which applies to failures, too.
     pub(crate) fn format(&self) -> OutputFormat {
         let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
         if self.printing().json || asked { OutputFormat::Json } else { OutputFormat::Text }
@@ -129,7 +129,8 @@ pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     prepared(launch_options()?)
 }
 
-/// Prepares the configuration of a session with these options and prints warnings about the settings.
+/// Prepares the configuration of a session with these options and prints warnings about the
+/// settings.
 pub(crate) fn prepared(options: LaunchOptions) -> Result<SessionConfig, Failure> {
     let launch = SessionConfig::prepare(options)?;
     if LOGS.swap(false, Ordering::Relaxed) {

@@ -481,8 +481,8 @@ fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> CommandResu
             Ok(UninstallResult::SwitchedOff(folder)) => {
                 let _ = writeln!(
                     text,
-                    "Extension \"{shown}\" is managed by Gemini CLI ({}), so its files stay. It \
-                     is now disabled in Parallax.",
+                    "Extension \"{shown}\" is managed by Gemini CLI ({}), so its files were not \
+                     removed. It is now disabled in Parallax.",
                     one_line(&folder.display().to_string())
                 );
                 list.push(json!({"name": name, "done": "disabled"}));

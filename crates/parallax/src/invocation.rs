@@ -332,7 +332,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
     }
     if is_background {
         if is_acp || streams || first.is_some() {
-            let hint = "Use it as in `parallax --bg -p \"…\"`.";
+            let hint = "Example: `parallax --bg -p \"…\"`.";
             return Err(Usage::new("`--bg` requires a prompt and no other input", hint).into());
         }
         flags.options.interactive = true;

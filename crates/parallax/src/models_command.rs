@@ -118,7 +118,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             if let Some(entry) = &entry {
                 let _ = writeln!(
                     text,
-                    "\nThe server needs other requests. Add this to `~/.parallax/settings.json`:\n{entry:#}"
+                    "\nThe server requires different requests. Add this to `~/.parallax/settings.json`:\n{entry:#}"
                 );
             }
             if !steps.iter().any(|step| step.passed) {

@@ -57,7 +57,7 @@ const WORDS: &[(&str, &str)] = &[
 
 const SIGN_IN: &str = "set `GEMINI_API_KEY`, or run `/auth` in a session";
 const COMPLETIONS: &str = "`parallax completions bash` prints the script for a shell";
-const UPDATE: &str = "install the new version in the way this one was installed; `parallax \
+const UPDATE: &str = "install the new version the way you installed this one; `parallax \
                       extensions update --all` updates extensions";
 
 /// Returns what to use instead of a flag of another agent.

@@ -279,7 +279,7 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
         considered(&mut text, &explanation.rules, typed.verbose);
     }
     if !typed.verbose {
-        text.push_str("\nUse -v to list the rules that do not match, too.\n");
+        text.push_str("\nUse -v to also list the rules that do not match.\n");
     }
     text
 }

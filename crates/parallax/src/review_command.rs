@@ -68,7 +68,7 @@ pub(crate) struct ReviewArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Exit with 1 if there is a finding of this severity or a worse one
+    /// Exit with 1 if there is a finding of this severity or higher
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,
 

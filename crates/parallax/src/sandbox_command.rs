@@ -59,7 +59,8 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
             }
             for (path, why) in reverted.unsearched {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
-                let _ = writeln!(io::stderr(), "Check for protected files: {path} ({why})");
+                let _ =
+                    writeln!(io::stderr(), "Could not check for protected files: {path} ({why})");
             }
             for path in reverted.set_id {
                 let path = one_line(&path.to_string_lossy());

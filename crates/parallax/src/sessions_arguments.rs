@@ -37,7 +37,7 @@ pub(crate) enum SessionsAction {
     },
     /// Search the transcripts of all sessions
     Search {
-        /// Words that must all occur, the last one as a prefix; quote a \"phrase\" to match
+        /// Words that must all occur, the last one as a prefix; quote a "phrase" to match
         /// it exactly
         #[arg(required = true)]
         words: Vec<String>,
@@ -109,7 +109,7 @@ pub(crate) enum Form {
     /// Markdown
     #[value(alias = "markdown")]
     Md,
-    /// One JSON document, which Gemini CLI can load, too
+    /// One JSON document, which Gemini CLI can also load
     Json,
     /// A journal, one JSON object per line
     Jsonl,

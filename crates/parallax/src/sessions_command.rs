@@ -68,7 +68,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
     Ok(say(&said, format(typed)))
 }
 
-/// Returns the output format, also for failures.
+/// Returns the output format, which applies to failures, too.
 pub(crate) fn format(typed: &SessionsArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }

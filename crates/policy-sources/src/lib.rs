@@ -22,7 +22,7 @@ pub use session_policy::{ImplicitAllows, PolicyUpdate};
 pub struct PolicySources {
     /// The configuration of the user and the project.
     pub config: Arc<Config>,
-    /// The extensions, which may bring rules.
+    /// The extensions, which may provide rules.
     pub extensions: Arc<Extensions>,
     /// The working directory.
     pub directory: PathBuf,

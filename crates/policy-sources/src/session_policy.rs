@@ -25,7 +25,7 @@ pub struct ImplicitAllows {
     pub allowed_servers: Vec<String>,
     /// Agents with their trusted MCP servers.
     pub agent_servers: Vec<(String, String)>,
-    /// Rules that agents bring.
+    /// Rules that agents provide.
     pub agent_rules: Vec<RuleFile>,
 }
 

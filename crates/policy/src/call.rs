@@ -349,7 +349,7 @@ impl<'a> ShellCall<'a> {
         });
         places.find_map(|(source, place)| match place {
             WriteTarget::Path(path) if paths::is_stream(&path) => None,
-            // A directory as the target accepts any file name that the command brings along.
+            // A directory as the target accepts any file name that the command provides.
             WriteTarget::Path(path) => (paths::is_part_of_repository(&path)
                 || self.folders.as_ref().is_none_or(|folders| folders.contains(&path)))
             .then_some(source),

@@ -133,7 +133,7 @@ fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
         matches!(name.as_str(), ".git" | "node_modules") || name.starts_with(".env")
     };
     if let Some(name) = names.iter().find(closed) {
-        return deny(format!("`{}` is closed because it contains `{name}`", path.display()));
+        return deny(format!("`{}` is protected because it contains `{name}`", path.display()));
     }
     names.iter().any(|name| name == ".vscode").then(|| Objection {
         decision: Decision::Ask,

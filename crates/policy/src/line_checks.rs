@@ -128,7 +128,7 @@ pub(crate) fn doubts(
             RedirectionKind::Read => format!("It reads `{target}` by redirection (`<`)"),
             RedirectionKind::Append => format!("It appends to `{target}` by redirection (`>>`)"),
             RedirectionKind::HereDocument | RedirectionKind::HereString => {
-                "It gets input by redirection (`<<`)".to_owned()
+                "It reads input by redirection (`<<`)".to_owned()
             }
             _ => format!("It writes `{target}` by redirection (`>`)"),
         };

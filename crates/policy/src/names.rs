@@ -26,7 +26,7 @@ pub(crate) const NARROWED: &[&str] = &[
     SHELL,
 ];
 
-/// Names of agents, which rules may name like tools.
+/// Names of agents, which rules may use like tool names.
 const AGENTS: &[&str] = &["codebase_investigator", "cli_help", "generalist", "browser_agent"];
 
 /// Returns the known tool names, for detecting misspelled ones.

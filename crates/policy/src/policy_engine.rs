@@ -206,7 +206,7 @@ impl Policy {
                 Decision::Deny,
                 "job credentials (built in)",
                 "Files named `gha-creds-*.json` contain the credentials of the CI job and are \
-                 closed to tools",
+                 protected from tools",
             );
         }
         let mut finding = match &call.shell {

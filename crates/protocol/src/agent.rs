@@ -59,7 +59,7 @@ pub struct RemoteTask {
     pub status: Box<dyn Fn(String) + Send + Sync>,
     /// The W3C trace context of the call, to be passed on.
     pub traceparent: Option<String>,
-    /// Ends the task, also at the agent.
+    /// Ends the task, including at the agent.
     pub cancel: CancellationToken,
 }
 

@@ -43,7 +43,7 @@ impl std::fmt::Display for ExhaustedBudget {
             BudgetScope::Prompt => "one prompt",
         };
         let (limit, used) = (self.amount(self.limit), self.amount(self.used));
-        write!(f, "the budget of {whose} ({limit}) is spent")?;
+        write!(f, "the budget of {whose} ({limit}) is used up")?;
         if self.used > self.limit {
             write!(f, " ({used})")?;
         }

@@ -54,7 +54,8 @@ pub trait CheckpointGuard: Send {
     /// Returns what cannot be restored and was not reported before, for the user.
     fn not_undoable(&self) -> Vec<String>;
     /// Records that the change is about to run with these permissions. If the program is killed
-    /// while it runs, the next start reverts what [`CheckpointGuard::after`] would have reverted. Blocking.
+    /// while it runs, the next start reverts what [`CheckpointGuard::after`] would have reverted.
+    /// Blocking.
     fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
         let _ = (effects, granted, mode);
     }
@@ -116,13 +117,11 @@ impl RevertedFiles {
             ));
         }
         if !self.lost.is_empty() {
-            notes.push(format!("these could not be restored: {}", reasons(&self.lost)));
+            notes.push(format!("could not restore: {}", reasons(&self.lost)));
         }
         if !self.unsearched.is_empty() {
             let unsearched = reasons(&self.unsearched);
-            notes.push(format!(
-                "check these yourself for files that should not be there: {unsearched}"
-            ));
+            notes.push(format!("check these for files that should not be there: {unsearched}"));
         }
         let mut note = notes.join("; ");
         if !note.is_empty() {

@@ -155,7 +155,7 @@ pub enum EventBody {
     StateChanged {
         /// The configured model.
         model: String,
-        /// The approval mode in force.
+        /// The approval mode in effect.
         mode: ApprovalMode,
     },
     /// There was no turn to continue. A notice with the same information follows or precedes.
@@ -177,7 +177,7 @@ pub struct SessionReady {
     pub session: SessionId,
     /// The configured model; may be an alias.
     pub model: String,
-    /// The approval mode in force.
+    /// The approval mode in effect.
     pub mode: ApprovalMode,
     /// Whether contents of an earlier session were loaded.
     pub resumed: bool,

@@ -33,7 +33,7 @@ pub struct PolicyDecision {
     pub kind: Decision,
     /// The name of the deciding rule and its source.
     pub rule: String,
-    /// The reason in one sentence; for a denial, also which flag or rule would allow the call.
+    /// The reason in one sentence; for a denial, including which flag or rule would allow the call.
     pub why: String,
     /// The permissions beyond the sandbox that the call has when it runs because of this decision.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
@@ -84,7 +84,7 @@ pub struct Query<'a> {
     pub args: &'a Object,
     /// What the call would access.
     pub effects: &'a Effects,
-    /// The approval mode in force.
+    /// The approval mode in effect.
     pub mode: ApprovalMode,
     /// Whether the user can respond to approval requests; if not, ask becomes deny.
     pub interactive: bool,

@@ -111,8 +111,8 @@ pub struct Effects {
     /// The permissions beyond the sandbox that the call requests.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// For commands and edits: paths that the call names, and the targets that symbolic links resolve
-    /// them to.
+    /// For commands and edits: paths that the call names, and the targets that symbolic links
+    /// resolve them to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "crate::path_text::map")]
     #[schemars(with = "BTreeMap<PathBuf, PathBuf>")]
@@ -141,7 +141,7 @@ pub struct Scope {
     pub call: CallId,
     /// The tool name that the model used.
     pub name: String,
-    /// The approval mode in force.
+    /// The approval mode in effect.
     pub mode: ApprovalMode,
     /// Whether the user (or a program acting for the user) can answer requests.
     pub interactive: bool,

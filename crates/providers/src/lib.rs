@@ -92,7 +92,7 @@ impl ProviderManager {
         let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
         let meant = match near.is_empty() {
             true => String::new(),
-            false => format!(" (near it: {})", near.join(", ")),
+            false => format!(" (did you mean {}?)", near.join(", ")),
         };
         let price = match table.price(&table.resolve(name)) {
             Some(_) => "",

@@ -34,7 +34,7 @@ pub(crate) fn key_hint(provider: &Provider) -> String {
     match (&provider.key_command, variables.is_empty()) {
         (Some(_), _) => format!("what `providers.{}.apiKeyCommand` prints", provider.name),
         (None, true) if !provider.needs_key => format!(
-            "{stored}, or the variable named in `providers.{}.apiKeyEnv` (no key is sent without)",
+            "{stored}, or the variable named in `providers.{}.apiKeyEnv` (without one, no key is sent)",
             provider.name
         ),
         (None, true) => stored,

@@ -76,7 +76,7 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
     }
 }
 
-/// The catalog of scripted responses: names and limits of the table, no costs, no routes.
+/// The catalog of scripted responses: model names and limits, without prices and routes.
 #[derive(Debug, Clone, Default)]
 struct ScriptedCatalog(Arc<ModelTable>);
 

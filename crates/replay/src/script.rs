@@ -253,7 +253,7 @@ impl Script {
         let (left, others) = (count(false, true), count(false, false));
         let used = count(true, true) + count(true, false);
         let why = if left > 0 {
-            format!("none of the {left} unused `{method}` lines has conditions that hold")
+            format!("none of the {left} unused `{method}` lines matches the request")
         } else {
             format!(
                 "no unused `{method}` line is left ({used} lines used, {others} unused of other methods)"

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// A path of the plan is relative or contains `..`.
-    #[error("the sandbox requires resolved paths, but `{}` is not one", .0.display())]
+    #[error("the sandbox requires resolved paths, but `{}` is not resolved", .0.display())]
     NotReal(PathBuf),
     /// A writable tree is so large that nothing would be confined.
     #[error("`{}` cannot be a writable directory: it contains the whole system", .0.display())]

@@ -105,7 +105,7 @@ pub struct Plan {
     /// Files and directories below writable ones that stay read-only.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub read_only: Vec<PathBuf>,
-    /// Hidden paths that stay at their place: no directory above them in a writable tree can be
+    /// Hidden paths that stay in place: no directory above them in a writable tree can be
     /// moved. (Read-only paths stay at theirs, too.)
     #[serde(with = "parallax_protocol::path_text::list")]
     pub pinned: Vec<PathBuf>,
@@ -143,8 +143,8 @@ pub struct Plan {
     /// Unix sockets that stay reachable.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub sockets: Vec<PathBuf>,
-    /// The process of the session's [`crate::SessionNamespaces`]. Without one, the command gets its own, and
-    /// processes that it leaves behind end with it.
+    /// The process of the session's [`crate::SessionNamespaces`]. Without one, the command gets its
+    /// own, and processes that it leaves behind end with it.
     pub cell: Option<i32>,
     /// The process whose end kills everything.
     pub parent: i32,

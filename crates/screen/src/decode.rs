@@ -106,7 +106,7 @@ pub(crate) struct Decoder {
 
 /// The meaning of the start of the buffer.
 enum DecodeStep {
-    /// This many bytes, and their meaning.
+    /// The number of bytes of the sequence, and what it means.
     Done(usize, Option<DecodedInput>),
     /// More bytes are needed.
     More,

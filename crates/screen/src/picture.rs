@@ -68,13 +68,13 @@ pub struct PictureHead {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PictureError {
     /// Unknown format.
-    #[error("not a PNG, JPEG, GIF or WebP picture")]
+    #[error("not a PNG, JPEG, GIF, or WebP image")]
     Unknown,
     /// Too many bytes.
     #[error("larger than {} MiB", MOST_BYTES >> 20)]
     TooLong,
     /// Too many pixels.
-    #[error("{0}×{1} pixels are too many")]
+    #[error("{0}×{1} pixels exceed the limit")]
     TooLarge(u32, u32),
     /// No pixels.
     #[error("no pixels")]

@@ -33,7 +33,7 @@ pub fn status_text(snapshot: &CompanionSnapshot) -> String {
         }
         text.push_str(match snapshot.files.files.is_empty() {
             true => "\nNo files are open.",
-            false => "\nOpen files, the newest first:",
+            false => "\nOpen files, most recent first:",
         });
         for file in &snapshot.files.files {
             let active = if file.is_active { " (active)" } else { "" };
@@ -110,7 +110,7 @@ impl CompanionManager<'_> {
         })?;
         let name = &editor.name;
         let Some(command) = editor.install_command() else {
-            return Err(input(format!("{name} has no installer that Parallax knows. {by_hand}")));
+            return Err(input(format!("Parallax cannot install extensions in {name}. {by_hand}")));
         };
         let arguments = ["--install-extension", EXTENSION, "--force"];
         let directory = self.config.dirs.parallax.as_path();

@@ -100,7 +100,7 @@ fn variables_not_told_of(launch: &SessionConfig, servers: &[McpServer]) -> Vec<S
         .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
     let words = |(server, name): (&str, &str)| {
         format!(
-            "MCP server `{server}`: it gets the variable `{name}` from your settings, which \
+            "MCP server `{server}`: it receives the variable `{name}` from your settings, which \
              changes what a program runs (shown once)"
         )
     };

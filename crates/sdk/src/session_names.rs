@@ -19,7 +19,7 @@ const PROMPT: usize = 4_000;
 const NAME: usize = 80;
 
 const ASKED: &str = "Give the conversation that begins with this message a title: at most eight \
-                     words in the language of the message, no quotation marks, no full stop. \
+                     words in the language of the message, no quotation marks, no final period. \
                      Answer with the title alone.\n\n";
 
 /// Starts a task that names the session after its first turn. After a failure, the session keeps

@@ -20,7 +20,7 @@ pub(crate) fn configured(launch: &SessionConfig) -> Result<Option<HttpSearch>, S
     let headers = headers.into_iter().flatten();
     let headers: Option<Vec<_>> =
         headers.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
-    let headers = headers.ok_or("`tools.webSearch.headers` must hold texts")?;
+    let headers = headers.ok_or("`tools.webSearch.headers` must be an object of strings")?;
     let body = settings.get("tools.webSearch.body").cloned();
     HttpSearch::new(&url, &headers, body, launch.client_options()).map(Some)
 }

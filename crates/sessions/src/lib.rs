@@ -1,5 +1,5 @@
-//! Sessions as people see them: listing, opening, showing, searching, exporting, moving, and removing
-//! them, and what they used.
+//! Sessions as users see them: listing, opening, showing, searching, exporting, moving, and
+//! removing them, and what they used.
 //!
 //! Not in this crate: the files of sessions (`store`), and running one (`engine`, `sdk`).
 

@@ -109,7 +109,7 @@ impl SessionLibrary<'_> {
     }
 
     /// Resolves the argument of `/load`: a file, a session of this or another project, or a
-    /// conversation saved under a name, also by Gemini CLI. Blocking.
+    /// conversation saved under a name, including by Gemini CLI. Blocking.
     ///
     /// # Errors
     /// Returns an error if nothing or more than one thing matches.

@@ -141,8 +141,8 @@ impl Invocation for Call {
         let plan = self.path.display();
         let text = match feedback {
             Some(words) => format!(
-                "Plan rejected. User feedback: {words}\n\nThe plan is in `{plan}`. Change it as \
-                 the user says and call `exit_plan_mode` again."
+                "Plan rejected. User feedback: {words}\n\nThe plan is in `{plan}`. Revise it as \
+                 the user asks and call `exit_plan_mode` again."
             ),
             None => format!(
                 "Plan rejected. No feedback was given.\n\nThe plan is in `{plan}`. Ask the user \

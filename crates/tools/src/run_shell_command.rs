@@ -116,7 +116,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
         properties.insert("justification".into(), why);
         description.push_str(
             " Commands are sandboxed: they can write the project and a private /tmp, and have no \
-             network. Request what else one needs with `additional_permissions`.",
+             network. Request anything else with `additional_permissions`.",
         );
     }
     ToolSpec {
@@ -207,7 +207,7 @@ impl Tool for RunShellCommand {
             return Err(ToolError::new(
                 ToolErrorKind::PolicyViolation,
                 "the setting `tools.shell.commandSubstitution` rejects commands with `$(…)`, \
-                 back-ticks, `<(…)` and `>(…)`: write the command without them",
+                 backticks, `<(…)` and `>(…)`: write the command without them",
             ));
         }
         let permissions = self.permissions(&arguments, &line, &directory, scope)?;
@@ -527,7 +527,7 @@ pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
                 Some(setting) => format!("the setting `{setting}` passes it on"),
                 None => "no setting passes it on".to_owned(),
             };
-            format!("{who} do not get the variable `{name}`: {why}; {keep}")
+            format!("{who} do not receive the variable `{name}`: {why}; {keep}")
         });
     told.collect()
 }

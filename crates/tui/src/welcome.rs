@@ -24,7 +24,7 @@ pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
         tips.push("/init writes a GEMINI.md, which tells the agent about this project".to_owned());
     }
     if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
-        tips.push("Not a git repository: /undo reverts changes of the agent".to_owned());
+        tips.push("Not a git repository: /undo reverts the agent's changes".to_owned());
     }
     tips.truncate(MOST);
     tips

@@ -254,7 +254,7 @@ impl Worktree {
             None => {
                 let head = contents.head();
                 if !contents.is_tip(&head) {
-                    place = format!("\n  keep:     git branch NAME {head} (on no branch yet)");
+                    place = format!("\n  keep:     git branch NAME {head} (not on a branch yet)");
                 }
                 merged = head;
             }

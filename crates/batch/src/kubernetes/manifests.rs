@@ -282,7 +282,7 @@ fn parts(tasks: &[PlannedTask]) -> Result<Vec<String>, BatchError> {
     if parts.len() > MOST_PARTS {
         return Err(BatchError::Input(format!(
             "The plan has more than {MOST_PARTS} parts of 900 kB, which is too much for the \
-             cluster; divide it into several plans"
+             cluster; split it into several plans"
         )));
     }
     Ok(parts)

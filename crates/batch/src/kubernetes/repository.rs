@@ -51,7 +51,7 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
         return Err("the repository must be a URL".to_owned());
     };
     if url.chars().any(|char| char.is_control() || char.is_whitespace()) {
-        return Err("the URL of the repository has a space or control character".to_owned());
+        return Err("the repository URL contains a space or control character".to_owned());
     }
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (scheme, rest.split('/').next().unwrap_or_default()),
@@ -71,9 +71,11 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
     };
     let has_secret = user.is_some_and(|user| scheme != "ssh" || user.contains(':'));
     if has_secret {
-        return Err("the URL of the repository has a password or token, which everyone who may \
-                    read the job would see; remove it, and use `--git-secret`"
-            .to_owned());
+        return Err(
+            "the repository URL contains a password or token, which everyone who can read \
+                    the job would see; remove it, and use `--git-secret`"
+                .to_owned(),
+        );
     }
     let (name, port) = match host.rsplit_once(':') {
         // Not the colons within an IPv6 address.
@@ -83,7 +85,7 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
         _ => (host, port),
     };
     if name.is_empty() {
-        return Err("the URL of the repository has no host".to_owned());
+        return Err("the repository URL has no host".to_owned());
     }
     Ok(GitHost { name: name.to_owned(), port })
 }

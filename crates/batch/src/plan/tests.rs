@@ -67,7 +67,7 @@ fn invalid_plans_say_where_and_why() {
         ("p.jsonl", "{\"id\": \"a\"}\n", "task `a`: `prompt` or `prompt_file` is missing"),
         ("p.jsonl", "{\"prompt\": \"a\"}\n", "task `number 1`: `id` is missing"),
         ("p.jsonl", "\n{\"id\": \"a\", \"promt\": \"x\"}\n", "line 2: unknown field `promt`"),
-        ("p.jsonl", "{\"id\": \"../a\", \"prompt\": \"x\"}\n", "an id has at most"),
+        ("p.jsonl", "{\"id\": \"../a\", \"prompt\": \"x\"}\n", "an id must consist of at most"),
         (
             "p.jsonl",
             "{\"id\":\"a\",\"prompt\":\"x\"}\n{\"id\":\"A\",\"prompt\":\"x\"}",

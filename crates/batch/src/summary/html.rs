@@ -162,7 +162,7 @@ fn patch(
     )
 }
 
-/// A text in HTML, also within quotes.
+/// Text escaped for HTML, including attribute values.
 struct HtmlText<'a>(&'a str);
 
 impl std::fmt::Display for HtmlText<'_> {

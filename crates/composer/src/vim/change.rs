@@ -265,7 +265,7 @@ impl Vim {
         let count = self.pending.total();
         self.reset();
         let Some(mut change) = self.change.take() else { return };
-        // A count replaces the previous one, also for the next repetition.
+        // A count replaces the previous one, including for the next repetition.
         change.count = count.or(change.count);
         self.repeating = true;
         if let Some(extent) = change.selected {

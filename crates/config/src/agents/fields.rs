@@ -84,7 +84,7 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         agent.max_depth = u32::try_from(depth)
             .ok()
             .filter(|depth| *depth <= DEEPEST)
-            .ok_or_else(|| format!("`max_depth` is at most {DEEPEST}"))?;
+            .ok_or_else(|| format!("`max_depth` must be at most {DEEPEST}"))?;
     }
     if agent.isolated && agent.max_depth > 1 {
         return Err("`max_depth` must be 1 with `isolation: worktree`".to_owned());

@@ -163,7 +163,7 @@ pub(super) fn read(fields: &Object, tier: &AgentTier) -> Result<Agent, String> {
         (None, Some(json)) => CardSource::Json(checked_card(json)?.to_owned()),
         (None, None) => return Err("`agent_card_url` or `agent_card_json` is missing".to_owned()),
         (Some(_), Some(_)) => {
-            return Err("`agent_card_url` and `agent_card_json` exclude each other".to_owned());
+            return Err("`agent_card_url` and `agent_card_json` cannot be used together".to_owned());
         }
     };
     let auth = fields.get("auth").map(auth).transpose()?;
@@ -367,7 +367,7 @@ mod tests {
             (json!({"name": "a", "agent_card_url": "http://x.example/card"}), "https"),
             (json!({"name": "a", "agent_card_url": "file:///etc/passwd"}), "https"),
             (json!({"name": "a", "agent_card_json": "{"}), "invalid JSON"),
-            (json!({"name": "a", "agent_card_url": card, "agent_card_json": "{}"}), "exclude"),
+            (json!({"name": "a", "agent_card_url": card, "agent_card_json": "{}"}), "together"),
             (json!({"name": "a", "agent_card_url": card, "tools": ["*"]}), "unknown key `tools`"),
             (json!({"name": "a", "agent_card_url": card, "kind": "local"}), "`kind` must be"),
             (json!({"name": "A b", "agent_card_url": card}), "lower-case"),

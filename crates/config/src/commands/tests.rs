@@ -182,11 +182,11 @@ fn known_field_with_wrong_type_is_an_error() {
     for (field, expected) in [
         ("tools = 5", "`tools` must be a list of tool names"),
         ("tools = ['glob', 3]", "`tools` must be a list of tool names"),
-        ("model = 5", "`model` must be a text"),
-        ("agent = ['a']", "`agent` must be a text"),
+        ("model = 5", "`model` must be a string"),
+        ("agent = ['a']", "`agent` must be a string"),
         ("args = [1]", "`args` must be a list of arguments"),
         ("args = 5", "`args` must be a list of arguments"),
-        ("mode = true", "`mode` must be a text"),
+        ("mode = true", "`mode` must be a string"),
         ("mode = 'yolo'", "`mode` must be `plan`, `default`, `auto_edit`"),
     ] {
         let error = toml_form::read(&format!("prompt = 'x'\n{field}")).expect_err(field);

@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 prompt = Some(template.to_string());
                 written.place = at(inside(text, value.span().start));
             }
-            ("prompt", _) => return Err(wrong("a text")),
+            ("prompt", _) => return Err(wrong("a string")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
             // As in front matter.
             ("description", DeValue::Integer(number)) => {
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             ("description", DeValue::Boolean(is)) => written.description = is.to_string(),
             ("description", DeValue::Datetime(time)) => written.description = time.to_string(),
-            ("description", _) => return Err(wrong("a text")),
+            ("description", _) => return Err(wrong("a string")),
             ("args", DeValue::Array(items)) => {
                 let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));
                 let arguments = arguments.collect::<Option<Vec<_>>>();
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     _ => written.overrides.agent = name,
                 }
             }
-            ("model" | "agent", _) => return Err(wrong("a text")),
+            ("model" | "agent", _) => return Err(wrong("a string")),
             ("tools", DeValue::String(names)) => {
                 written.overrides.tools = Some(outer_commas(names));
             }
@@ -88,7 +88,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 };
                 written.overrides.take(key, &text).map_err(&wrong)?;
             }
-            ("mode" | "timeout", _) => return Err(wrong("a text")),
+            ("mode" | "timeout", _) => return Err(wrong("a string")),
             // Possibly meant for another program.
             (other, _) => written.unused.push(other.to_owned()),
         }

@@ -210,7 +210,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
             let what = if kind.is_symlink() {
                 "a link to a path outside the extension"
             } else {
-                "no file"
+                "not a file"
             };
             return Err(io::Error::other(format!("`{}` is {what}", name.display())));
         }

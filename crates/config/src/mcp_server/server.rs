@@ -234,7 +234,9 @@ fn endpoint(
                 "the variable `{name}` is not passed to it, because it can change what a program \
                  runs; to pass it, define the server in your user settings"
             ),
-            false => format!("it gets the variable `{name}`, which can change what a program runs"),
+            false => {
+                format!("it receives the variable `{name}`, which can change what a program runs")
+            }
         });
         !source.is_foreign()
     });

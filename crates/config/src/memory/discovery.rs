@@ -180,7 +180,7 @@ impl MemoryReader<'_> {
                 return true;
             }
             Err(_) => "it is a link to a file outside the project",
-            Ok(below) if is_closed(below) => "files with this name are closed to tools",
+            Ok(below) if is_closed(below) => "files with this name are protected from tools",
             Ok(_) if real != path && (self.options.ignored)(&real) => {
                 "it is a symlink to an ignored file"
             }

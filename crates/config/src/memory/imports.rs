@@ -202,7 +202,9 @@ impl<'a> ImportExpander<'a> {
         }
         let below = real.strip_prefix(&self.root).unwrap_or(&real);
         if is_closed(below) || is_closed(Path::new(name)) {
-            return ImportTarget::Failed("files with this name are closed to tools".to_owned());
+            return ImportTarget::Failed(
+                "files with this name are protected from tools".to_owned(),
+            );
         }
         if (self.ignored)(&path) || (self.ignored)(&real) {
             return ImportTarget::Failed("it is ignored".to_owned());
@@ -405,10 +407,10 @@ mod tests {
         assert!(process("@good.md").contains("TEXT"));
         for (text, reason) in [
             ("@secret.md", "it is ignored"),
-            ("@.env", "files with this name are closed to tools"),
-            ("@./.git/config", "files with this name are closed to tools"),
-            ("@gha-creds-1.json", "files with this name are closed to tools"),
-            ("@link.md", "files with this name are closed to tools"),
+            ("@.env", "files with this name are protected from tools"),
+            ("@./.git/config", "files with this name are protected from tools"),
+            ("@gha-creds-1.json", "files with this name are protected from tools"),
+            ("@link.md", "files with this name are protected from tools"),
             ("@zeros.md", "it is not text"),
             ("@https://example.org/a.md", "URLs cannot be imported"),
         ] {

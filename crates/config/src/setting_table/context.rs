@@ -20,7 +20,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Include the directory tree in the first request",
     )
     .shown_after_restart("Directory tree in the first request"),
-    key("context.discoveryMaxDirs", Num, "200", "Accepted without effect"),
+    key("context.discoveryMaxDirs", Num, "200", "No effect"),
     key(
         "context.memoryMaxTokens",
         Num,

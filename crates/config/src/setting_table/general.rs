@@ -36,7 +36,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "false",
         "Save a checkpoint before each edit, for `/restore`",
     ),
-    key("general.devtools", Flag, "false", "Start DevTools with each session of the terminal"),
+    key("general.devtools", Flag, "false", "Start DevTools with each terminal session"),
     key("general.plan.enabled", Flag, "true", "Enable plan mode"),
     key("general.plan.directory", Text, "", "Directory for plans, inside the project"),
     key("general.plan.modelRouting", Flag, "true", "Use a stronger model in plan mode"),
@@ -106,7 +106,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "privacy.usageStatisticsEnabled",
         Flag,
         "false",
-        "Accepted without effect: usage statistics are never sent",
+        "No effect: usage statistics are never sent",
     ),
     key("telemetry", FlagTextOrObject, "", "OpenTelemetry export"),
 ];

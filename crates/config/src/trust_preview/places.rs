@@ -16,7 +16,7 @@ const LIMIT: u64 = 512 * 1024;
 /// Which directory entries define a name.
 #[derive(Clone, Copy)]
 pub(super) enum Names {
-    /// Files with this extension, also in subdirectories: `git/commit` becomes `git:commit`.
+    /// Files with this extension, including in subdirectories: `git/commit` becomes `git:commit`.
     Tree(&'static str),
     /// Directories that contain this file.
     FoldersWith(&'static str),

@@ -55,7 +55,7 @@ Object.assign(Session.prototype, {
 
   live_dropped({ count: lost }) {
     this.dropped += lost;
-    this.note('warning', 'devtools', `${plural(lost, 'message')} of the session dropped, since the page was too slow`);
+    this.note('warning', 'devtools', `${plural(lost, 'message')} of the session dropped because the page was too slow`);
   },
 
   live_request(sent, time) {

@@ -187,9 +187,9 @@ class Session {
   }
 
   on_truncate({ keep }) {
-    this.note('info', 'session', `Went back: ${plural(this.contents.length - keep, 'content')} taken back`);
+    this.note('info', 'session', `Rewound: ${plural(this.contents.length - keep, 'content')} removed`);
     this.contents = this.contents.slice(0, keep);
-    this.items.push({ type: 'ended', text: 'The conversation went back; what came after is not sent any more' });
+    this.items.push({ type: 'ended', text: 'The conversation was rewound; later content is no longer sent' });
   }
 
   on_compaction(compaction, time) {
@@ -203,7 +203,7 @@ class Session {
 
   on_compaction_undone() {
     this.compacted = this.compacted?.earlier ?? null;
-    this.note('info', 'compaction', 'The newest compaction was taken back');
+    this.note('info', 'compaction', 'The latest compaction was undone');
   }
 
   on_route(route, time) {

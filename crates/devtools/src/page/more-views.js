@@ -176,7 +176,7 @@ class SessionView {
       case 'user':
         return h('section.item.user', h('h3', `You · turn ${item.turn}`, h('time', clock(item.time))), h('div.said', item.text));
       case 'steer':
-        return h('section.item.user', h('h3', 'You, meanwhile'), h('div.said', item.text));
+        return h('section.item.user', h('h3', 'You (steering)'), h('div.said', item.text));
       case 'shell':
         return h('section.item.user', h('h3', 'You ran'), h('pre.block', `$ ${item.text}`), h('pre.block', item.output));
       case 'thought':

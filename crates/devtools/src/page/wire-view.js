@@ -85,7 +85,7 @@ function wireSections(session, request, meter) {
   const { retry, failure } = wire;
   return [
     section('Request', pairs([['Address', h('code', `${wire.method} ${wire.url}`)], ['Attempt', String(wire.attempt)], wire.status ? ['HTTP status', String(wire.status)] : null, wire.answered ? ['Response began after', duration(wire.answered - wire.sent)] : null, failure ? ['Failed', failure] : null])),
-    retry ? section('Retry', h('p', `Attempt ${retry.attempt} of ${retry.max} failed: ${retry.class}${retry.status ? ` (HTTP ${retry.status})` : ''}. ${retry.message}`), h('p.muted', `Sent again after ${duration(retry.delay)}.`)) : null,
+    retry ? section('Retry', h('p', `Attempt ${retry.attempt} of ${retry.max} failed: ${retry.class}${retry.status ? ` (HTTP ${retry.status})` : ''}. ${retry.message}`), h('p.muted', `Retried after ${duration(retry.delay)}.`)) : null,
     headerSection('Request headers', wire.headers), headerSection('Response headers', wire.response),
     bodySection(session, request, meter),
   ].filter(Boolean);

@@ -15,7 +15,7 @@ const LONGEST: u64 = 64 << 20;
 /// A session cannot be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// It does not run.
+    /// The session is not running.
     #[error("The session is not running")]
     NotRunning,
     /// Its socket cannot be used.

@@ -34,8 +34,8 @@ pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Characters of a result that the calling model gets. A longer result is saved to a file.
 const RESULT: usize = 40_000;
 /// Prefix of the prompt of a resumed subagent.
-const GO_ON: &str = "[Your work was interrupted. Continue where you were. A call without a \
-    result was cancelled.]\n\n";
+const GO_ON: &str = "[Your work was interrupted. Continue where you left off. Tool calls without a \
+    result were cancelled.]\n\n";
 /// The role of subagents' requests in usage statistics.
 pub(crate) const SUBAGENT: &str = "subagent";
 
@@ -346,7 +346,7 @@ impl SubagentRun {
         role.allow_final_turn();
         let urge = format!(
             "You have reached a limit: {}. This is your last turn. Call `complete_task` now with \
-                your findings and say what is missing. No other call will run.",
+                your findings and say what is missing. No other tool call will run.",
             ending.text
         );
         let turn = self.turn(urge, LAST_CHANCE, handle, events).await;

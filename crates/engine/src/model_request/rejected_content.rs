@@ -138,7 +138,7 @@ impl RejectedContent {
         // The service may reject what it accepted before, for example after a change of the model.
         if history.has_calls() {
             failure.message.push_str(
-                "; to go on without what it rejects, run `/rewind` in the terminal, or continue in \
+                "; to continue without the rejected content, run `/rewind` in the terminal, or continue in \
                  a copy that ends before a prompt: `parallax sessions fork latest --at PROMPT`",
             );
         }

@@ -225,7 +225,7 @@ pub(super) fn look(prompt: &str) -> PromptSize {
         return PromptSize::Large("the prompt names many files");
     }
     if LARGE.iter().any(|word| text.contains(word)) {
-        return PromptSize::Large("the prompt describes large or open work");
+        return PromptSize::Large("the prompt describes large or open-ended work");
     }
     if FAILURE.iter().any(|word| text.contains(word)) {
         return PromptSize::Large("the prompt contains a failure");
@@ -299,7 +299,10 @@ mod tests {
             ("and now?", PromptSize::Continuation),
             ("x", PromptSize::Continuation),
             ("Show a.rs, b.rs, c.rs and d.rs", PromptSize::Large("the prompt names many files")),
-            ("Refactor the parser", PromptSize::Large("the prompt describes large or open work")),
+            (
+                "Refactor the parser",
+                PromptSize::Large("the prompt describes large or open-ended work"),
+            ),
             ("- a\n- b\n- c\n- d", PromptSize::Large("the prompt lists many steps")),
             ("Why does the build fail?", PromptSize::TooShort),
             ("Add a flag --quiet", PromptSize::TooShort),

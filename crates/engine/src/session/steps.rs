@@ -24,7 +24,8 @@ use crate::tool_call::ToolCall;
 use crate::tool_calls::{BatchResult, ToolRunner};
 
 /// Replaces the user's message when the time was up in the middle of a response.
-const TIME_EXTENDED: &str = "[The time limit of this turn was raised. Continue where you were.]";
+const TIME_EXTENDED: &str =
+    "[The time limit of this turn was raised. Continue where you left off.]";
 /// Replaces the user's message when a response was stopped.
 const REPETITION_ALLOWED: &str =
     "[The response was stopped because it repeated itself. The user wants you to continue.]";
@@ -339,7 +340,7 @@ impl Session {
         }
     }
 
-    /// Brings the history in order after an input was answered, or was not.
+    /// Repairs the history after an input, whether or not it was answered.
     pub(super) fn settle(&mut self, ended: &Result<(), EndReason>, added: Option<AddedPrompt>) {
         match ended {
             Err(EndReason::Cancelled) => self.close_interrupted_turn(),
@@ -363,8 +364,8 @@ impl Session {
         }
     }
 
-    /// Removes a prompt without a response, so that it can be sent again. Tool results stay, because
-    /// the tools have run.
+    /// Removes a prompt without a response, so that it can be sent again. Tool results stay,
+    /// because the tools have run.
     fn take_back(&mut self, AddedPrompt { before, preface }: AddedPrompt) {
         if self.conversation.history().len() != before + 1 {
             return;

@@ -1,4 +1,4 @@
-//! Budgets: limits, spending, and the end of a turn whose budget is spent.
+//! Budgets: limits, spending, and the end of a turn whose budget is used up.
 
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ async fn turn_over_its_time_limit_continues_after_a_raise() {
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let sent = rig.script.contents().pop().expect("request");
     let text = sent.concat();
-    assert!(text.contains("half an ans") && text.contains("Continue where you were"), "{text}");
+    assert!(text.contains("half an ans") && text.contains("Continue where you left off"), "{text}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Names of environment variables and their classification.
 
-/// Credentials of Parallax itself, also with `PARALLAX_` as a prefix or instead of `GEMINI_`. They
-/// are never passed to a child. Custom headers may contain an `Authorization` header.
+/// Credentials of Parallax itself, including with `PARALLAX_` as a prefix or instead of `GEMINI_`.
+/// They are never passed to a child. Custom headers may contain an `Authorization` header.
 pub(super) const OWN_CREDENTIALS: [&str; 8] = [
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",

@@ -29,7 +29,7 @@ pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
 fn add(agent: &Agent, review: &mut Review) -> Result<(), String> {
     if let Some(remote) = &agent.remote {
         let mut line =
-            format!("remote agent `{}`: gets its tasks at {}", agent.name, remote.address());
+            format!("remote agent `{}`: receives its tasks at {}", agent.name, remote.address());
         let credentials = remote.credentials();
         if !credentials.is_empty() {
             line.push_str(&format!("; sends {credentials}"));

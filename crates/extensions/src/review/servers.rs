@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Review;
 use super::capability::Capability;
 
-/// Adds a line for each server. `agent` is the agent that brings the servers, if any.
+/// Adds a line for each server. `agent` is the agent that provides the servers, if any.
 ///
 /// # Errors
 /// Returns why the extension may not be installed.

@@ -13,7 +13,7 @@ use super::{CommandOutput, or_none};
 pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let back = session.going_back();
     if !back.checkpointing {
-        let message = "To go back to a single change, enable `general.checkpointing.enabled`.";
+        let message = "To restore single changes, enable `general.checkpointing.enabled`.";
         return Err(Failure::new(FailureKind::Input, message.to_owned()));
     }
     let points = back.points().map_err(|why| Failure::new(FailureKind::Input, why))?;

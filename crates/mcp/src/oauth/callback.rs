@@ -86,12 +86,12 @@ impl RedirectListener {
         };
         let (status, text) = match &target {
             Some(target) if !is_awaited(target) => {
-                ("400 Bad Request", "This is not the pending sign-in.")
+                ("400 Bad Request", "This sign-in is no longer pending.")
             }
             Some(target) if target.contains("code=") => {
                 ("200 OK", "You are signed in. You can close this page.")
             }
-            Some(_) => ("200 OK", "The sign-in was refused. You can close this page."),
+            Some(_) => ("200 OK", "The sign-in was rejected. You can close this page."),
             None => ("404 Not Found", "Not found."),
         };
         let answer = format!(

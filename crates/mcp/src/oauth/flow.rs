@@ -79,7 +79,9 @@ pub async fn sign_in(
     let mut address = url::Url::parse(session.get_authorization_url())
         .map_err(|error| format!("the authorization server has no address: {error}"))?;
     if !matches!(address.scheme(), "https" | "http") {
-        return Err("the address of the authorization server is not a web page".to_owned());
+        return Err(
+            "the address of the authorization server is not an http or https URL".to_owned()
+        );
     }
     if !settings.audiences.is_empty() {
         address.query_pairs_mut().append_pair("audience", &settings.audiences.join(" "));

@@ -145,8 +145,9 @@ pub(super) fn test(
             manifest.name
         )));
     }
-    let program = std::env::current_exe()
-        .map_err(|error| refused(format!("Failed to find the path of this program: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        refused(format!("Failed to determine the path of this program: {error}"))
+    })?;
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
     for (name, trial) in &trials {
         let wrong = match trial {

@@ -57,7 +57,7 @@ pub(super) fn session_flags(
         })
         .transpose()?;
     if typed.at.is_some() && typed.resume.is_none() {
-        let hint = "Use it as in `--resume SESSION --at PROMPT`.";
+        let hint = "Example: `--resume SESSION --at PROMPT`.";
         return Err(Usage::new("`--at` requires `--resume`", hint).into());
     }
     let resumed = typed.resume.map(|from| match typed.at {

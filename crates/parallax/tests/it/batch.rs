@@ -22,7 +22,7 @@ fn shell(ids: &[String], line: &str) -> Vec<Value> {
     });
     let last = json!({"match": {"lastToolResultContains": ""}, "repeat": 0, "text": "done"});
     // What follows an answer that was cut off.
-    let rest = json!({"match": {"promptContains": "Continue where you were"}, "repeat": 0, "text": "done"});
+    let rest = json!({"match": {"promptContains": "Continue where you left off"}, "repeat": 0, "text": "done"});
     first.chain([last, rest]).collect()
 }
 

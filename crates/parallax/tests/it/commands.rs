@@ -342,7 +342,7 @@ fn timeout_and_signals_end_template_shell_commands() {
         processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(is_it)
     };
     let done = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
-    assert!(done.err().contains("The budget of this session (1 s) is spent"), "{}", done.err());
+    assert!(done.err().contains("The budget of this session (1 s) is used up"), "{}", done.err());
     assert_eq!(world.server.requests().len(), 0);
     until("the end of the command", || !sleeps());
     for (signal, code) in

@@ -145,7 +145,7 @@ fn container_that_cannot_start_exits_with_44() {
             "because `docker network create` failed",
         ),
         (&["--sandbox=lxc", "-p", "x"], &[], "LXC is not supported"),
-        (&["--sandbox=windows-native", "-p", "x"], &[], "this is not Windows"),
+        (&["--sandbox=windows-native", "-p", "x"], &[], "it requires Windows"),
         (&["-p", "x"], &[("GEMINI_SANDBOX", "dokcer")], "Unknown sandbox `dokcer`"),
     ] {
         let done = run(args, variables);

@@ -84,7 +84,7 @@ fn context_file_that_links_out_of_the_project_is_not_read() {
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::os::unix::fs::symlink(".env", project.join("GEMINI.md")).expect("a link");
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("closed to tools"), "{}", done.err());
+    assert!(done.err().contains("protected from tools"), "{}", done.err());
     let sent = raw_contents(&world.server.requests()[1]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
     // NUL bytes are not text and would waste tokens.

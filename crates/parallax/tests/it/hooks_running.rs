@@ -74,7 +74,7 @@ fn user_hooks_get_the_variables_of_the_user_env_file() {
     command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
     let done = finish(command);
     assert_eq!(world.read("seen"), ":7:less:/s:hf:\n");
-    let told = "hooks do not get the variable `H_TOKEN`: its name contains `TOKEN`";
+    let told = "hooks do not receive the variable `H_TOKEN`: its name contains `TOKEN`";
     assert!(done.err().contains(told), "{}", done.err());
     let last = requests(&world).pop().expect("a request").to_string();
     assert!(last.contains("Output: hf::"), "{last}");

@@ -254,10 +254,10 @@ fn errors_of_a_remote_agent_reach_the_model_as_failures() {
     let failed = json!({"id": "t", "status": {"state": "failed",
         "message": {"parts": [{"text": "no disk"}]}}});
     for (response, part) in [
-        (json_response(&error), "answers with an error: broken"),
+        (json_response(&error), "returned an error: broken"),
         (json_response(&failed), "the agent failed: no disk"),
         (whole(500, "", "oops"), "status 500"),
-        (whole(200, "", "<html>"), "no JSON"),
+        (whole(200, "", "<html>"), "invalid JSON"),
         (json_response(&json!({})), "neither a message nor a task"),
     ] {
         let far = Far::start(|| vec![card("0.3", false), response]);

@@ -302,7 +302,7 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         assert_eq!(named.len(), 1, "{format}: once, not with each command: {told}");
         assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {told}");
         assert!(!told.contains("hush"), "{format}");
-        assert!(!silent.contains("do not get the variable"), "{format}: {silent}");
+        assert!(!silent.contains("do not receive the variable"), "{format}: {silent}");
         assert!(answers(&world.server)[0].contains("token: , marks: 11"), "{format}");
     }
 }

@@ -232,7 +232,7 @@ fn commit_on_no_branch_is_named_by_its_id() {
     let said = done.err();
     let merge = said.lines().find_map(|line| line.trim().strip_prefix("merge:")).expect("a line");
     let words: Vec<&str> = merge.split_whitespace().collect();
-    assert!(words[2].len() == 40 && said.contains("on no branch yet"), "{said}");
+    assert!(words[2].len() == 40 && said.contains("not on a branch yet"), "{said}");
     git(&world, &words[1..]);
     assert!(world.home.project().join("x").exists());
 }

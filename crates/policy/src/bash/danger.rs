@@ -396,7 +396,7 @@ fn may_become_option(word: &Word) -> bool {
             .is_some_and(|text| text.starts_with(['*', '?', '[']) || text.starts_with("{-"))
 }
 
-/// Whether an awk program may run programs or write files. Returns `true` in doubt.
+/// Whether an awk program may run programs or write files. Returns `true` if unsure.
 fn awk_runs(command: &Command) -> bool {
     let comparison = |text: &str| text.contains('>') && !text.contains(['"', '(']);
     has_letter(command, &['f', 'i', 'l', 'E', 'e'])

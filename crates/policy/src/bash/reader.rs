@@ -76,7 +76,7 @@ impl ShellReader<'_, '_> {
         self.list(&[])?;
         match self.peek() {
             None if self.waiting.is_empty() => Ok(()),
-            None => Err(UnparsedReason::new("a here-document has no end")),
+            None => Err(UnparsedReason::new("unterminated here-document")),
             Some(character) => Err(UnparsedReason::new(format!(
                 "unexpected `{character}` at the beginning of a command"
             ))),
@@ -208,9 +208,7 @@ impl ShellReader<'_, '_> {
         self.waiting = waiting;
         self.outer_waits = outer_waits;
         if result.is_ok() && open {
-            return Err(UnparsedReason::new(
-                "a here-document is not closed inside its substitution",
-            ));
+            return Err(UnparsedReason::new("unterminated here-document in a substitution"));
         }
         result
     }

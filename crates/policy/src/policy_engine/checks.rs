@@ -55,7 +55,7 @@ impl Policy {
             finding.raise("protected path", &why, true, YOLO);
         }
         if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
-            let why = format!("`{}` has hard links, which would be changed, too", path.display());
+            let why = format!("`{}` has hard links, which would also be changed", path.display());
             trace.check("hard link", &why);
             finding.raise("hard link", &why, true, YOLO);
         }

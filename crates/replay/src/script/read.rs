@@ -207,7 +207,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
     match from {
         "prompt" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: true }),
         "lastToolResult" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: false }),
-        _ => Err(format!("`from` is `prompt` or `lastToolResult`, not `{}`", short(from))),
+        _ => Err(format!("`from` must be `prompt` or `lastToolResult`, not `{}`", short(from))),
     }
 }
 

@@ -30,7 +30,7 @@ pub struct SessionNamespaces {
     /// Closing this ends the cell.
     held_open: Option<ChildStdin>,
     first: i32,
-    /// Refers to the init process, also after another process got its ID.
+    /// Refers to the init process, even after another process received its ID.
     init: Option<OwnedFd>,
 }
 

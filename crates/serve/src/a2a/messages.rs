@@ -25,13 +25,13 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
     let message = message.ok_or_else(|| invalid("`message` is missing"))?;
     let text = |name: &str| message.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
     if text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent")) {
-        return Err(invalid("`message.role` is that of the agent"));
+        return Err(invalid("`message.role` must be `ROLE_USER`"));
     }
     // A task is its own context.
     if let (Some(task), Some(context)) = (text("taskId"), text("contextId"))
         && task != context
     {
-        return Err(invalid("`contextId` is not that of the task"));
+        return Err(invalid("`contextId` does not match the task"));
     }
     let parts = message.get("parts").and_then(Value::as_array);
     let parts = parts.ok_or_else(|| invalid("`message.parts` is missing"))?;
@@ -44,7 +44,9 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
     for part in parts {
         let kinds = ["text", "data", "raw", "url", "file"];
         if kinds.iter().filter(|kind| part.get(**kind).is_some()).count() > 1 {
-            return Err(invalid("a part has exactly one of `text`, `data`, `raw`, and `url`"));
+            return Err(invalid(
+                "a part must have exactly one of `text`, `data`, `raw`, and `url`",
+            ));
         }
         if let Some(text) = part.get("text").and_then(Value::as_str) {
             if !read.text.is_empty() {

@@ -124,7 +124,7 @@ struct Inner {
 pub(super) struct Task {
     inner: Mutex<Inner>,
     events: broadcast::Sender<TaskEvent>,
-    /// Whether its session was loaded; the other end is gone if that failed.
+    /// Whether its session was loaded. If loading failed, the connection is closed.
     loaded: watch::Receiver<bool>,
 }
 

@@ -188,7 +188,8 @@ impl A2aTasks {
         let mut ids = Vec::new();
         let mut cursor = Value::Null;
         loop {
-            // Those open in an editor or a terminal are not tasks: they cannot be read or continued.
+            // Those open in an editor or a terminal are not tasks: they cannot be read or
+            // continued.
             let meta = json!({"parallax/notInUse": true});
             let params = json!({"cwd": Self::directory(), "cursor": cursor, "_meta": meta});
             let page = self.client().request("session/list", params).await;
@@ -233,8 +234,8 @@ impl A2aTasks {
             if message.decision.is_some() && !message.text.trim().is_empty() && !is_rejection {
                 task.ask(pending);
                 return Err(A2aError::InvalidParams(
-                    "the text of an answer reaches the agent only with a rejection: send it as a \
-                     message of its own when the task is over"
+                    "text is delivered only with a rejection: send it as a new message after the \
+                     task"
                         .into(),
                 ));
             }
@@ -257,7 +258,7 @@ impl A2aTasks {
                 Ok(result) => match result.get("stopReason").and_then(Value::as_str) {
                     Some("cancelled") => running.end(TaskState::Cancelled, None),
                     Some("refusal") => {
-                        running.end(TaskState::Failed, Some("the request was refused".to_owned()));
+                        running.end(TaskState::Failed, Some("the request was rejected".to_owned()));
                     }
                     _ => running.end(TaskState::Completed, None),
                 },

@@ -158,7 +158,7 @@ fn write_item(
             page.push_str("</section>\n");
         }
         RecordedItem::Steer { text } => {
-            page.push_str("<section class=\"user\"><h2>You, meanwhile</h2>");
+            page.push_str("<section class=\"user\"><h2>You (steering)</h2>");
             let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
         }
         RecordedItem::Shell { command, output, .. } => {

@@ -30,7 +30,7 @@ pub(super) struct RestoreCandidate {
     pub(super) path: PathBuf,
     pub(super) before: PathState,
     pub(super) after: Option<PathState>,
-    /// The state that others left in between.
+    /// The state that other processes left between two changes.
     pub(super) others: Option<PathState>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct SkipReason {
     force_helps: bool,
 }
 
-/// Why a created directory that contains files of others is left alone.
+/// Why a created directory that contains other files is not removed.
 pub(super) const NOT_EMPTY: &str = "it contains other files";
 
 /// Why a file is left alone that a later prompt changed; that prompt must be undone first.

@@ -124,10 +124,10 @@ fn steering() -> Scene {
             Step::See("Reading the loop"),
             Step::Type("look at the tests, too"),
             Step::Press(Key::Enter),
-            Step::See("For this turn"),
+            Step::See("Steering this turn"),
             Step::Type("then write one"),
             Step::Press(Key::Tab),
-            Step::See("For after it"),
+            Step::See("After this turn"),
         ],
     ]
     .concat();

@@ -82,7 +82,7 @@ impl Skipped {
         }
         if !closed.is_empty() {
             let names: Vec<String> = closed.iter().map(|name| format!("`{name}`")).collect();
-            parts.push(format!("{} (closed to tools)", names.join(", ")));
+            parts.push(format!("{} (protected from tools)", names.join(", ")));
         }
         if self.passed.hidden > 0 {
             let noun = if self.passed.hidden == 1 { "entry" } else { "entries" };

@@ -230,7 +230,7 @@ async fn skipped_directories_are_reported_and_named_ones_searched() {
     assert!(
         output.ends_with(
             ":\nlogs/a.log\n[Not searched: 2 ignored entries, `__pycache__`; `no_ignore` searches them. \
-             `node_modules` (closed to tools)]"
+             `node_modules` (protected from tools)]"
         ),
         "{output}"
     );

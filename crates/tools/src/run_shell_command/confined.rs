@@ -231,10 +231,10 @@ const UNNAMED: &str = "\n[The sandbox denied a write: outside of the workspace, 
                        read-only for commands. Write inside the workspace, or name the path in \
                        the command so that its permission can be requested]";
 
-/// The note for the model about a directory that stays at its place because of what is in it.
-const PINNED: &str = "\n[The sandbox keeps protected and hidden files, such as `.vscode`, `.git`, \
-                      and `.envrc`, at their places: a directory around one cannot be moved or \
-                      removed. Move what else is in it, or ask the user to do it]";
+/// The note for the model about a directory that cannot be moved because of its contents.
+const PINNED: &str = "\n[The sandbox does not let protected and hidden files, such as `.vscode`, \
+                      `.git`, and `.envrc`, be moved: a directory that contains one cannot be \
+                      moved or removed. Move what else is in it, or ask the user to do it]";
 
 const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the symbolic links \
                                 through which `.git/objects/info/alternates` names objects of \

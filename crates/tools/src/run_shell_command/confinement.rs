@@ -430,7 +430,7 @@ fn protect(
     }
     plan.read_only.extend(found.link_targets.iter().cloned());
     // What is hidden cannot be written, and two mounts on one path would be in each other's way. It
-    // must only stay at its place.
+    // must only stay in place.
     let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
     let is_below_hidden = |path: &Path| path.ancestors().skip(1).any(|it| hidden.contains(it));
     plan.read_only.retain(|path| !is_below_hidden(path));

@@ -61,7 +61,7 @@ pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf], roots
     hidden.extend(targets);
 }
 
-/// Directories of the system, where only an administrator replaces files.
+/// System directories, where only an administrator can replace files.
 const OF_SYSTEM: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/proc", "/sbin", "/sys", "/usr",
     "/var",

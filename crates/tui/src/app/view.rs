@@ -300,7 +300,7 @@ impl App {
         let keys = [
             (KeyCommand::Submit, "send; steer during a turn"),
             (KeyCommand::QueueMessage, "queue for after the turn"),
-            (KeyCommand::Cancel, "stop; twice: clear, rewind"),
+            (KeyCommand::Cancel, "stop; press twice to clear or rewind"),
             (KeyCommand::CycleApprovalMode, "approval mode"),
             (KeyCommand::SearchStart, "search the history"),
             (KeyCommand::OpenExternalEditor, "edit in your editor"),

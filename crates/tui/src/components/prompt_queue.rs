@@ -223,8 +223,8 @@ impl PromptQueue {
         [
             ("Sent", false, self.beginning.iter().collect()),
             ("Sent when the session is open", false, self.early.iter().collect()),
-            ("For this turn", true, self.steering.iter().map(|one| &one.text).collect()),
-            ("For after it", true, self.queued.iter().collect()),
+            ("Steering this turn", true, self.steering.iter().map(|one| &one.text).collect()),
+            ("After this turn", true, self.queued.iter().collect()),
         ]
     }
 
@@ -235,7 +235,7 @@ impl PromptQueue {
             if texts.is_empty() {
                 continue;
             }
-            let key = if is_editable { " (↑ edits)" } else { "" };
+            let key = if is_editable { " (↑ to edit)" } else { "" };
             rows.push(Line::styled(shortened(&format!("{title}{key}:"), width), theme.secondary));
             for text in texts.iter().take(SHOWN) {
                 let row = format!("  › {}", first_line(text));
@@ -275,8 +275,8 @@ mod tests {
         let queue = queue(&["one\ntwo", "a message that is too long for the window"]);
         let rows = queue.rows(20, &Theme::default());
         let rows: Vec<String> = rows.iter().map(Line::text).collect();
-        assert_eq!(rows, ["For after it (↑ edi…", "  › one …", "  › a message that …"]);
-        assert_eq!(queue.spoken()[0], "For after it: one …");
+        assert_eq!(rows, ["After this turn (↑ …", "  › one …", "  › a message that …"]);
+        assert_eq!(queue.spoken()[0], "After this turn: one …");
     }
 
     fn queue(texts: &[&str]) -> PromptQueue {

@@ -104,7 +104,7 @@ impl RewindView {
         let mut items = vec![
             ListItem::new("chat+files", "Conversation and files", format!("{prompts}, {changes}"))
                 .previewed(both),
-            ListItem::new("chat", "Conversation only", format!("{prompts}; files stay"))
+            ListItem::new("chat", "Conversation only", format!("{prompts}; files are unchanged"))
                 .previewed(chat),
             ListItem::new("files", "Files only", format!("{changes}; the model is notified"))
                 .previewed(rows),

@@ -334,8 +334,8 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
         facts.push(format!("System prompt of the server: {}{more}", clean(&system)));
     }
     facts.push(format!(
-        "The answer goes only to the server and has at most {tokens} of the {left} tokens that it \
-         may still use. No content of this session is sent."
+        "The answer goes only to the server and can use at most {tokens} of its remaining {left} \
+         tokens. No content of this session is sent."
     ));
     (shown, facts)
 }

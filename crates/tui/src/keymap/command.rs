@@ -144,10 +144,10 @@ macro_rules! commands {
 commands! {
     Confirm "basic.confirm" Basic ALL, "enter", "Confirm the selection";
     Cancel "basic.cancel" Basic EVERYWHERE, "escape ctrl+[", "Cancel the request or close the \
-                                                              view; twice: clear the input or \
-                                                              rewind";
-    Quit "basic.quit" Basic ALL, "ctrl+c", "Cancel the request; twice: exit";
-    Exit "basic.exit" Basic ALL, "ctrl+d", "Exit if the input is empty (twice)";
+                                                              view; press twice to clear the input \
+                                                              or rewind";
+    Quit "basic.quit" Basic ALL, "ctrl+c", "Cancel the request; press twice to exit";
+    Exit "basic.exit" Basic ALL, "ctrl+d", "Exit if the input is empty (press twice)";
 
     Submit "input.submit" Input C, "enter", "Send the input; while the agent is running: steer it";
     QueueMessage "input.queueMessage" Input C, "tab", "Queue the input while the agent is running";
@@ -229,7 +229,7 @@ commands! {
     ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll \
                                                            and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
-    ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log; twice: open DevTools";
+    ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log; press twice to open DevTools";
     ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show the files that are open in the editor";
     ToggleCopyMode "app.toggleCopyMode" App ALL, "f9", "Freeze the screen for copying";
     ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, \
@@ -245,7 +245,7 @@ commands! {
                                                                                   input";
     ClearScreen "app.clearScreen" App ALL, "ctrl+l", "Redraw the screen";
     Restart "app.restart" App KeymapContext::DIALOG, "r shift+r", "Restart the program";
-    Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (twice)";
+    Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (press twice)";
 
     ScrollUp "scroll.up" Scroll ALL, "shift+up", "Scroll up";
     ScrollDown "scroll.down" Scroll ALL, "shift+down", "Scroll down";

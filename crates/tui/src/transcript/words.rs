@@ -71,7 +71,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
             Level::Warning,
             format!(
                 "Stopped after {limit} model requests, the limit of `model.maxSessionTurns`. Send \
-                 `continue` to go on."
+                 `continue` to resume."
             ),
         ),
         EndReason::Budget(spent) => {
@@ -173,7 +173,7 @@ pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
     let is_newer = |(_, why): &(_, String)| why.contains("changed");
     if let Some(number) = undone.prompt.filter(|_| undone.kept.iter().any(is_newer)) {
         text.push_str(&format!(
-            "\n  /undo {number} --force reverts files that changed since, too."
+            "\n  /undo {number} --force also reverts files that changed since."
         ));
     }
     (level, text)

@@ -92,7 +92,7 @@ fn trusted_server_needs_no_approval_and_gets_no_secrets() {
     command.env("SECRET_TOKEN", "s3cret-value").env("PLAIN", "seen");
     let done = crate::support::finish(command);
     assert_eq!(done.code(), 0);
-    assert!(done.err().contains("it gets the variable `NODE_OPTIONS`"), "{}", done.err());
+    assert!(done.err().contains("it receives the variable `NODE_OPTIONS`"), "{}", done.err());
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     let json = output.lines().nth(1).expect("the text");
     let variables: Value = serde_json::from_str(json).expect("variables");

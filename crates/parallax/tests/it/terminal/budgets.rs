@@ -54,7 +54,7 @@ fn stopping_at_the_budget_restores_the_prompt_in_the_composer() {
     seat.prompts("look around");
     seat.sees("The budget is used up. Continue?");
     seat.types("3");
-    seat.sees("the budget of this session (1000 tokens) is spent");
+    seat.sees("the budget of this session (1000 tokens) is used up");
     seat.is_idle();
     // The turn has not started yet.
     seat.prompts("another thing");

@@ -154,7 +154,7 @@ fn skills_hooks_and_commands_are_listed_and_toggled() {
     seat.prompts("/skills list");
     seat.has_seen("Disabled: `review` (`/skills enable NAME`)");
     seat.prompts("/skills disable nope");
-    seat.has_seen("unknown skill `nope`; there are: review");
+    seat.has_seen("unknown skill `nope`; available skills: review");
     seat.prompts("/skills list all");
     seat.has_seen("review (user, disabled)");
     seat.prompts("/commands");

@@ -54,9 +54,10 @@ fn remembering_a_command_takes_one_key() {
             r#"{{"calls":[{{"name":"run_shell_command","args":{{"command":"{command}","description":"Makes it"}}}}]}}"#
         )
     };
-    for (key, text, is_saved) in
-        [('2', "Yes, and this session", false), ('3', "Yes, and always in this project", true)]
-    {
+    for (key, text, is_saved) in [
+        ('2', "Yes, allow for this session", false),
+        ('3', "Yes, always allow in this project", true),
+    ] {
         let script =
             format!("[{},{},{{\"text\":\"Both run.\"}}]", call("touch a"), call("touch a"));
         let world = World::new(&script);

@@ -195,7 +195,7 @@ fn ctrl_c_at_a_hidden_prompt_restores_the_terminal() {
     let start = Start::default();
     let seat =
         Seat::running(World::new("[]"), Path::new(PROGRAM), &["auth", "add", "openai"], &start);
-    seat.sees("API key of openai");
+    seat.sees("API key for openai");
     until("hidden input", || seat.terminal.line_discipline() != before);
     seat.terminal.send(b"\x03").expect("Ctrl-C");
     assert_eq!(seat.ends(), ProgramExit { code: 130, signal: None });

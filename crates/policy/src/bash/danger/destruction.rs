@@ -30,7 +30,7 @@ impl LossKind {
         match self {
             Self::Files => "recursive deletes",
             Self::GitWork => "git commands that discard work",
-            Self::System => "changes of whole file systems",
+            Self::System => "changes to whole file systems",
         }
     }
 }

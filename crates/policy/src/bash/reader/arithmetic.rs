@@ -10,7 +10,7 @@ impl ShellReader<'_, '_> {
         let mut open = 0usize;
         loop {
             let Some(character) = self.peek() else {
-                return Err(UnparsedReason::new("arithmetic is not closed"));
+                return Err(UnparsedReason::new("unclosed arithmetic expression"));
             };
             match character {
                 ')' if open > 0 => {
@@ -120,7 +120,7 @@ impl ShellReader<'_, '_> {
                     return Err(UnparsedReason::new("`${…@P}` executes its value"));
                 }
                 if !self.take("}") {
-                    return Err(UnparsedReason::new("`${…}` is not closed"));
+                    return Err(UnparsedReason::new("unclosed `${…}`"));
                 }
                 return Ok(name);
             }
@@ -157,7 +157,7 @@ impl ShellReader<'_, '_> {
                     self.bump();
                 }
                 Some(character) => self.arithmetic_part(character)?,
-                None => return Err(UnparsedReason::new("`${…}` is not closed")),
+                None => return Err(UnparsedReason::new("unclosed `${…}`")),
             }
         }
     }

@@ -191,7 +191,7 @@ impl ShellReader<'_, '_> {
         self.eat(1);
         self.found.feature("subshell");
         self.list(&[])?;
-        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("a subshell is not closed")) }
+        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed subshell")) }
     }
 
     fn compound(&mut self, word: &str) -> Reading<()> {

@@ -21,7 +21,7 @@ impl ShellReader<'_, '_> {
                 continue;
             }
             let Some(next) = self.peek() else {
-                return Err(UnparsedReason::new("`[[` is not closed"));
+                return Err(UnparsedReason::new("unclosed `[[`"));
             };
             match next {
                 '(' => {
@@ -51,11 +51,7 @@ impl ShellReader<'_, '_> {
             }
             if self.reserved() == Some("]]") && operator.is_empty() {
                 self.eat(2);
-                return if open == 0 {
-                    Ok(())
-                } else {
-                    Err(UnparsedReason::new("`[[` is not closed"))
-                };
+                return if open == 0 { Ok(()) } else { Err(UnparsedReason::new("unclosed `[[`")) };
             }
             if operator == "=~" {
                 self.found.values.arrays = true;
@@ -147,7 +143,7 @@ impl ShellReader<'_, '_> {
                 _ => self.part(&mut word)?,
             }
         }
-        Err(UnparsedReason::new("`[[` is not closed"))
+        Err(UnparsedReason::new("unclosed `[[`"))
     }
 }
 

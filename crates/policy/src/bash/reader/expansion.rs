@@ -112,11 +112,7 @@ impl ShellReader<'_, '_> {
 
     fn up_to_parenthesis(&mut self) -> Reading<()> {
         self.list(&[])?;
-        if self.take(")") {
-            Ok(())
-        } else {
-            Err(UnparsedReason::new("a substitution is not closed"))
-        }
+        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed substitution")) }
     }
 
     /// Reads a substitution in backticks.
@@ -127,7 +123,7 @@ impl ShellReader<'_, '_> {
         let mut escaped = false;
         let end = loop {
             match self.bump() {
-                None => return Err(UnparsedReason::new("a backtick is not closed")),
+                None => return Err(UnparsedReason::new("unclosed backtick")),
                 Some('`') => break self.at - 1,
                 Some('\\') => {
                     escaped = true;
@@ -180,7 +176,7 @@ impl ShellReader<'_, '_> {
         word.quoted = true;
         let decoded = ansi::decode(self.rest()).map_err(|why| {
             UnparsedReason::new(match why {
-                DecodeError::NotClosed => "a quote `$'` is not closed",
+                DecodeError::NotClosed => "unclosed quote `$'`",
                 DecodeError::Rare => "a quote `$'` contains an unsupported escape",
             })
         })?;

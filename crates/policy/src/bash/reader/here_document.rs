@@ -88,7 +88,7 @@ impl ShellReader<'_, '_> {
         let stop = loop {
             let line_start = self.at;
             let Some(line) = self.body_line(waiting.literal) else {
-                return Err(UnparsedReason::new("a here-document has no end"));
+                return Err(UnparsedReason::new("unterminated here-document"));
             };
             let line = if waiting.strips_tabs { line.trim_start_matches('\t') } else { &line };
             if line == waiting.delimiter {

@@ -161,7 +161,7 @@ impl ShellReader<'_, '_> {
     pub(super) fn raw_string(&mut self) -> Reading<String> {
         self.bump();
         let Some(length) = self.rest().find('\'') else {
-            return Err(UnparsedReason::new("a single quote is not closed"));
+            return Err(UnparsedReason::new("unclosed single quote"));
         };
         let text = self.rest().get(..length).unwrap_or_default().to_owned();
         self.at += length + 1;
@@ -173,7 +173,7 @@ impl ShellReader<'_, '_> {
         self.bump();
         loop {
             match self.raw() {
-                None => return Err(UnparsedReason::new("a double quote is not closed")),
+                None => return Err(UnparsedReason::new("unclosed double quote")),
                 Some('"') => {
                     self.bump();
                     return Ok(());
@@ -181,7 +181,7 @@ impl ShellReader<'_, '_> {
                 Some('\\') => {
                     self.bump();
                     match self.bump() {
-                        None => return Err(UnparsedReason::new("a double quote is not closed")),
+                        None => return Err(UnparsedReason::new("unclosed double quote")),
                         Some('\n') => {}
                         Some(next @ ('$' | '`' | '"' | '\\')) => word.literal(next),
                         Some(next) => {
@@ -236,7 +236,7 @@ impl ShellReader<'_, '_> {
                     Some(_) => {
                         reader.word(false)?;
                     }
-                    None => return Err(UnparsedReason::new("an array is not closed")),
+                    None => return Err(UnparsedReason::new("unclosed array")),
                 }
             }
         })

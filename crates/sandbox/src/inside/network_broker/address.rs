@@ -113,7 +113,8 @@ pub(super) fn check_access(
     }
 }
 
-/// Whether the host has the address, determined by binding a socket to it. Returns `true` in doubt.
+/// Whether the host has the address, determined by binding a socket to it. Returns `true` if
+/// unsure.
 pub(super) fn is_own(host: IpAddr, scope: u32) -> bool {
     let family = if host.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let Ok(socket) = rustix::net::socket(family, SocketType::DGRAM, None) else { return true };

@@ -20,7 +20,7 @@ pub(super) struct SendmsgArguments {
     control: Vec<u8>,
 }
 
-/// The size of `struct msghdr`, also within `struct mmsghdr`.
+/// The size of `struct msghdr`, alone or within `struct mmsghdr`.
 pub(super) const HEADER: u64 = 56;
 pub(super) const COUNTED: u64 = 64;
 

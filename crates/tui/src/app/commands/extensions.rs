@@ -274,8 +274,8 @@ fn uninstall(app: &mut App, name: &str) {
             Ok(match launch.extension_manager().uninstall_extension(&name)? {
                 UninstallResult::Removed(_) => format!("Extension `{name}` uninstalled."),
                 UninstallResult::SwitchedOff(_) => format!(
-                    "Extension `{name}` is managed by Gemini CLI, so its files stay. It is \
-                     now disabled in Parallax."
+                    "Extension `{name}` is managed by Gemini CLI, so its files were not removed. \
+                     It is now disabled in Parallax."
                 ),
             })
         },

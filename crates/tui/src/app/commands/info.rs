@@ -185,7 +185,7 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
     rows.push(Line::EMPTY);
     rows.push(Line::styled("Keys to know", theme.accent.bold()));
     let keys = [
-        (KeyCommand::Cancel, "stops the agent; twice: goes back to an earlier prompt"),
+        (KeyCommand::Cancel, "stops the agent; press twice to go back to an earlier prompt"),
         (KeyCommand::CycleApprovalMode, "changes the approval mode"),
         (KeyCommand::SelectModel, "selects a model"),
         (KeyCommand::ShowMoreLines, "shows what was truncated"),

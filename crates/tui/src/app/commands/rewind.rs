@@ -62,7 +62,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
         Box::new(move |app| {
             if !back.checkpointing {
                 return app.info(
-                    "To go back to a single change, enable `general.checkpointing.enabled`. \
+                    "To restore single changes, enable `general.checkpointing.enabled`. \
                      `/rewind` and `/undo` go back by prompts.",
                 );
             }
@@ -87,9 +87,9 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
                 point.files.iter().map(|file| clean(&file.to_string_lossy())).collect();
             ListItem::new(point.name.clone(), clean(&point.name), files.join(", "))
         });
-        let list = ListDialog::new("Go back to before which change?", items.collect())
+        let list = ListDialog::new("Restore to before which change?", items.collect())
             .searched()
-            .hint("enter go back and decide about the change again · esc back");
+            .hint("enter restore and review again · esc back");
         return app.open(Overlay::list(Purpose::Restore, list));
     }
     let found = points.iter().find(|point| point.name == name);

@@ -89,7 +89,7 @@ fn provider_key_dialog(app: &mut App, provider: &str) {
     let intro = vec![
         "The key is verified with the service and saved so that only you can read it.".to_owned(),
     ];
-    let dialog = FieldDialog::new(format!("API key of {provider}"), intro, Field::masked());
+    let dialog = FieldDialog::new(format!("API key for {provider}"), intro, Field::masked());
     app.open(Overlay::field(Purpose::ProviderKey(provider.to_owned()), dialog));
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn provider_key_added(
             app.dialogs.close();
             match unchecked {
                 None => app.info("API key verified and saved."),
-                Some(why) => app.warn(format!("API key saved without a check: {why}")),
+                Some(why) => app.warn(format!("API key saved but not verified: {why}")),
             }
             provider_models(app, provider);
         }
@@ -130,7 +130,7 @@ pub(crate) fn provider_key_added(
 fn provider_models(app: &mut App, provider: &str) {
     let list = ListDialog::new("Select a model", Vec::new())
         .searched()
-        .when_empty("asking the provider for its models…");
+        .when_empty("loading the provider's models…");
     app.open(Overlay::list(Purpose::ProviderModel, list));
     let provider = provider.to_owned();
     app.ask(
@@ -282,7 +282,7 @@ fn auth_items(listings: &[ProviderListing], own: &[ProviderCredential]) -> Vec<L
             continue;
         }
         let (id, label) = match source {
-            KeySource::Missing => ("key", format!("Enter an API key of {}", one_line(provider))),
+            KeySource::Missing => ("key", format!("Enter an API key for {}", one_line(provider))),
             _ => ("local", format!("Use {}", one_line(provider))),
         };
         items.push(ListItem::new(format!("{id}:{provider}"), label, one_line(base_url)));

@@ -181,19 +181,19 @@ impl QuestionDialog {
                 )
             }
             Choice::Keep if self.is_about_this_file() => {
-                "Yes, and all edits of this file this session".to_owned()
+                "Yes, allow edits to this file this session".to_owned()
             }
-            Choice::Keep => format!("Yes, and this session: {}", rule()),
+            Choice::Keep => format!("Yes, allow for this session: {}", rule()),
             Choice::Save if self.saves_everywhere => {
-                format!("Yes, and always, everywhere: {}", rule())
+                format!("Yes, always allow in all projects: {}", rule())
             }
-            Choice::Save => format!("Yes, and always in this project: {}", rule()),
+            Choice::Save => format!("Yes, always allow in this project: {}", rule()),
             Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool) => {
-                format!("Yes, and this session: {}", rule())
+                format!("Yes, allow for this session: {}", rule())
             }
             Choice::ToolResult(ApprovalResponse::ProceedAlwaysServer) => {
                 let widest = self.ask.rules.last().map(rule_text::short_words);
-                format!("Yes, and this session: {}", widest.unwrap_or_default())
+                format!("Yes, allow for this session: {}", widest.unwrap_or_default())
             }
             Choice::ToolResult(_) if self.ask.question == Question::Edit => {
                 "Yes, and switch to auto-edit mode".to_owned()

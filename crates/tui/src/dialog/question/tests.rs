@@ -436,7 +436,7 @@ fn exact_command_rule_is_shown_only_on_its_choice() {
         rows.iter().map(|row| row.text().trim().to_owned()).collect()
     };
     let first = rows(&dialog);
-    assert!(first.contains(&"2. Yes, and this session: this exact command".to_owned()));
+    assert!(first.contains(&"2. Yes, allow for this session: this exact command".to_owned()));
     assert!(!first.iter().any(|row| row.contains("plan mode")), "{first:#?}");
     press(&mut dialog, Key::plain(KeyCode::Down));
     let rule = "Rule: exactly `cargo test --workspace`, not in plan mode".to_owned();
@@ -508,9 +508,9 @@ fn only_hidden_rows_are_counted() {
 #[test]
 fn saved_rule_applies_to_the_project_until_tab_widens_it() {
     for (tabs, scope, words) in [
-        (0, RuleScope::Project, "always in this project: "),
-        (1, RuleScope::Always, "always, everywhere: "),
-        (2, RuleScope::Project, "always in this project: "),
+        (0, RuleScope::Project, "always allow in this project: "),
+        (1, RuleScope::Always, "always allow in all projects: "),
+        (2, RuleScope::Project, "always allow in this project: "),
     ] {
         let mut dialog = QuestionDialog::new(ask());
         for _ in 0..tabs {

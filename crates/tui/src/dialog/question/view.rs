@@ -291,7 +291,7 @@ impl QuestionDialog {
                     let line = Line::styled("  ", theme.text).and(url.clone(), theme.link);
                     rows.extend(wrap(&line, width, &hang));
                     if !url.is_ascii() || url.contains("xn--") {
-                        let warning = "    the URL has letters that may look like others";
+                        let warning = "    the URL contains letters that look like other letters";
                         rows.push(Line::styled(warning, theme.warning));
                     }
                 }
@@ -469,7 +469,7 @@ impl QuestionDialog {
         let scope = match self.choices.contains(&Choice::Save) {
             false => "",
             true if self.saves_everywhere => "tab this project only · ",
-            true => "tab everywhere · ",
+            true => "tab all projects · ",
         };
         let hint = format!("{rule} · {widen}{edit}{scope}esc no");
         Some(Line::styled(hint_row(&hint, width), theme.secondary))

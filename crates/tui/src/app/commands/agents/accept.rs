@@ -52,7 +52,7 @@ fn ask_for(app: &mut App, waiting: Vec<Agent>) {
         ListItem::new(
             "yes",
             "Enable the agent as it is now",
-            "if its file changes, you are asked again",
+            "approval is requested again if its file changes",
         ),
     ];
     let title = format!("Enable the agent `{}` of this project?", agent.name);
