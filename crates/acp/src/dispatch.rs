@@ -233,7 +233,7 @@ impl AcpDispatcher {
         let providers = match tokio::time::timeout(PROVIDERS, listing).await {
             Ok(Ok(providers)) => providers,
             // Without the settings, the built-in ones are known.
-            _ => ["anthropic", "openai", "openrouter"].map(str::to_owned).into(),
+            _ => parallax_sdk::hosted_providers().map(|(name, _)| name.to_owned()).collect(),
         };
         self.offers = Some(offers);
         Ok(json!({

@@ -21,7 +21,9 @@ mod utility_requests;
 pub use abilities::{Abilities, ThinkingControl, supports_minimal};
 pub use discovered::{DiscoveredModel, DiscoveredModels, ReadDiscovered};
 pub use families::{Family, Thinking};
-pub use providers::{Provider, ProviderError, ProviderModel, Providers, WireKind};
+pub use providers::{
+    Provider, ProviderError, ProviderModel, Providers, WireKind, hosted_providers,
+};
 pub use quirks::{MaxTokensField, Quirks, ReasoningField};
 pub use settings::{ModelConfigError, merge};
 pub use table::{ModelChoice, ModelTable, add_sampling};

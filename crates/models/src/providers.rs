@@ -112,6 +112,8 @@ pub struct Providers {
 /// A built-in provider.
 struct BuiltIn {
     name: &'static str,
+    /// The name of the service, as its users write it.
+    title: &'static str,
     wire: WireKind,
     base_url: &'static str,
     base_variable: &'static str,
@@ -123,6 +125,7 @@ struct BuiltIn {
 const fn local(name: &'static str, base_url: &'static str, base_variable: &'static str) -> BuiltIn {
     BuiltIn {
         name,
+        title: name,
         wire: WireKind::OpenAiChat,
         base_url,
         base_variable,
@@ -135,6 +138,7 @@ const fn local(name: &'static str, base_url: &'static str, base_variable: &'stat
 const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "openai",
+        title: "OpenAI",
         wire: WireKind::OpenAiResponses,
         base_url: "https://api.openai.com/v1",
         base_variable: "OPENAI_BASE_URL",
@@ -144,6 +148,7 @@ const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "anthropic",
+        title: "Anthropic",
         wire: WireKind::Anthropic,
         base_url: "https://api.anthropic.com",
         base_variable: "ANTHROPIC_BASE_URL",
@@ -153,6 +158,7 @@ const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "openrouter",
+        title: "OpenRouter",
         wire: WireKind::OpenAiChat,
         base_url: "https://openrouter.ai/api/v1",
         base_variable: "OPENROUTER_BASE_URL",
@@ -162,6 +168,7 @@ const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "ollama",
+        title: "Ollama",
         wire: WireKind::Ollama,
         base_url: "http://127.0.0.1:11434",
         base_variable: "OLLAMA_HOST",
@@ -173,6 +180,11 @@ const BUILT_IN: &[BuiltIn] = &[
     local("llamacpp", "http://127.0.0.1:8080/v1", "LLAMACPP_BASE_URL"),
     local("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL"),
 ];
+
+/// Returns the names and titles of the built-in services that need a key, besides Google's.
+pub fn hosted_providers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BUILT_IN.iter().filter(|row| row.needs_key).map(|row| (row.name, row.title))
+}
 
 /// The prefix of the source of a default base URL.
 pub(crate) const DEFAULT_SOURCE: &str = "the default of";

@@ -32,7 +32,7 @@ pub(crate) struct AuthArguments {
 pub(crate) enum AuthAction {
     /// Store the API key of a provider; it is read from the terminal or from stdin
     Add {
-        /// The provider: `openai`, `anthropic`, or an entry of the setting `providers`
+        /// The provider: a built-in one, such as `openai`, or an entry of the setting `providers`
         provider: String,
         /// Store the key without verifying it with the provider
         #[arg(long)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use parallax_protocol::price::Price;
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::KeyKind;
+use parallax_sdk::hosted_providers;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
 use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
 use parallax_sessions::SessionChoice;
@@ -24,9 +25,6 @@ const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI
 /// The first prompt of the tour.
 const TOUR: &str = "Show me around";
 
-/// Hosted providers and their display names.
-const HOSTED: [(&str, &str); 3] =
-    [("openai", "OpenAI"), ("anthropic", "Anthropic"), ("openrouter", "OpenRouter")];
 /// How long each provider may take to list its models.
 const LIST_LIMIT: Duration = Duration::from_secs(1);
 /// The time limit for a provider that was just selected.
@@ -256,13 +254,13 @@ fn auth_items(listings: &[ProviderListing], own: &[ProviderCredential]) -> Vec<L
         ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
         ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
     ];
-    items.extend(HOSTED.iter().map(|(provider, name)| {
+    items.extend(hosted_providers().map(|(provider, name)| {
         let detail = format!("for models with the prefix `{provider}:`");
         ListItem::new(format!("key:{provider}"), format!("Enter an {name} API key"), detail)
     }));
     for listing in listings {
         let Ok(models) = &listing.models else { continue };
-        if HOSTED.iter().any(|(name, _)| *name == listing.provider) || models.is_empty() {
+        if hosted_providers().any(|(name, _)| name == listing.provider) || models.is_empty() {
             continue;
         }
         let count = match models.len() {
