@@ -1,20 +1,5 @@
-//! The exit codes.
-//!
-//! | code | meaning |
-//! | --- | --- |
-//! | 0 | success; also if a tool or hook stopped the run (`continue: false`) or the reader of stdout is gone |
-//! | 1 | any other failure: invalid arguments, provider failure, no valid answer, denial by a hook |
-//! | 41 | missing or invalid credentials |
-//! | 42 | invalid input: no prompt, unknown session, unreadable schema |
-//! | 44 | the requested sandbox is not available |
-//! | 52 | invalid settings |
-//! | 53 | the limit of model requests was reached |
-//! | 54 | a tool failed permanently (disk full) |
-//! | 55 | the directory is not trusted |
-//! | 56 | loop detection stopped the run |
-//! | 57 | a budget for cost, tokens, or time is used up |
-//! | 75 | a quota or rate limit of the provider is used up; may work later |
-//! | 128 + n | ended by signal n (130: Ctrl+C) |
+//! The exit codes. Their table is the invocation of `exit_codes!`; `docs/reference/exit-codes.md`
+//! is generated from it.
 
 use parallax_protocol::event::{Failure, FailureKind};
 
@@ -22,34 +7,52 @@ use parallax_protocol::event::{Failure, FailureKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitCode(pub u8);
 
-impl ExitCode {
-    /// The run produced an answer.
-    pub const SUCCESS: Self = Self(0);
-    /// A failure without a code of its own.
-    pub const GENERAL: Self = Self(1);
-    /// Missing or invalid credentials.
-    pub const AUTH: Self = Self(41);
-    /// Invalid input.
-    pub const INPUT: Self = Self(42);
-    /// The requested sandbox is not available.
-    pub const SANDBOX: Self = Self(44);
-    /// Invalid settings.
-    pub const CONFIG: Self = Self(52);
-    /// The limit of model requests was reached.
-    pub const TURN_LIMIT: Self = Self(53);
-    /// A tool failed permanently.
-    pub const TOOL: Self = Self(54);
-    /// The directory is not trusted.
-    pub const UNTRUSTED: Self = Self(55);
-    /// Loop detection stopped the run.
-    pub const LOOP: Self = Self(56);
-    /// A budget is used up.
-    pub const BUDGET: Self = Self(57);
-    /// A quota or rate limit is used up.
-    pub const QUOTA: Self = Self(75);
-    /// Cancelled with Ctrl+C or by an operation.
-    pub const CANCELLED: Self = Self(130);
+/// Declares the exit codes. Their documentation is also the text of the reference page.
+macro_rules! exit_codes {
+    ($($(#[doc = $line:literal])+ $name:ident = $code:literal;)+) => {
+        impl ExitCode {
+            $($(#[doc = $line])+ pub const $name: Self = Self($code);)+
+        }
 
+        /// The codes with their documentation, in ascending order.
+        #[cfg(test)]
+        pub(crate) const EXIT_CODES: &[(ExitCode, &str)] =
+            &[$((ExitCode::$name, concat!($($line),+))),+];
+    };
+}
+
+exit_codes! {
+    /// The run produced an answer, a tool or hook stopped it (`continue: false`), or the reader of
+    /// standard output went away.
+    SUCCESS = 0;
+    /// Any other failure: the service failed, the answer was invalid or blocked for safety, a hook
+    /// denied the prompt, the request, or the answer, or the arguments were wrong.
+    GENERAL = 1;
+    /// Credentials are missing or wrong. A key without permission (HTTP 403) exits with 1.
+    AUTH = 41;
+    /// Invalid input: no prompt, an unknown session, or a schema that cannot be read.
+    INPUT = 42;
+    /// The requested sandbox is not available.
+    SANDBOX = 44;
+    /// Settings or rules cannot be used.
+    CONFIG = 52;
+    /// The limit of model requests (`--max-turns`, `model.maxSessionTurns`) was reached.
+    TURN_LIMIT = 53;
+    /// A tool failed permanently, for example because the disk is full.
+    TOOL = 54;
+    /// The directory is not trusted.
+    UNTRUSTED = 55;
+    /// Loop detection stopped the run.
+    LOOP = 56;
+    /// A budget for cost, tokens, or time was used up, or a hook continued the agent 100 times.
+    BUDGET = 57;
+    /// A quota or rate limit of the provider was reached; a later run may succeed.
+    QUOTA = 75;
+    /// The run was cancelled with Ctrl+C or by an operation.
+    CANCELLED = 130;
+}
+
+impl ExitCode {
     /// Returns the exit code of a run ended by a signal.
     pub fn signal(number: u8) -> Self {
         Self(number.saturating_add(128))

@@ -108,7 +108,7 @@ pub(crate) struct DecideLine {
     /// Modified arguments (`modify_with_editor`).
     #[serde(default)]
     pub(crate) arguments: Option<Object>,
-    /// Whether to grant the broader permissions that the approval request names as `broader_permissions`.
+    /// Whether to grant the broader permissions that the approval request names as `wider`.
     #[serde(rename = "wider")]
     #[serde(default)]
     pub(crate) broader_permissions: bool,

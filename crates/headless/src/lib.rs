@@ -8,7 +8,11 @@ mod answer;
 mod answer_schema;
 mod command_output;
 mod continuation;
+#[cfg(test)]
+mod event_reference;
 mod exit;
+#[cfg(test)]
+mod exit_reference;
 mod failure;
 mod formats;
 #[cfg(test)]

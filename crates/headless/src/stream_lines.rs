@@ -16,8 +16,11 @@ use crate::failure::ErrorObject;
 /// The first line.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Init<'a> {
+    /// The session.
     pub(crate) session_id: &'a str,
+    /// The requested model.
     pub(crate) model: &'a str,
+    /// Whether the answers come from a script or a recording.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) scripted: bool,
 }
@@ -25,8 +28,11 @@ pub(crate) struct Init<'a> {
 /// A prompt, or a piece of the answer.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MessageLine<'a> {
+    /// `user` (the prompt as given) or `assistant`.
     pub(crate) role: &'static str,
+    /// The text.
     pub(crate) content: &'a str,
+    /// Whether it is a piece of the answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) delta: bool,
 }
@@ -34,9 +40,13 @@ pub(crate) struct MessageLine<'a> {
 /// A tool call, before it runs.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ToolUse<'a> {
+    /// The tool.
     pub(crate) tool_name: &'a str,
+    /// The id of the call.
     pub(crate) tool_id: &'a str,
+    /// The arguments of the call.
     pub(crate) parameters: &'a parallax_protocol::Object,
+    /// A number that increases with each call and result (version 2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seq: Option<u64>,
 }
@@ -44,12 +54,17 @@ pub(crate) struct ToolUse<'a> {
 /// The result of a tool call.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ToolResultLine {
+    /// The id of the call.
     pub(crate) tool_id: String,
+    /// `success` or `error`.
     pub(crate) status: &'static str,
+    /// What a user would see, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
+    /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ToolFailure>,
+    /// A number that increases with each call and result (version 2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seq: Option<u64>,
 }
@@ -57,24 +72,32 @@ pub(crate) struct ToolResultLine {
 /// Why a tool call failed.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ToolFailure {
+    /// The class of the failure.
     pub(crate) r#type: &'static str,
+    /// What happened.
     pub(crate) message: String,
 }
 
 /// A notice: retries, loops, limits.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct NoticeLine<'a> {
+    /// `warning` or `error`.
     pub(crate) severity: &'static str,
+    /// What happened, to which thing, and what to do.
     pub(crate) message: &'a str,
 }
 
 /// The end of a turn.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ResultLine<'a> {
+    /// `success` or `error`.
     pub(crate) status: &'static str,
+    /// The failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a ErrorObject>,
+    /// Token counts and durations.
     pub(crate) stats: StreamStats,
+    /// With `--output-schema`, the answer as JSON; for a command, its data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) structured: Option<&'a Value>,
 }
@@ -82,14 +105,18 @@ pub(crate) struct ResultLine<'a> {
 /// A thought of the model (version 2).
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Thought<'a> {
+    /// The subject.
     pub(crate) subject: &'a str,
+    /// The text.
     pub(crate) description: &'a str,
 }
 
 /// Live output of a tool call (version 2).
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ProgressLine<'a> {
+    /// The id of the call.
     pub(crate) tool_id: &'a str,
+    /// New output.
     pub(crate) output: &'a str,
     #[serde(flatten)]
     pub(crate) advance: Option<&'a Advance>,
@@ -98,12 +125,18 @@ pub(crate) struct ProgressLine<'a> {
 /// A request to a model, with its tokens (version 2).
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UsageLine<'a> {
+    /// The model that answered.
     pub(crate) model: &'a str,
+    /// What the request was for (`main`, `web_search`, …).
     pub(crate) role: &'a str,
+    /// Token counts.
     pub(crate) tokens: Tokens,
+    /// The cost in US dollars, if the price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost_usd: Option<f64>,
+    /// The duration in milliseconds.
     pub(crate) latency_ms: u64,
+    /// The class of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
 }
@@ -111,9 +144,13 @@ pub(crate) struct UsageLine<'a> {
 /// The state of the session, at its start and after a change (version 2).
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SessionLine<'a> {
+    /// The session.
     pub(crate) session_id: &'a str,
+    /// The selected model.
     pub(crate) model: &'a str,
+    /// The approval mode.
     pub(crate) mode: &'static str,
+    /// Whether the session was resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resumed: Option<bool>,
 }
@@ -122,6 +159,7 @@ pub(crate) struct SessionLine<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RetryLine<'a> {
+    /// The number of characters to remove from the end of the answer.
     pub(crate) drop_chars: usize,
     #[serde(flatten)]
     pub(crate) wait: Option<&'a parallax_protocol::model::Retry>,
@@ -130,27 +168,45 @@ pub(crate) struct RetryLine<'a> {
 /// An approval request, or a question of the model.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ApprovalRequestLine<'a> {
+    /// The id for `decide` and `answer`.
     pub(crate) id: &'a str,
+    /// `approval`: answer with `decide`. `question`: a question of the model in `preview`; answer
+    /// with `answer`.
     pub(crate) kind: &'static str,
+    /// The subagent that made the call; `tool_id` is then the call that started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<&'a str>,
+    /// The id of the call.
     pub(crate) tool_id: &'a str,
+    /// The tool.
     pub(crate) tool_name: &'a str,
+    /// The kind of the tool.
     pub(crate) tool_kind: ToolKind,
+    /// What would be done, in one line.
     pub(crate) title: &'a str,
+    /// A diff, a command with its directory, URLs, or a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preview: Option<&'a Preview>,
+    /// Why approval is needed.
     pub(crate) reason: &'a str,
+    /// The rule that requires it.
     pub(crate) rule: &'a str,
+    /// The possible answers.
     pub(crate) outcomes: &'a [ApprovalResponse],
+    /// What is requested.
     pub(crate) question: Question,
+    /// Suggested rules, the narrowest first.
     #[serde(skip_serializing_if = "<[SuggestedRule]>::is_empty")]
     pub(crate) rules: &'a [SuggestedRule],
+    /// What would be granted beyond the sandbox.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) permissions: &'a Permissions,
+    /// What `"wider": true` in a `proceed_once` grants instead, this once: the directories that
+    /// contain the files.
     #[serde(rename = "wider")]
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) broader_permissions: &'a Permissions,
+    /// What the command may change that cannot be undone.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) not_undoable: &'a [String],
 }
@@ -158,6 +214,7 @@ pub(crate) struct ApprovalRequestLine<'a> {
 /// The progress of a subagent.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AgentLine<'a> {
+    /// The call that started it.
     pub(crate) tool_id: &'a str,
     #[serde(flatten)]
     pub(crate) progress: &'a AgentProgress,
@@ -166,6 +223,8 @@ pub(crate) struct AgentLine<'a> {
 /// An approval request or question that was answered or is obsolete.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ApprovalClosedLine<'a> {
+    /// The id of the request.
     pub(crate) id: &'a str,
+    /// The answer, unless the request is obsolete.
     pub(crate) outcome: Option<ApprovalResponse>,
 }

@@ -32,6 +32,8 @@ mod eval_command;
 mod extension_commands;
 mod extensions_command;
 mod extensions_words;
+#[cfg(test)]
+mod flag_reference;
 mod hidden_input;
 mod home_variable;
 mod hooks_command;
