@@ -124,7 +124,7 @@ impl QuestionDialog {
             return None;
         }
         Some(match choice {
-            Choice::Keep if self.is_about_this_file() => "Yes, all edits of this file",
+            Choice::Keep if self.is_about_this_file() => "Yes, all edits to this file",
             Choice::ToolResult(_) if self.ask.question == Question::Edit => {
                 "Yes, in auto-edit mode"
             }

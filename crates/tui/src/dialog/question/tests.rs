@@ -555,7 +555,7 @@ fn answers_of_a_low_window_are_short_instead_of_cut() {
     let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
     for answer in [
         "  2. Yes, and switch to auto-edit mode",
-        "  3. Yes, all edits of this file",
+        "  3. Yes, all edits to this file",
         "  4. Edit it first",
         "  5. No, and say what to do",
         "  6. No (esc)",
