@@ -207,7 +207,7 @@ impl CheckpointManager {
         let given = to_write(lock(&self.shared.given).clone());
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
-        let open = lock(&self.shared.open).clone();
+        let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         let mut closed = closed(&changes, &Allowance::of(None, &given));
         closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
         // In an interactive session, the user may have changed such files as well.
@@ -413,7 +413,7 @@ impl Watch {
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
         let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
         closed.retain(|path| could_write(path));
-        let open = lock(&self.shared.open).clone();
+        let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         closed.retain(|path| !open.contains(path));
         changes.set_id.retain(|path| could_write(path));
         let done = revert(&self.store, &changes, &closed).behind(repositories);
@@ -520,7 +520,8 @@ fn ended(
             (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
         }
     };
-    let permitted = changes.protected.iter().filter(|path| !closed.contains(path));
+    let denied: HashSet<&PathBuf> = closed.iter().collect();
+    let permitted = changes.protected.iter().filter(|path| !denied.contains(path));
     lock(&shared.open).extend(permitted.cloned());
     let done = revert(store, &changes, &closed).behind(repositories);
     let done = match granted.outside {

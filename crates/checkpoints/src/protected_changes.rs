@@ -1,5 +1,6 @@
 //! Reverts changes of protected files that a program was not allowed to make.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use parallax_files::git_files::linked_directory;
@@ -110,10 +111,9 @@ pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
         allowance;
     let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
     // Creating instruction files for agents is restricted; changing existing ones is not.
-    let is_free = |path: &Path| {
-        let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
-        is(&changes.instructions) && !is(&changes.created)
-    };
+    let set = |paths: &[PathBuf]| paths.iter().cloned().collect::<HashSet<PathBuf>>();
+    let (instructions, created) = (set(&changes.instructions), set(&changes.created));
+    let is_free = |path: &Path| instructions.contains(path) && !created.contains(path);
     // Git's data about a working tree, and the contents of a removed working tree.
     let of_worktrees = |path: &Path| {
         *moves

@@ -13,6 +13,9 @@ use crate::real_path::real_path;
 
 /// Maximum size of an ignore file.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
+/// Maximum total size of git's ignore files whose rules are known at the same time: a megabyte of
+/// patterns takes seconds to compile. Further files count as empty.
+const MAX_GIT_IGNORE_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Which ignore files are used (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +90,15 @@ pub struct IgnoredBy {
 /// Parsed ignore files, cached until they change on disk.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoreCache {
-    files: Mutex<HashMap<(PathBuf, PathBuf), ParsedIgnoreFile>>,
+    files: Mutex<ParsedIgnoreFiles>,
+}
+
+#[derive(Debug, Default)]
+struct ParsedIgnoreFiles {
+    /// By the directory that the patterns are relative to, and the path of the file.
+    by_path: HashMap<(PathBuf, PathBuf), ParsedIgnoreFile>,
+    /// Total size of git's files among them.
+    git_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -101,8 +112,14 @@ type IgnoreFileStamp = (u64, i64, i64, u64);
 
 impl IgnoreCache {
     /// Returns the rules of one ignore file, relative to `base`, or `None` if the file does not
-    /// exist or is empty.
-    fn load(&self, base: &Path, file: &Path, follow: bool) -> Option<Arc<Gitignore>> {
+    /// exist, is empty, or is one of git's and there are too many of these.
+    fn load(
+        &self,
+        source: RuleSource,
+        base: &Path,
+        file: &Path,
+        follow: bool,
+    ) -> Option<Arc<Gitignore>> {
         use std::os::unix::fs::MetadataExt;
         let metadata =
             if follow { std::fs::metadata(file) } else { std::fs::symlink_metadata(file) };
@@ -110,14 +127,27 @@ impl IgnoreCache {
         let stamp = (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
         let key = (base.to_path_buf(), file.to_path_buf());
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(parsed) = files.get(&key).filter(|parsed| parsed.stamp == stamp) {
+        if let Some(parsed) = files.by_path.get(&key).filter(|parsed| parsed.stamp == stamp) {
             return parsed.rules.clone();
         }
-        let rules = parse(base, file).map(Arc::new);
-        if files.len() > 4096 {
-            files.clear();
+        if files.by_path.len() > 4096 {
+            *files = ParsedIgnoreFiles::default();
         }
-        files.insert(key, ParsedIgnoreFile { stamp, rules: rules.clone() });
+        let bytes = |parsed: &ParsedIgnoreFile| match (source, &parsed.rules) {
+            (RuleSource::Git, Some(_)) => parsed.stamp.0.min(MAX_IGNORE_FILE),
+            _ => 0,
+        };
+        let replaced = files.by_path.remove(&key).as_ref().map_or(0, bytes);
+        files.git_bytes = files.git_bytes.saturating_sub(replaced);
+        let added = files.git_bytes.saturating_add(metadata.len().min(MAX_IGNORE_FILE));
+        let fits = source != RuleSource::Git || added <= MAX_GIT_IGNORE_BYTES;
+        if !fits {
+            tracing::warn!("`{}` is not used: too many ignore rules", file.display());
+        }
+        let rules = fits.then(|| parse(base, file)).flatten().map(Arc::new);
+        let parsed = ParsedIgnoreFile { stamp, rules: rules.clone() };
+        files.git_bytes = files.git_bytes.saturating_add(bytes(&parsed));
+        files.by_path.insert(key, parsed);
         rules
     }
 }
@@ -192,12 +222,13 @@ impl IgnoreRules {
             let mut rules = Vec::new();
             if flags.custom {
                 for file in filtering.custom_ignore_files.iter().rev() {
-                    let loaded = cache.load(root, &main.join(file), true);
+                    let loaded = cache.load(RuleSource::Custom, root, &main.join(file), true);
                     rules.extend(loaded.map(|loaded| (RuleSource::Custom, loaded)));
                 }
             }
             if flags.gemini {
-                let loaded = cache.load(root, &root.join(".geminiignore"), false);
+                let loaded =
+                    cache.load(RuleSource::Gemini, root, &root.join(".geminiignore"), false);
                 rules.extend(loaded.map(|loaded| (RuleSource::Gemini, loaded)));
             }
             strong.push((root.clone(), rules));
@@ -282,18 +313,24 @@ impl IgnoreRules {
         let mut chain = GitChain::default();
         if let Some(common) = git_folder(folder) {
             chain.in_repository = true;
-            chain
-                .rules
-                .extend(excludes_file().and_then(|file| self.cache.load(folder, &file, true)));
+            chain.rules.extend(
+                excludes_file()
+                    .and_then(|file| self.cache.load(RuleSource::Git, folder, &file, true)),
+            );
             let exclude = common.join("info/exclude");
-            chain.rules.extend(self.cache.load(folder, &exclude, true));
+            chain.rules.extend(self.cache.load(RuleSource::Git, folder, &exclude, true));
         } else if depth < 256
             && let Some(parent) = folder.parent()
         {
             chain = GitChain::clone(&self.chain(parent, depth + 1));
         }
         if chain.in_repository {
-            chain.rules.extend(self.cache.load(folder, &folder.join(".gitignore"), false));
+            chain.rules.extend(self.cache.load(
+                RuleSource::Git,
+                folder,
+                &folder.join(".gitignore"),
+                false,
+            ));
         }
         let chain = Arc::new(chain);
         self.chains

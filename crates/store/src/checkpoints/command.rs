@@ -210,8 +210,9 @@ impl Checkpoints {
         changes.set_id = set_id::changed(&mark.walked, &after);
         changes.set_id.retain(|path| write_scope.holds(path));
         let mut files = Vec::new();
-        let is_before = |place| mark.walked.repositories.iter().any(|(before, _)| before == place);
-        let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
+        let before = mark.walked.repositories.iter();
+        let before: HashSet<&ConfinedPath> = before.map(|(place, _)| place).collect();
+        let new = after.repositories.iter().filter(|(place, _)| !before.contains(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
         changes.moved_repositories.retain(|moved| write_scope.holds(&moved.path));

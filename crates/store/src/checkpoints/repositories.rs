@@ -1,6 +1,7 @@
 //! Repositories that a command moved. Git objects are not saved, so the directory itself must be
 //! moved back.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,8 @@ pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedReposit
                 .get(&ConfinedPath { root: place.root.clone(), relative })
                 .is_some_and(|entry| matches!(entry.found, EntryKind::Folder))
     };
-    let gone = before.repositories.iter().filter(|known| !after.repositories.contains(known));
+    let now: HashSet<&(ConfinedPath, u64)> = after.repositories.iter().collect();
+    let gone = before.repositories.iter().filter(|known| !now.contains(known));
     let gone: Vec<_> = gone.filter(|(place, _)| stays(place)).collect();
     if gone.is_empty() {
         return Vec::new();
@@ -40,7 +42,7 @@ pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedReposit
     // The parent directory may have been replaced by another.
     let folders = MovedFolders::between(before, after);
     let gone = gone.into_iter().filter(|(place, inode)| {
-        folders.is_now(place).is_none_or(|now| !after.repositories.contains(&(now, *inode)))
+        folders.is_now(place).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
     gone.map(|(place, inode)| {
         let folders = after.entries.iter().filter(|entry| matches!(entry.found, EntryKind::Folder));
