@@ -62,6 +62,8 @@ pub(crate) struct TreeProcesses {
     pub(crate) roots: Vec<i32>,
     /// Dead orphans that this process must reap.
     pub(crate) dead: Vec<i32>,
+    /// Whether a network broker of this process is alive. It ends a moment after its command.
+    pub(crate) has_broker: bool,
 }
 
 /// A snapshot of all processes of the system.
@@ -144,6 +146,7 @@ impl ProcessTree {
             if keeper && process.zombie {
                 processes_in.dead.push(pid);
             }
+            processes_in.has_broker |= keeper && !process.zombie;
             if !members.contains(&pid) || keeper && process.zombie {
                 continue;
             }

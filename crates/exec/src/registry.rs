@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::Ending;
 use crate::background::{BackgroundHistory, BackgroundProcess, BackgroundState};
 use crate::command::Control;
-use crate::process_tree::{self, ProcessTable, ProcessTree};
+use crate::process_tree::{self, ProcessTable, ProcessTree, TreeProcesses};
 use crate::shared_sandbox::SharedNamespaces;
 
 /// Time limit for ending the commands when the session ends.
@@ -25,6 +25,9 @@ const END_QUEUE: usize = 64;
 const SETTLE: Duration = Duration::from_millis(20);
 /// How often to poll for the end of a process.
 const END_POLLS: usize = 25;
+/// When to look whether the network broker of a finished command has ended, in milliseconds, each
+/// after the one before.
+const BROKER_ENDS: [u64; 5] = [100, 300, 1000, 3000, 10_000];
 /// How often to check orphans.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often to reap released processes.
@@ -277,21 +280,44 @@ impl Processes {
         }
         // Some processes just take longer to exit than their shell.
         tokio::time::sleep(SETTLE).await;
-        self.look(tree.clone()).await
+        let found = self.search(tree.clone()).await;
+        if found.has_broker {
+            self.reap_broker(tree.clone());
+        }
+        found.roots
+    }
+
+    /// Reaps the network broker of a finished command when it has ended.
+    fn reap_broker(&self, tree: ProcessTree) {
+        let processes = self.without_owner();
+        self.spawn(async move {
+            // The broker of another command may run for hours.
+            for delay in BROKER_ENDS.map(Duration::from_millis) {
+                let closing = processes.shared.closing.cancelled();
+                let over = tokio::time::timeout(delay, closing).await.is_ok();
+                if over || !processes.search(tree.clone()).await.has_broker {
+                    return;
+                }
+            }
+        });
     }
 
     /// Returns the remaining processes of a command, and reaps dead ones.
     async fn look(&self, tree: ProcessTree) -> Vec<i32> {
+        self.search(tree).await.roots
+    }
+
+    async fn search(&self, tree: ProcessTree) -> TreeProcesses {
         let processes = self.without_owner();
         let look = move || {
-            let processes_in = tree.processes_in(&ProcessTable::read());
+            let mut processes_in = tree.processes_in(&ProcessTable::read());
             let _collecting = processes.collecting();
-            for pid in processes_in.dead {
+            for pid in processes_in.dead.drain(..) {
                 if let Some(ending) = process_tree::collect(pid) {
                     processes.record_end(pid, Some(ending));
                 }
             }
-            processes_in.roots
+            processes_in
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
