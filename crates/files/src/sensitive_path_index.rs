@@ -487,8 +487,10 @@ mod tests {
             );
             assert_eq!(
                 below(found.git_parts),
-                "g/commondir g/config g/config.worktree g/hooks g/info g/modules/m/commondir \
-                 g/modules/m/config g/modules/m/config.worktree g/modules/m/hooks g/modules/m/info"
+                "g/branches g/commondir g/config g/config.worktree g/hooks g/info \
+                 g/modules/m/branches g/modules/m/commondir g/modules/m/config \
+                 g/modules/m/config.worktree g/modules/m/hooks g/modules/m/info \
+                 g/modules/m/remotes g/remotes"
             );
         }
     }

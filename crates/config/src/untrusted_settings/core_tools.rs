@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_no_list() {
+    fn list_of_unknown_names_is_ignored() {
         for entry in ["glob", "ShellTool", "run_shell_command(git status)", "read_*", "*"] {
             assert!(names_a_tool(entry), "{entry}");
         }

@@ -169,10 +169,11 @@ impl App {
         }
         if self.facts.mode == ApprovalMode::Yolo {
             let key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
-            let long = format!("YOLO mode: all actions auto-approved · {key} to exit");
+            let long =
+                format!("YOLO mode: all but destructive actions auto-approved · {key} to exit");
             let text = match text_width(&long) <= width && !low {
                 true => long,
-                false => format!("YOLO: all auto-approved · {key} to exit"),
+                false => format!("YOLO: destructive actions still ask · {key} to exit"),
             };
             let text = shortened(&text, width);
             rows.push(Line::styled(text, self.theme.error.bold()));
