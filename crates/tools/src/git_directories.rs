@@ -170,14 +170,16 @@ fn target(repository: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the directory inside the workspace that a `.git` file or link names. It proves nothing:
-/// to protect one directory too many is harmless.
+/// to protect one directory too many is harmless. A directory in another `.git` is protected with
+/// that.
 pub(crate) fn named_inside(repository: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     if is_plain_directory(repository) {
         return None;
     }
     let folder = target(repository)?;
     let is_around = roots.iter().any(|root| root.starts_with(&folder));
-    (is_inside(&folder, roots) && !is_around).then_some(folder)
+    let is_part = folder.iter().any(|name| name == ".git");
+    (is_inside(&folder, roots) && !is_around && !is_part).then_some(folder)
 }
 
 /// Returns the directory of a linked worktree if it points back: a planted file must not open

@@ -3,7 +3,6 @@
 
 use parallax_policy::ToolPattern;
 use parallax_protocol::Object;
-use parallax_protocol::built_in_tools::BUILT_IN_TOOLS;
 use serde_json::Value;
 
 use super::effective::effective;
@@ -23,8 +22,7 @@ pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
         let Some(own) = list(&file.values) else { continue };
         let narrowed = match &above {
             Some(above) => narrowed(above, &own),
-            None if own.iter().any(|entry| names_a_tool(entry)) => own,
-            None => Vec::new(),
+            None => own,
         };
         take(&mut file.values, KEY);
         if !narrowed.is_empty() {
@@ -58,11 +56,6 @@ fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
     narrowed
 }
 
-/// Whether an entry matches a built-in tool.
-fn names_a_tool(entry: &str) -> bool {
-    BUILT_IN_TOOLS.iter().any(|tool| covers(parts(entry).0, tool.name))
-}
-
 /// Whether an entry matches everything that another one matches.
 pub(super) fn covers(wide: &str, narrow: &str) -> bool {
     let (wide_tool, wide_commands) = parts(wide);
@@ -93,19 +86,11 @@ fn parts(entry: &str) -> (&str, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{covers, names_a_tool, narrowed};
+    use super::{covers, narrowed};
 
     fn narrow(users: &[&str], own: &[&str]) -> Vec<String> {
         let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         narrowed(&owned(users), &owned(own))
-    }
-
-    #[test]
-    fn list_of_unknown_names_is_ignored() {
-        for entry in ["glob", "ShellTool", "run_shell_command(git status)", "read_*", "*"] {
-            assert!(names_a_tool(entry), "{entry}");
-        }
-        assert!(!names_a_tool("nope"));
     }
 
     #[test]
