@@ -29,7 +29,7 @@ fn copied() -> (TempDir, Command) {
     let helper = copy(&confine(), "confine");
     let mut command = Command::new(tests);
     command.env("CONFINE", helper).env("TMPDIR", folder.path()).env("AGAIN", "1");
-    command.current_dir("/").args(["--skip", "again::"]);
+    command.current_dir("/").args(["--skip", "reruns::"]);
     (folder, command)
 }
 
