@@ -39,6 +39,8 @@ pub(super) fn constant_rows(rows: &[String], root: &Path) -> String {
     }
     let window =
         window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION");
+    // Whether there is a sandbox may be known only after a screen reader was greeted.
+    let window = window.replace(" Commands run without a sandbox.", "");
     let rows = window.lines().map(without_spinner).map(|row| without_time(&row));
     rows.map(|row| without_statistics(&row)).collect::<Vec<_>>().join("\n")
 }
