@@ -91,7 +91,7 @@ fn help() -> Scene {
     scene("help", Vec::new(), steps, facts)
 }
 
-/// A screen reader gets the whole help as text, so there is no search in it.
+/// A screen reader gets the whole help as text, so it cannot be searched.
 fn help_search() -> Scene {
     let search = vec![
         Step::Press(Key::Char('/')),
