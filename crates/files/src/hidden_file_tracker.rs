@@ -8,7 +8,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use crate::file_handles::{FileHandles, FileLocation};
+use crate::file_identity::FileIdentity;
 
 /// Limits of searching a workspace for a missing file: entries and time.
 const MAX_ENTRIES: usize = 2_000_000;
@@ -16,30 +19,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(8);
 /// Limits of the record: bytes and files.
 const MAX_RECORD_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_TRACKED: usize = 4096;
-
-/// Identifies a file or directory independently of its path. Inodes are reused; with the
-/// creation time (in nanoseconds since 1970) they are unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct FileIdentity {
-    inode: u64,
-    born: u128,
-}
-
-impl FileIdentity {
-    fn of(path: &Path) -> Option<Self> {
-        Some(Self::from(&path.symlink_metadata().ok()?))
-    }
-}
-
-impl From<&std::fs::Metadata> for FileIdentity {
-    fn from(data: &std::fs::Metadata) -> Self {
-        // Some file systems store no creation time; a move does not change the modification time.
-        let changed = || data.modified().ok().filter(|_| !data.is_dir());
-        let time = data.created().ok().or_else(changed);
-        let born = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Self { inode: data.ino(), born: born.map_or(0, |born| born.as_nanos()) }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TrackedFile {
@@ -54,10 +33,17 @@ struct TrackedFile {
 #[derive(Debug, Clone, Default)]
 pub struct HiddenFileTracker {
     record: Option<PathBuf>,
-    known: Arc<Mutex<Vec<TrackedFile>>>,
+    memory: Arc<Mutex<SessionMemory>>,
     looked_up: Arc<Mutex<RecordCache>>,
     /// Where hidden links led in this session.
     targets: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+/// What this session knows itself.
+#[derive(Debug, Default)]
+struct SessionMemory {
+    files: Vec<TrackedFile>,
+    handles: FileHandles,
 }
 
 /// Paths to hide in addition to those that a view found itself.
@@ -65,7 +51,8 @@ pub struct HiddenFileTracker {
 pub struct TrackedPaths {
     /// Current paths of tracked files.
     pub hidden: Vec<PathBuf>,
-    /// Paths of files that are missing and whose search was not completed.
+    /// Paths of files that a command of this session moved or deleted and whose search was not
+    /// completed.
     pub lost: Vec<PathBuf>,
 }
 
@@ -115,7 +102,8 @@ impl HiddenFileTracker {
 
     /// Records what a view hides (`found`) and returns what else must be hidden: files that were
     /// moved below `roots`, and files that are in place but were not found this time, if `still`
-    /// accepts their path. Blocking: if a file is missing, it searches the whole workspace.
+    /// accepts their path. Blocking: if the location of a file is unknown, it searches the whole
+    /// workspace.
     pub fn track(
         &self,
         roots: &[PathBuf],
@@ -123,12 +111,20 @@ impl HiddenFileTracker {
         still: impl Fn(&Path) -> bool,
     ) -> TrackedPaths {
         let all: HashSet<&PathBuf> = found.iter().collect();
-        let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.read().unwrap_or_else(|| memory.clone());
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.before(&memory);
         let (mut known, mut gone) = (Vec::new(), Vec::new());
         for mut entry in before.iter().cloned() {
             if FileIdentity::of(&entry.path) != Some(entry.id) {
-                gone.push(entry);
+                match memory.handles.locate(entry.id) {
+                    FileLocation::At(path) => {
+                        if roots.iter().any(|root| path.starts_with(root)) {
+                            known.push(TrackedFile { path, moved: true, ..entry });
+                        }
+                    }
+                    FileLocation::Deleted => {}
+                    FileLocation::Unknown => gone.push(entry),
+                }
                 continue;
             }
             let is_found = all.contains(&entry.path);
@@ -142,6 +138,8 @@ impl HiddenFileTracker {
             let search = SearchLimits { entries: MAX_ENTRIES, end: Instant::now() + TIME_LIMIT };
             let complete = search.run(roots, &mut gone, &mut known);
             if !complete {
+                // What an earlier session left in place was not moved by a command.
+                gone.retain(|entry| memory.files.iter().any(|file| file.id == entry.id));
                 followed.lost = gone.iter().map(|entry| entry.path.clone()).collect();
                 known.append(&mut gone);
             }
@@ -154,8 +152,27 @@ impl HiddenFileTracker {
             .filter(|path| !all.contains(path) && !lost.contains(path))
             .cloned()
             .collect();
-        self.keep(&before, known, &mut memory);
+        self.save(&before, known, &mut memory);
         followed
+    }
+
+    /// Updates the record after a command: later sessions do not know where the command moved
+    /// files. Files of unknown location stay recorded.
+    pub fn update_record(&self) {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.before(&memory);
+        let known = before.iter().filter_map(|entry| {
+            if FileIdentity::of(&entry.path) == Some(entry.id) {
+                return Some(entry.clone());
+            }
+            match memory.handles.locate(entry.id) {
+                FileLocation::At(path) => Some(TrackedFile { path, moved: true, ..entry.clone() }),
+                FileLocation::Deleted => None,
+                FileLocation::Unknown => Some(entry.clone()),
+            }
+        });
+        let known = known.collect();
+        self.save(&before, known, &mut memory);
     }
 
     /// Records where hidden links lead, and returns where else hidden links led earlier in this
@@ -173,11 +190,11 @@ impl HiddenFileTracker {
 
     /// Records more hidden paths.
     pub fn record(&self, paths: &[PathBuf]) {
-        let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = memory.clone();
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = memory.files.clone();
         let mut known = before.clone();
         add(&mut known, paths);
-        self.keep(&before, known, &mut memory);
+        self.save(&before, known, &mut memory);
     }
 
     /// Returns the moved files according to the current record; empty without a record.
@@ -198,7 +215,16 @@ impl HiddenFileTracker {
         looked_up.moved.clone()
     }
 
-    fn keep(&self, before: &[TrackedFile], known: Vec<TrackedFile>, memory: &mut Vec<TrackedFile>) {
+    /// Returns what this session knows, and what other processes recorded as well.
+    fn before(&self, memory: &SessionMemory) -> Vec<TrackedFile> {
+        let Some(mut files) = self.read() else { return memory.files.clone() };
+        let ids: HashSet<FileIdentity> = files.iter().map(|entry| entry.id).collect();
+        files.extend(memory.files.iter().filter(|entry| !ids.contains(&entry.id)).cloned());
+        files.truncate(MAX_TRACKED);
+        files
+    }
+
+    fn save(&self, before: &[TrackedFile], known: Vec<TrackedFile>, memory: &mut SessionMemory) {
         if known != before
             && let Some(record) = &self.record
             && let Err(error) = write(record, &known)
@@ -208,7 +234,8 @@ impl HiddenFileTracker {
                 record.display()
             );
         }
-        *memory = known;
+        memory.handles.track(known.iter().map(|entry| (entry.id, entry.path.as_path())));
+        memory.files = known;
     }
 
     /// Returns the entries that other processes recorded as well, or `None` without a record.
@@ -372,6 +399,45 @@ mod tests {
         assert_eq!(places.track(roots, &[], |_| true).hidden, [path]);
         assert!(places.track(roots, &[], |_| false).hidden.is_empty());
         assert!(places.track(roots, &[], |_| true).hidden.is_empty());
+    }
+
+    #[test]
+    fn file_without_a_name_is_forgotten_without_a_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (old, new) = (root.join("a"), root.join("b"));
+        std::fs::write(&old, "s").unwrap();
+        let record = root.join("state");
+        let places = HiddenFileTracker::with_record(record.clone());
+        places.record(std::slice::from_ref(&old));
+        std::fs::rename(&old, &new).unwrap();
+        places.update_record();
+        let later = HiddenFileTracker::with_record(record.clone());
+        let roots = std::slice::from_ref(&root);
+        assert_eq!(later.track(roots, &[], |_| false).hidden, std::slice::from_ref(&new));
+        std::fs::remove_file(&new).unwrap();
+        places.update_record();
+        assert!(places.read().unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_files_of_this_session_are_reported_as_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (path, record) = (root.join("a"), root.join("state"));
+        std::fs::write(&path, "s").unwrap();
+        let first = HiddenFileTracker::with_record(record.clone());
+        first.record(std::slice::from_ref(&path));
+        first.memory.lock().unwrap().handles = FileHandles::default();
+        // Such a root cannot be searched, like one that is too large.
+        let loop_link = root.join("loop");
+        std::os::unix::fs::symlink("loop", &loop_link).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let track = |tracker: &HiddenFileTracker| {
+            tracker.track(std::slice::from_ref(&loop_link), &[], |_| false).lost
+        };
+        assert!(track(&HiddenFileTracker::with_record(record)).is_empty());
+        assert_eq!(track(&first), [path]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod editor_write;
 mod encoding;
 mod error;
 mod exchange;
+mod file_handles;
+mod file_identity;
 mod gemini_ignore;
 pub mod git_files;
 pub mod git_head;

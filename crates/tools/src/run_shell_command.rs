@@ -640,7 +640,9 @@ impl Invocation for Call {
                         // Landlock alone cannot hide files in the workspace.
                         let shown =
                             self.processes.has_namespaces() && sandbox.tier != Tier::Landlock;
+                        let hidden = sandbox.hidden_places.clone();
                         let looking = tokio::task::spawn_blocking(move || {
+                            hidden.update_record();
                             confined::refused(
                                 plan,
                                 &line,
