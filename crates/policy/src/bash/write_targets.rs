@@ -158,13 +158,27 @@ fn landing(all: &[Word]) -> Vec<Word> {
 }
 
 fn inside(folder: &Word, source: &Word) -> Word {
-    let (Some(folder_text), Some(text)) = (&folder.text, &source.text) else {
-        return Word { text: None, ..source.clone() };
+    let (Some(folder_text), Some(name)) = (&folder.text, last_component(source)) else {
+        // Its text is not one of the source, which the command does not write.
+        let text = format!("{}/{}", folder.source, source.source);
+        return Word { text: None, source: text, ..source.clone() };
     };
-    let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or(text);
     let mut word = part(source, &format!("{}/{name}", folder_text.trim_end_matches('/')));
     word.glob |= folder.glob;
     word
+}
+
+/// Returns the last component of a path; of one known only at run time, if an expansion cannot be
+/// part of it.
+fn last_component(word: &Word) -> Option<&str> {
+    let path = word.text.as_deref().unwrap_or(&word.source).trim_end_matches('/');
+    if word.text.is_some() {
+        return path.rsplit('/').next();
+    }
+    let (_, name) = path.rsplit_once('/')?;
+    let name = name.trim_end_matches('"');
+    let plain = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
+    (!name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
 fn assigned(command: &Command, prefix: &str) -> Vec<Word> {

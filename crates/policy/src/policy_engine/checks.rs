@@ -208,7 +208,11 @@ impl Policy {
             let shown = match below {
                 Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
                 Some(below) => format!("~/{}", below.display()),
-                None => path.display().to_string(),
+                None => {
+                    let text = path.display().to_string();
+                    let below = ["$HOME/", "${HOME}/"].iter().find_map(|it| text.strip_prefix(it));
+                    below.map(|below| format!("~/{below}")).unwrap_or(text)
+                }
             };
             if found.len() < MOST && !found.contains(&shown) {
                 found.push(shown);

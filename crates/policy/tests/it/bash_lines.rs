@@ -137,6 +137,7 @@ fn written_paths_are_found() {
         ("touch -d now a", "a"),
         ("cp x .git/hooks", ".git/hooks .git/hooks/x"),
         ("cp -t d x y", "d d/x d/y"),
+        ("cp \"$HOME/.netrc\" $HOME/.aws/credentials d", "d d/.netrc d/credentials"),
         ("mv hook .git/hooks/pre-commit", "hook .git/hooks/pre-commit"),
         ("ln -s /x .envrc", ".envrc .envrc/x"),
         ("tee -a .bashrc", ".bashrc"),

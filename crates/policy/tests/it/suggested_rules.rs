@@ -119,6 +119,7 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
         ("F=.ssh; cat ~/$F/id", "~/.ssh/id"),
         ("cat $HOME/.ssh/id", "~/.ssh/id"),
         ("cat ~/{.ssh/id,x}", "~/.ssh/id"),
+        ("cp ${HOME}/.ssh/id .; cp $HOME/.ssh/id a", "~/.ssh/id"),
         ("cat ~/.ss*/id", "~/.ss*/id"),
         ("cat ~/.[s]sh/*", "~/.[s]sh/*"),
         ("cat /home/u/.aws/cred*", "~/.aws/cred*"),
@@ -221,7 +222,7 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
         ("docker cp c:/x ~", ""),
     ] {
         let found = world.evaluate(Default, SHELL, line).sensitive;
-        if found.first().map_or("", String::as_str) != named {
+        if found.join(" ") != named {
             wrong.push(format!("{line}: {found:?}, not {named}"));
         }
     }

@@ -353,6 +353,7 @@ mod tests {
             ("cat .env", "w/.env", ""),
             ("cat a; head -n 3 ~/.npmrc", "home/.npmrc", ""),
             ("wc -l < .env", "w/.env", ""),
+            ("cp $HOME/.npmrc a; cp \"$HOME/.npmrc\" .", "home/.npmrc", ""),
             ("echo x > ../other/z", "", "other/z"),
             ("echo x > .mcp.json", "", "w/.mcp.json"),
             ("echo x > b 2>/dev/null; cp a b", "", ""),
