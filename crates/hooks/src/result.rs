@@ -172,6 +172,10 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         (0, true) => {}
         (0, false) => {
             single.decision = Some(HookDecision::Allow);
+            if text.starts_with(['{', '[']) {
+                let why = "it printed invalid JSON, which is treated as text";
+                single.messages.push(message(hook, Level::Warning, why));
+            }
             single.messages.push(spoken(&shown));
         }
         (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
@@ -447,6 +451,10 @@ pub(crate) mod tests {
         let said = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
         assert!(said.messages.iter().any(|(level, text)| {
             *level == Level::Warning && text.contains("unknown `decision` \"denny\"")
+        }));
+        let said = interpret(&hook(false), &end(0, "{broken", ""));
+        assert!(said.messages.iter().any(|(level, text)| {
+            *level == Level::Warning && text.contains("invalid JSON") && text.contains('`')
         }));
     }
 

@@ -98,11 +98,13 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Describes why a message could not be sent.
+/// Describes why a request failed before the server answered it.
 pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&error_chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
+        // The library does not read the body of such responses.
+        Some(StreamableHttpError::HttpStatus(error)) => http_status(error.status),
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
             http_error(text).unwrap_or_else(|| plain(&error_chain(error)))
         }
@@ -139,6 +141,12 @@ pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
         ) => true,
         _ => false,
     }
+}
+
+fn http_status(status: u16) -> String {
+    let code = reqwest::StatusCode::from_u16(status);
+    let reason = code.ok().and_then(|code| code.canonical_reason()).unwrap_or_default();
+    format!("HTTP {status} {reason}").trim_end().to_owned()
 }
 
 /// Extracts the message from an HTTP error: the message of a JSON body, otherwise its first line.
@@ -206,7 +214,7 @@ pub(crate) fn plain(why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{http_error, plain};
+    use super::{http_error, http_status, plain};
 
     #[test]
     fn http_error_shows_the_message_of_its_body() {
@@ -229,6 +237,8 @@ mod tests {
         let long = format!("HTTP 400 Bad Request: {}", "x".repeat(10_000));
         assert!(http_error(&long).is_some_and(|text| text.len() < 400));
         assert_eq!(http_error("could not parse"), None);
+        assert_eq!(http_status(429), "HTTP 429 Too Many Requests");
+        assert_eq!(http_status(599), "HTTP 599");
     }
 
     #[test]

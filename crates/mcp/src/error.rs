@@ -29,8 +29,8 @@ pub enum McpError {
     /// The connection was lost.
     #[error("the connection to it was lost")]
     Lost,
-    /// The message could not be sent.
-    #[error("the request could not be sent: {why}")]
+    /// The request did not arrive, or the server could not answer it now: it may be sent again.
+    #[error("the request failed: {why}")]
     Sending {
         /// The reason.
         why: String,

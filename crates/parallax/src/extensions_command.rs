@@ -459,6 +459,10 @@ fn update_all(
             }
         }
     }
+    // Extensions that were ignored were not updated either.
+    for warning in &launch.extensions().warnings {
+        let _ = writeln!(errors, "warning: {}", one_line(warning));
+    }
     if list.is_empty() {
         text.push_str("No extensions to update.\n");
     }

@@ -70,6 +70,13 @@ fn quiet_launch() -> Result<SessionConfig, Failure> {
     SessionConfig::prepare(launch_options()?)
 }
 
+/// Returns the transport of a server in the format of the settings.
+fn transport(server: &Object) -> &str {
+    let of_url =
+        || ["httpUrl", "url"].iter().find(|key| server.contains_key(**key)).map(|_| "http");
+    server.get("type").and_then(Value::as_str).or_else(of_url).unwrap_or("stdio")
+}
+
 /// Returns the object of a server in the format of the settings.
 fn object(add: &AddArguments) -> Result<Object, Failure> {
     let mut fields = Object::new();
@@ -162,7 +169,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         "MCP server \"{}\" {verb} {} settings. ({})\n",
         one_line(name),
         word(scope),
-        server.get("type").and_then(Value::as_str).unwrap_or("stdio")
+        transport(server)
     );
     if scope == McpScope::Project && server.get("trust") == Some(&Value::Bool(true)) {
         text.push_str(

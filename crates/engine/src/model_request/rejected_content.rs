@@ -105,9 +105,9 @@ impl RejectedContent {
             notices.show(
                 Level::Warning,
                 format!(
-                    "The service rejected the request ({reason}) until the tools of the MCP \
-                        servers {} were removed. They are disabled for this session. Run \
+                    "{}. The tools of the MCP servers {} are disabled for this session. Run \
                         `parallax mcp disable NAME` to disable a server",
+                    sentence(&reason),
                     quoted(&self.servers)
                 ),
             );
@@ -119,7 +119,8 @@ impl RejectedContent {
         notices.show(
             Level::Warning,
             format!(
-                "The service rejected the request ({reason}). Removed from the conversation: {}",
+                "{}. Removed from the conversation: {}",
+                sentence(&reason),
                 self.removed.join(", ")
             ),
         );
@@ -167,8 +168,8 @@ pub(crate) fn exclude_named_tool(
     notices.show(
         Level::Warning,
         format!(
-            "The service rejected the schema of `{tool}` from MCP server `{server}` \
-                ({reason}). The tool is disabled for this session"
+            "The tool `{tool}` of MCP server `{server}` is disabled for this session, because its \
+                schema was rejected: {reason}"
         ),
     );
     registry.reject(tool)
@@ -257,7 +258,13 @@ fn without_removed(
 }
 
 fn note(what: &str, reason: &str) -> String {
-    format!("[{what} was removed because the service rejected the request: {reason}]")
+    format!("[{what} was removed because {reason}]")
+}
+
+/// Returns the message of a model error, which begins in lower case, as a sentence.
+fn sentence(reason: &str) -> String {
+    let mut chars = reason.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Returns the MIME types of the media inside a response.

@@ -348,6 +348,11 @@ fn consent_covers_the_content_of_programs() {
     version(6);
     write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\nz");
     well(&world, &["update", "e"]);
+    // An extension that is ignored is not silently left out.
+    let metadata = "extensions/e/.gemini-extension-install.json";
+    edit(&world.home.parallax().join(metadata), "\"local\"", "\"link\"");
+    let all = extensions(&world, &["update", "--all"], "");
+    assert!(all.err().contains("is not a valid extension"), "{}", all.err());
 }
 
 #[test]

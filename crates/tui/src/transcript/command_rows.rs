@@ -2,9 +2,9 @@
 
 use parallax_screen::{Line, Span, Style, text_width, wrap};
 
-use super::draw::{ItemRenderer, cut};
+use super::draw::ItemRenderer;
 use crate::highlight;
-use crate::layout::{prefixed, shortened};
+use crate::layout::{cut, cut_marked, prefixed, shortened};
 use crate::sanitize;
 
 /// Maximum number of command rows unless expanded.
@@ -43,7 +43,8 @@ pub(super) fn rows(
     if rows.len() > most {
         rows.truncate(most);
         if let Some(last) = rows.last_mut() {
-            *last = cut(last, room.saturating_sub(2)).and(" …", draw.theme.secondary);
+            *last =
+                cut(std::mem::take(last), room.saturating_sub(2)).and(" …", draw.theme.secondary);
         }
     }
     if rows.is_empty() {
@@ -69,5 +70,5 @@ pub(super) fn rows(
             }
         }
     }
-    rows.iter().map(|row| cut(row, columns)).collect()
+    rows.into_iter().map(|row| cut_marked(row, columns)).collect()
 }

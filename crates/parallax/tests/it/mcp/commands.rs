@@ -19,6 +19,14 @@ fn server_configured_elsewhere_is_reported_on_removal() {
     assert!(done.out().contains(&shown) && done.out().contains("mcp disable h"), "{}", done.out());
     let refused = world.run(&["mcp", "add", "--bogus", "cmd"]);
     assert!(refused.code() != 0 && refused.err().contains("begin with `-`"), "{}", refused.err());
+    for (server, transport) in [
+        (r#"{"url": "http://x"}"#, "(http)"),
+        (r#"{"url": "http://x", "type": "sse"}"#, "(sse)"),
+        (r#"{"command": "x"}"#, "(stdio)"),
+    ] {
+        let done = world.run(&["mcp", "add-json", "j", server]);
+        assert!(done.out().contains(transport), "{}", done.out());
+    }
 }
 
 #[test]
