@@ -39,7 +39,7 @@ pub struct LibraryNeeds {
 
 impl LibraryNeeds {
     /// Reads the names of symbol versions, which are plain text in the string table.
-    pub fn of(program: &[u8]) -> Self {
+    pub fn read(program: &[u8]) -> Self {
         const PREFIX: &[u8] = b"GLIBC_2.";
         // A static binary has no interpreter, but it may contain names of versions.
         if !contains(program, b"/ld-linux") {
@@ -79,14 +79,14 @@ mod tests {
     #[test]
     fn newest_symbol_version_is_needed() {
         let program = b"\x7fELF /lib64/ld-linux-x86-64.so.2\0 GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0libgcc_s.so.1\0";
-        let needs = LibraryNeeds::of(program);
+        let needs = LibraryNeeds::read(program);
         assert_eq!(needs, LibraryNeeds { glibc: Some((2, 34)), libgcc: true });
         assert_eq!(needs.debian(), ["libc6 (>= 2.34)", "libgcc-s1 | libgcc1"]);
     }
 
     #[test]
     fn static_program_needs_nothing() {
-        assert!(LibraryNeeds::of(b"\x7fELF GLIBC_2.34\0").debian().is_empty());
+        assert!(LibraryNeeds::read(b"\x7fELF GLIBC_2.34\0").debian().is_empty());
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub fn build(target: &Target, profile: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// When the build fails.
-pub fn build_for_this_machine() -> Result<PathBuf> {
+pub fn build_for_host() -> Result<PathBuf> {
     let mut cargo = command("cargo");
     cargo.args(["build", "--locked", "--package", product::NAME]).current_dir(product::root());
     if !cargo.status().context("Failed to run cargo")?.success() {

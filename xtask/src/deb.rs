@@ -64,7 +64,7 @@ pub fn program_package(
             gzip(page, settings)?,
         ));
     }
-    let needs = LibraryNeeds::of(program).debian();
+    let needs = LibraryNeeds::read(program).debian();
     let mut relations =
         vec!["Recommends: ca-certificates, git".to_owned(), "Suggests: bubblewrap".to_owned()];
     if !needs.is_empty() {

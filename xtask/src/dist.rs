@@ -194,7 +194,7 @@ fn generated_files(built: &[BuiltBinary]) -> Result<GeneratedFiles> {
     let here = built.iter().find(|one| one.target.runs_here() && runs(&one.path));
     match here {
         Some(one) => GeneratedFiles::generate(&one.path),
-        None => GeneratedFiles::generate(&compile::build_for_this_machine()?),
+        None => GeneratedFiles::generate(&compile::build_for_host()?),
     }
 }
 
@@ -206,7 +206,7 @@ fn archive(
     settings: ArchiveSettings,
 ) -> Result<(String, Vec<u8>)> {
     let name = built.target.archive_directory();
-    let mut files = generated.in_archive(&name)?;
+    let mut files = generated.files_for_archive(&name)?;
     files.push(PackageFile::program(
         format!("{name}/{}", built.target.program()),
         built.bytes.clone(),

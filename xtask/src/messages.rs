@@ -130,7 +130,7 @@ fn is_read(path: &Path, name: &str) -> bool {
 /// Returns the messages of a Rust file.
 fn source_messages(source: &str) -> Result<Vec<Message>> {
     let file = syn::parse_file(source)?;
-    let mut found = MessageCollector::default().of(&file);
+    let mut found = MessageCollector::default().collect(&file);
     found.sort_by_key(|message| message.line);
     Ok(found)
 }

@@ -38,7 +38,7 @@ pub fn platform_package(
     let files = [
         PackageFile::text("package/package.json", &pretty(&manifest)?),
         PackageFile::program(format!("package/bin/{}", target.program()), program.to_vec()),
-        PackageFile::of_repository("package/LICENSE", "LICENSE")?,
+        PackageFile::from_repository("package/LICENSE", "LICENSE")?,
         PackageFile::text("package/THIRD-PARTY-LICENSES.txt", licenses),
         PackageFile::text(
             "package/README.md",
@@ -74,12 +74,12 @@ pub fn launcher_package(
         "optionalDependencies": platforms,
     });
     let launcher =
-        PackageFile::of_repository("package/bin/parallax.js", "packaging/npm/parallax.js")?;
+        PackageFile::from_repository("package/bin/parallax.js", "packaging/npm/parallax.js")?;
     let files = [
         PackageFile::text("package/package.json", &pretty(&manifest)?),
         PackageFile { mode: 0o755, ..launcher },
-        PackageFile::of_repository("package/README.md", "packaging/npm/README.md")?,
-        PackageFile::of_repository("package/LICENSE", "LICENSE")?,
+        PackageFile::from_repository("package/README.md", "packaging/npm/README.md")?,
+        PackageFile::from_repository("package/LICENSE", "LICENSE")?,
     ];
     let name = format!("parallax-cli-{}.tgz", product::VERSION);
     Ok((name, tar_gz(&files, Directories::Implied, settings)?))

@@ -39,7 +39,7 @@ impl PackageFile {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of_repository(path: impl Into<String>, source: &str) -> Result<Self> {
+    pub fn from_repository(path: impl Into<String>, source: &str) -> Result<Self> {
         Ok(Self::data(path, read(&product::root().join(source))?))
     }
 }
@@ -111,10 +111,10 @@ impl GeneratedFiles {
     ///
     /// # Errors
     /// When a document of the repository cannot be read.
-    pub fn in_archive(&self, directory: &str) -> Result<Vec<PackageFile>> {
+    pub fn files_for_archive(&self, directory: &str) -> Result<Vec<PackageFile>> {
         let mut files = Vec::new();
         for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
-            files.push(PackageFile::of_repository(format!("{directory}/{name}"), name)?);
+            files.push(PackageFile::from_repository(format!("{directory}/{name}"), name)?);
         }
         for (name, bytes) in &self.man_pages {
             files.push(PackageFile::data(format!("{directory}/man/man1/{name}"), bytes.clone()));

@@ -93,7 +93,7 @@ impl AgentState {
         let conversation = self.conversation().clone();
         let had_task = conversation.task.is_some() || conversation.context.is_some();
         let answered = match self.ask(card, &task, conversation).await {
-            Err(error) if had_task && error.is_forgotten_task() => {
+            Err(error) if had_task && error.is_unknown_task() => {
                 self.ask(card, &task, RemoteConversation::default()).await
             }
             answered => answered,

@@ -58,7 +58,7 @@ pub(crate) enum A2aError {
 
 impl A2aError {
     /// Whether the agent no longer knows the task or the conversation.
-    pub(crate) fn is_forgotten_task(&self) -> bool {
+    pub(crate) fn is_unknown_task(&self) -> bool {
         const TASK_NOT_FOUND: i64 = -32001;
         matches!(self, Self::Answer { code: Some(TASK_NOT_FOUND | 404), .. })
     }

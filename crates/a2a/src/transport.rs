@@ -188,7 +188,7 @@ fn json(bytes: &[u8], url: &Url) -> Result<Value, A2aError> {
 /// Unwraps an answer of JSON-RPC; other answers are the result themselves.
 fn result(mut value: Value, url: &Url) -> Result<Value, A2aError> {
     if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-        return Err(answered(error, url, None));
+        return Err(rpc_error(error, url, None));
     }
     match value.get_mut("result") {
         Some(result) => Ok(result.take()),
@@ -202,7 +202,7 @@ async fn refusal(response: Response, url: &Url) -> A2aError {
     let bytes = read(response, url, 64 * 1024).await.unwrap_or_default();
     let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     match value.get("error").or(Some(&value)).filter(|error| error.is_object()) {
-        Some(error) => answered(error, url, Some(status.as_u16().into())),
+        Some(error) => rpc_error(error, url, Some(status.as_u16().into())),
         None => A2aError::Answer {
             url: url.to_string(),
             code: Some(status.as_u16().into()),
@@ -211,7 +211,7 @@ async fn refusal(response: Response, url: &Url) -> A2aError {
     }
 }
 
-fn answered(error: &Value, url: &Url, status: Option<i64>) -> A2aError {
+fn rpc_error(error: &Value, url: &Url, status: Option<i64>) -> A2aError {
     let message = error.get("message").or(error.get("title")).or(error.get("detail"));
     let message = message.and_then(Value::as_str).unwrap_or("no reason given");
     A2aError::Answer {

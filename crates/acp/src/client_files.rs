@@ -64,7 +64,7 @@ impl ClientFiles {
 
 impl EditorFiles for ClientFiles {
     fn read(&self, path: &Path) -> Result<Option<String>, String> {
-        if !self.offers.reads_files || self.connection.is_gone() {
+        if !self.offers.reads_files || self.connection.is_disconnected() {
             return Ok(None);
         }
         match self.ask("fs/read_text_file", json!({"path": path})) {
@@ -80,7 +80,7 @@ impl EditorFiles for ClientFiles {
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
-        if !self.offers.writes_files || self.connection.is_gone() {
+        if !self.offers.writes_files || self.connection.is_disconnected() {
             return None;
         }
         let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;

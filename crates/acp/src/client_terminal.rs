@@ -36,7 +36,7 @@ impl ClientTerminal {
 
 impl EditorTerminal for ClientTerminal {
     fn is_connected(&self) -> bool {
-        !self.files.connection.is_gone()
+        !self.files.connection.is_disconnected()
     }
 
     fn run(&self, command: TerminalCommand) -> BoxFuture<'static, Result<TerminalExit, String>> {
@@ -115,7 +115,7 @@ impl TerminalClient {
                 Err(error) => Err(error.to_string()),
             },
             () = cancel.cancelled() => Err("the command was cancelled".to_owned()),
-            () = tokio::time::sleep(LIMIT) => Err(no_answer(LIMIT)),
+            () = tokio::time::sleep(LIMIT) => Err(timeout_message(LIMIT)),
         }
     }
 
@@ -134,11 +134,11 @@ impl TerminalClient {
             output = self.connection.request("terminal/output", terminal) => {
                 output.map_err(|error| error.message)
             }
-            limit = limit => Err(no_answer(limit)),
+            limit = limit => Err(timeout_message(limit)),
         }
     }
 }
 
-fn no_answer(limit: Duration) -> String {
+fn timeout_message(limit: Duration) -> String {
     format!("the editor did not answer within {} s", limit.as_secs_f32())
 }

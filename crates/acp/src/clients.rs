@@ -35,7 +35,7 @@ impl SessionClients {
 
     /// Returns whether a client is connected to the session.
     pub(crate) fn has(&self, client: &ClientConnection) -> bool {
-        self.lock().iter().any(|known| known.is(client))
+        self.lock().iter().any(|known| known.is_same(client))
     }
 
     /// Adds a client. It also receives the requests that are open.
@@ -48,7 +48,7 @@ impl SessionClients {
     /// Removes a client and returns the number of remaining ones.
     pub(crate) fn remove(&self, client: &ClientConnection) -> usize {
         let mut all = self.lock();
-        all.retain(|known| !known.is(client));
+        all.retain(|known| !known.is_same(client));
         all.len()
     }
 
@@ -81,7 +81,7 @@ impl SessionClients {
         session: &str,
         update: Value,
     ) {
-        for other in self.all().into_iter().filter(|other| !other.is(client)) {
+        for other in self.all().into_iter().filter(|other| !other.is_same(client)) {
             // A client that is too slow is removed with the next update.
             let sending = other.update(session, update.clone());
             let _ = tokio::time::timeout(SLOW, sending).await;
@@ -108,7 +108,7 @@ impl SessionClients {
         let mut joined = self.joined.subscribe();
         let (mut asked, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
         let mut ask = |asked: &mut JoinSet<_>, client: ClientConnection| {
-            if known.iter().any(|known| known.is(&client)) {
+            if known.iter().any(|known| known.is_same(&client)) {
                 return;
             }
             known.push(client.clone());

@@ -54,7 +54,7 @@ impl ClientConnection {
     }
 
     /// Returns whether both are the same client.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pending, &other.pending)
     }
 
@@ -92,7 +92,7 @@ impl ClientConnection {
         let pending = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut pending = pending();
-            if self.is_gone() {
+            if self.is_disconnected() {
                 return Err(RpcError::disconnected());
             }
             pending.insert(id, answered);
@@ -111,7 +111,7 @@ impl ClientConnection {
     }
 
     /// Handles the answer to a request. Unexpected answers are ignored.
-    pub(crate) fn answered(&self, id: u64, result: Result<Value, RpcError>) {
+    pub(crate) fn handle_response(&self, id: u64, result: Result<Value, RpcError>) {
         let waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(waiting) = waiting {
             // Fails only if the session stopped waiting.
@@ -120,12 +120,12 @@ impl ClientConnection {
     }
 
     /// Whether the client disconnected.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_disconnected(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
     /// Ends all requests, because no answers will come.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn close_pending(&self) {
         self.gone.store(true, Ordering::Release);
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

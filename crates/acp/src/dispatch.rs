@@ -123,7 +123,7 @@ impl AcpDispatcher {
     async fn line(&mut self, line: &[u8]) {
         match rpc::parse(line) {
             Err((id, error)) => self.connection.respond(id, Err(error)).await,
-            Ok(Incoming::Response { id, result }) => self.connection.answered(id, result),
+            Ok(Incoming::Response { id, result }) => self.connection.handle_response(id, result),
             Ok(Incoming::Notification { method, params }) => self.notification(&method, &params),
             Ok(Incoming::Request { id, method, params }) => {
                 if let Err(error) = self.request(id.clone(), &method, params).await {
@@ -211,7 +211,7 @@ impl AcpDispatcher {
             LAST_TURNS => self.last_turns(id, &params),
             "authenticate" => self.authenticate(id, &params),
             "logout" => {
-                self.look_up(id, None, |launch| {
+                self.answer_from_settings(id, None, |launch| {
                     launch.provider_manager().forget_key().map(|_| json!({}))
                 });
                 Ok(())
@@ -290,7 +290,7 @@ impl AcpDispatcher {
             mcp_servers: mcp_servers::read(params)?,
             asks_user: offers.elicitation,
             editor: session_editor(&files, offers),
-            asker: server_questions::asker(self.connection.clone(), offers, &files),
+            asker: server_questions::create_prompter(self.connection.clone(), offers, &files),
             authentication: self.authenticated(),
         };
         let with_history = method == "session/load";
@@ -395,13 +395,13 @@ impl AcpDispatcher {
         let is_filtered = cwd.is_some();
         let is_exclusive = params.get("_meta").is_some_and(|meta| meta[NOT_IN_USE] == json!(true));
         let sessions = self.sessions.clone();
-        self.look_up(id, cwd, move |launch| {
+        self.answer_from_settings(id, cwd, move |launch| {
             let mut all = match is_filtered {
                 true => launch.session_library().sessions(),
                 false => launch.session_library().all_sessions(),
             };
             if is_exclusive {
-                all.retain(|entry| !is_in_use_elsewhere(&sessions, entry));
+                all.retain(|entry| !is_open_elsewhere(&sessions, entry));
             }
             all.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
             let page = all.iter().skip(cursor).take(PAGE).map(|entry| {
@@ -423,14 +423,14 @@ impl AcpDispatcher {
         let ids = rpc::list(params, "sessionIds")?;
         let ids: Vec<String> = ids.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let sessions = self.sessions.clone();
-        self.look_up(id, Some(directory), move |launch| {
+        self.answer_from_settings(id, Some(directory), move |launch| {
             let library = launch.session_library();
             let mut turns = Object::new();
             for id in ids {
                 if let Ok((reason, entry)) = library.last_turn(&id) {
                     let time = entry.last_used.to_string();
                     let turn = json!({"lastTurn": reason, "updatedAt": time,
-                        "isInUse": is_in_use_elsewhere(&sessions, &entry)});
+                        "isInUse": is_open_elsewhere(&sessions, &entry)});
                     turns.insert(id, turn);
                 }
             }
@@ -444,7 +444,7 @@ impl AcpDispatcher {
         if self.sessions().contains_key(&name) {
             return Err(RpcError::invalid_params("the session is open: close it first"));
         }
-        self.look_up(id, None, move |launch| {
+        self.answer_from_settings(id, None, move |launch| {
             let entry =
                 launch.session_library().all_sessions().into_iter().find(|entry| entry.id == name);
             match entry {
@@ -460,7 +460,7 @@ impl AcpDispatcher {
         let request = authentication::read(params)?;
         let current = self.authentication.clone();
         let wanted = request.authentication();
-        self.look_up_as(wanted.clone(), id, None, move |launch| {
+        self.answer_from_settings_as(wanted.clone(), id, None, move |launch| {
             request.store(launch)?;
             *current.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
             Ok(json!({}))
@@ -469,17 +469,17 @@ impl AcpDispatcher {
     }
 
     /// Answers a request from the settings of a directory. Reading them blocks.
-    fn look_up(
+    fn answer_from_settings(
         &mut self,
         id: Value,
         directory: Option<PathBuf>,
         look: impl FnOnce(&SessionConfig) -> Result<Value, Failure> + Send + 'static,
     ) {
-        self.look_up_as(self.authenticated(), id, directory, look);
+        self.answer_from_settings_as(self.authenticated(), id, directory, look);
     }
 
-    /// Like [`Self::look_up`], authenticated in this way.
-    fn look_up_as(
+    /// Like [`Self::answer_from_settings`], authenticated in this way.
+    fn answer_from_settings_as(
         &mut self,
         authentication: Authentication,
         id: Value,
@@ -491,7 +491,7 @@ impl AcpDispatcher {
             let looked = tokio::task::spawn_blocking(move || {
                 let directory = directory.or_else(|| std::env::current_dir().ok());
                 let directory = directory.unwrap_or_default();
-                let launch = host.prepare(OpenRequest::look(directory, authentication))?;
+                let launch = host.prepare(OpenRequest::for_settings(directory, authentication))?;
                 look(&launch)
             });
             let result = match looked.await {
@@ -514,7 +514,7 @@ impl AcpDispatcher {
 
     /// Closes everything, because the client disconnected.
     async fn close(self) {
-        self.connection.hang_up();
+        self.connection.close_pending();
         for task in &self.opening {
             task.abort();
         }
@@ -551,7 +551,7 @@ fn join(
 }
 
 /// Whether another process has a session open. Blocking.
-fn is_in_use_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
+fn is_open_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
     let is_ours =
         || sessions.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&entry.id);
     entry.is_in_use() && !is_ours()

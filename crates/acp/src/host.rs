@@ -35,7 +35,7 @@ pub struct OpenRequest {
 
 impl OpenRequest {
     /// Returns a request that only reads the settings of a directory.
-    pub(crate) fn look(directory: PathBuf, authentication: Authentication) -> Self {
+    pub(crate) fn for_settings(directory: PathBuf, authentication: Authentication) -> Self {
         Self {
             directory,
             additional: Vec::new(),

@@ -55,7 +55,7 @@ impl SessionChoices {
         let automatic = std::iter::once(("auto".to_owned(), "Selected automatically".to_owned()));
         let known = launch
             .provider_manager()
-            .known_models()
+            .models_without_request()
             .into_iter()
             .map(|it| (it.name, it.description));
         let models = automatic.chain(known);

@@ -20,7 +20,7 @@ struct ClientAsker {
 }
 
 /// Returns who asks the client's user; `None` if the client can show no questions.
-pub(crate) fn asker(
+pub(crate) fn create_prompter(
     connection: ClientConnection,
     offers: ClientFeatures,
     files: &Arc<ClientFiles>,

@@ -85,8 +85,8 @@ impl PendingReply {
         self.client.respond(self.id, result).await;
     }
 
-    fn is(&self, other: &Self) -> bool {
-        self.id == other.id && self.client.is(&other.client)
+    fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id && self.client.is_same(&other.client)
     }
 }
 
@@ -173,16 +173,16 @@ impl EditorSession {
 
     /// Returns the session's records as updates.
     pub(crate) fn history(&self) -> Vec<Value> {
-        self.past_updates(&self.open.past())
+        self.replay_updates(&self.open.initial_records())
     }
 
     /// Returns how the last turn of a loaded session ended: `none` without a turn, `cut_off` if its
     /// process ended before it, otherwise the name of the reason.
     pub(crate) fn last_turn(&self) -> String {
-        parallax_sessions::last_turn(&self.open.past(), self.open.is_cut_off())
+        parallax_sessions::last_turn(&self.open.initial_records(), self.open.is_cut_off())
     }
 
-    fn past_updates(&self, records: &[Record]) -> Vec<Value> {
+    fn replay_updates(&self, records: &[Record]) -> Vec<Value> {
         let items = parallax_sessions::recorded_items::items(records);
         let kinds = self.open.tools().into_iter().map(|tool| (tool.name, tool.kind));
         let directory = &self.open.launch().options().directory;
@@ -202,7 +202,7 @@ impl EditorSession {
         self.announce_commands().await;
         let mut servers = None;
         if let Some(view) = self.open.mcp_view() {
-            servers = Some(view.news());
+            servers = Some(view.updates());
             self.servers_changed(view.sign_ins()).await;
         }
         for warning in folded(self.open.warnings.clone()) {
@@ -238,7 +238,7 @@ impl EditorSession {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
         self.send(Op::Interrupt).await;
-        for told in self.open.close_until(tokio::time::sleep(FAREWELL)).await {
+        for told in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             tracing::warn!("{told}");
         }
         if let Some(done) = closed {
@@ -341,7 +341,7 @@ impl EditorSession {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
             let records = reading.await.unwrap_or_default();
-            for update in self.past_updates(&records) {
+            for update in self.replay_updates(&records) {
                 from.client.update(&self.id, update).await;
             }
         }
@@ -351,8 +351,8 @@ impl EditorSession {
 
     async fn event(&mut self, event: Event) {
         let mode = self.updates.mode;
-        for mut update in self.updates.of(&event) {
-            self.keep_terminal(&mut update);
+        for mut update in self.updates.updates_for(&event) {
+            self.restore_terminal(&mut update);
             // After the answer to a prompt, no update about it may follow.
             let is_usage = matches!(event.body, EventBody::ContextUsed(_));
             if is_usage && self.running.is_none() && self.has_title {
@@ -392,7 +392,7 @@ impl EditorSession {
     }
 
     /// Lets a call that ran in a terminal of the client keep showing it instead of its output.
-    fn keep_terminal(&self, update: &mut Value) {
+    fn restore_terminal(&self, update: &mut Value) {
         let Some(call) = update["toolCallId"].as_str().filter(|_| update["content"].is_array())
         else {
             return;
@@ -418,7 +418,7 @@ impl EditorSession {
             let decide = match form {
                 Some(form) if offers_form => {
                     let answer = clients.request("elicitation/create", form).await;
-                    if is_gone(&answer) {
+                    if is_disconnected(&answer) {
                         return;
                     }
                     permission::answers(&ask, &answer)
@@ -427,7 +427,7 @@ impl EditorSession {
                 Some(_) => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
                 None => {
                     let answer = clients.request("session/request_permission", request).await;
-                    if is_gone(&answer) {
+                    if is_disconnected(&answer) {
                         return;
                     }
                     permission::decision(&ask, &answer)
@@ -468,7 +468,7 @@ impl EditorSession {
 }
 
 /// Whether no client is left to answer. The session ends: a rejection would ask the model once more.
-fn is_gone(answer: &Result<Value, RpcError>) -> bool {
+fn is_disconnected(answer: &Result<Value, RpcError>) -> bool {
     answer.as_ref().is_err_and(RpcError::is_disconnected)
 }
 

@@ -120,7 +120,7 @@ impl UpdateBuilder {
     }
 
     /// Returns the updates for an event.
-    pub(crate) fn of(&mut self, event: &Event) -> Vec<Value> {
+    pub(crate) fn updates_for(&mut self, event: &Event) -> Vec<Value> {
         match &event.body {
             EventBody::ItemStarted { item, start } => self.started(item, start),
             EventBody::ItemDelta { item, text } => self.delta(item, text),
@@ -145,7 +145,7 @@ impl UpdateBuilder {
                 Vec::new()
             }
             EventBody::Compaction(compaction) => self.compacted(compaction),
-            EventBody::Agent { item, progress } => self.progressed(item, progress),
+            EventBody::Agent { item, progress } => self.handle_progress(item, progress),
             EventBody::Retry(retry) => self.notice(Level::Warning, &retry.message),
             EventBody::Aside { text } => self.notice(Level::Warning, text),
             EventBody::StateChanged { model, mode } => self.changed(model, *mode),
@@ -205,7 +205,7 @@ impl UpdateBuilder {
     }
 
     /// Shows what a subagent does as the content of the call that started it.
-    fn progressed(&mut self, item: &ItemId, progress: &AgentProgress) -> Vec<Value> {
+    fn handle_progress(&mut self, item: &ItemId, progress: &AgentProgress) -> Vec<Value> {
         let Some(ItemInProgress::Call(id)) = self.items.get(item) else { return Vec::new() };
         let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
         // Its end comes with the result of the call.

@@ -76,7 +76,7 @@ impl AgentSetting {
 
     /// Sets the value among an agent's overrides. `None` removes it, together with its group if
     /// that becomes empty.
-    pub(super) fn put(self, changes: &mut Object, value: Option<Value>) {
+    pub(super) fn apply(self, changes: &mut Object, value: Option<Value>) {
         let Some(group) = self.group() else {
             set(changes, self.as_str(), value);
             return;
@@ -106,14 +106,14 @@ mod tests {
         else {
             unreachable!("an object")
         };
-        AgentSetting::MaxTimeMinutes.put(&mut changes, Some(json!(5)));
-        AgentSetting::Model.put(&mut changes, Some(json!("flash")));
-        AgentSetting::MaxTurns.put(&mut changes, None);
+        AgentSetting::MaxTimeMinutes.apply(&mut changes, Some(json!(5)));
+        AgentSetting::Model.apply(&mut changes, Some(json!("flash")));
+        AgentSetting::MaxTurns.apply(&mut changes, None);
         let wanted = json!({"tools": ["glob"], "runConfig": {"maxTimeMinutes": 5},
             "modelConfig": {"model": "flash"}});
         assert_eq!(Value::Object(changes.clone()), wanted);
-        AgentSetting::MaxTimeMinutes.put(&mut changes, None);
-        AgentSetting::Model.put(&mut changes, None);
+        AgentSetting::MaxTimeMinutes.apply(&mut changes, None);
+        AgentSetting::Model.apply(&mut changes, None);
         assert_eq!(Value::Object(changes), json!({"tools": ["glob"]}));
     }
 

@@ -11,12 +11,12 @@ pub(crate) type FolderStamp = Vec<(PathBuf, FileStamp)>;
 
 /// Returns the state of files. Blocking.
 pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> FolderStamp {
-    let with_look = |file: PathBuf| (look(&file), file);
+    let with_look = |file: PathBuf| (read_stamp(&file), file);
     files.into_iter().map(with_look).map(|(look, file)| (file, look)).collect()
 }
 
 /// Returns the state of a file. Blocking.
-pub(crate) fn look(file: &Path) -> FileStamp {
+pub(crate) fn read_stamp(file: &Path) -> FileStamp {
     let facts = std::fs::metadata(file).ok();
     let length = facts.as_ref().map(std::fs::Metadata::len);
     (facts.and_then(|facts| facts.modified().ok()), length)
@@ -32,7 +32,7 @@ pub(crate) struct NameChanges {
 
 impl NameChanges {
     /// Compares named things.
-    pub(crate) fn between<T: PartialEq>(before: &[(String, T)], now: &[(String, T)]) -> Self {
+    pub(crate) fn compare<T: PartialEq>(before: &[(String, T)], now: &[(String, T)]) -> Self {
         let find = |all: &[(String, T)], name: &str| all.iter().position(|(it, _)| it == name);
         let mut changes = Self::default();
         for (name, thing) in now {
@@ -80,14 +80,14 @@ mod tests {
             pairs.iter().map(|(name, thing)| ((*name).to_owned(), *thing)).collect()
         };
         let before = all(&[("a", 1), ("b", 1), ("c", 1)]);
-        let changes = NameChanges::between(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
+        let changes = NameChanges::compare(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
         assert_eq!(
             changes.line("Skills").as_deref(),
             Some("Skills: new `d`; changed `b`; no longer exists `a`")
         );
-        assert_eq!(NameChanges::between(&before, &before).line("Skills"), None);
+        assert_eq!(NameChanges::compare(&before, &before).line("Skills"), None);
         let many: Vec<(String, u8)> = (0..10).map(|at| (at.to_string(), at)).collect();
-        let line = NameChanges::between(&[], &many).line("Agents").expect("a line");
+        let line = NameChanges::compare(&[], &many).line("Agents").expect("a line");
         assert!(line.ends_with("`7` and 2 more"), "{line}");
     }
 }

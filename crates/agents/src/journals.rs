@@ -49,19 +49,19 @@ impl Journals {
     }
 
     /// Returns the interrupted runs.
-    pub(super) fn kept(&self) -> Vec<InterruptedRun> {
+    pub(super) fn interrupted_runs(&self) -> Vec<InterruptedRun> {
         let kept = |id: String| {
             let loaded = parallax_store::load(&self.path(&id), &self.keys).ok()?;
             let agent = id.rsplit_once('-')?.0.to_owned();
             let task = loaded.prompts.first()?.text.clone();
             Some(InterruptedRun { id, agent, task })
         };
-        self.ids().into_iter().filter(|id| self.is_free(id)).filter_map(kept).collect()
+        self.ids().into_iter().filter(|id| self.is_unused(id)).filter_map(kept).collect()
     }
 
     /// Creates a journal for the agent.
     pub(super) fn begin(&self, agent: &str) -> Option<AgentJournal> {
-        self.make_room();
+        self.delete_oldest();
         let fresh = |number: usize| {
             let id = format!("{agent}-{number}");
             let head = SessionHead {
@@ -101,7 +101,7 @@ impl Journals {
         let (journal, loaded) = Journal::open_append(self.path(id), &self.keys)
             .inspect_err(|error| tracing::warn!(%error, "the work of a subagent was not found"))
             .ok()?;
-        if !parallax_store::is_sound(&loaded.contents) {
+        if !parallax_store::is_valid(&loaded.contents) {
             return None;
         }
         let results = loaded.pending.map(|round| round.results).unwrap_or_default();
@@ -125,16 +125,16 @@ impl Journals {
     }
 
     /// Removes the oldest journals until there is space for a new one.
-    fn make_room(&self) {
+    fn delete_oldest(&self) {
         let ids = self.ids();
         let too_many = (ids.len() + 1).saturating_sub(MOST);
-        for id in ids.iter().filter(|id| self.is_free(id)).take(too_many) {
+        for id in ids.iter().filter(|id| self.is_unused(id)).take(too_many) {
             self.forget(id);
         }
     }
 
     /// Returns whether no process uses the journal.
-    fn is_free(&self, id: &str) -> bool {
+    fn is_unused(&self, id: &str) -> bool {
         File::open(self.path(id)).is_ok_and(|file| file.try_lock().is_ok())
     }
 }

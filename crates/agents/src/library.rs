@@ -42,7 +42,7 @@ impl AgentLibrary {
         }
         let folders = self.folders();
         let mut warnings = Vec::new();
-        let known = AcceptedAgents::of(&config.dirs, &config.project, &mut warnings);
+        let known = AcceptedAgents::read(&config.dirs, &config.project, &mut warnings);
         let built_in = built_in::agents(&self.main_model);
         let mut set = find_agents(built_in, &folders, &config.settings, &known);
         warnings.into_iter().for_each(|warning| set.warnings.push(warning));
@@ -103,7 +103,7 @@ impl AgentLibrary {
             .unwrap_or_default();
         let mut changes =
             overrides.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
-        setting.put(&mut changes, value);
+        setting.apply(&mut changes, value);
         if changes.is_empty() {
             overrides.shift_remove(name);
         } else {
@@ -141,7 +141,7 @@ pub fn rules(set: &AgentSet) -> Vec<RuleFile> {
 /// Fills in the variables of the agent's extension: all of them where programs are started, no
 /// secrets in what the model reads.
 fn fill_in(agent: &mut Agent, variables: &ExtensionVariables) {
-    agent.description = variables.fill_shown(&agent.description);
-    agent.prompt = variables.fill_shown(&agent.prompt);
+    agent.description = variables.expand_for_model(&agent.description);
+    agent.prompt = variables.expand_for_model(&agent.prompt);
     agent.mcp_servers.values_mut().for_each(|server| variables.fill_value(server));
 }

@@ -118,7 +118,7 @@ pub struct AgentsSetup {
 }
 
 /// Returns a warning about project agents that are not approved, for sessions without a user.
-fn unacknowledged(set: &AgentSet) -> Option<String> {
+fn unaccepted_agents_warning(set: &AgentSet) -> Option<String> {
     let names: Vec<String> =
         set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
     let (word, them) = if names.len() == 1 { ("agent", "it") } else { ("agents", "them") };
@@ -137,7 +137,7 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
         let on = set.agents.iter().filter(|agent| !agent.disabled);
         on.map(|agent| (agent.name.clone(), agent.clone())).collect()
     };
-    let mut changes = NameChanges::between(&on(before), &on(now));
+    let mut changes = NameChanges::compare(&on(before), &on(now));
     let waiting: Vec<&Agent> =
         now.unacknowledged.iter().filter(|it| !before.unacknowledged.contains(it)).collect();
     changes.gone.retain(|name| waiting.iter().all(|agent| agent.name != *name));
@@ -157,7 +157,7 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
 }
 
 /// Removes agents whose rules differ from those that the session's policy was built from.
-fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
+fn retain_evaluated(set: &mut AgentSet, judged: &[RuleFile]) {
     let AgentSet { agents, warnings, .. } = set;
     agents.retain(|agent| {
         let rules = agent.rule_file();
@@ -201,7 +201,7 @@ struct AgentState {
 }
 
 impl AgentState {
-    fn of(set: AgentSet) -> Self {
+    fn new(set: AgentSet) -> Self {
         let enabled: Vec<&Agent> = set.agents.iter().filter(|agent| !agent.disabled).collect();
         let definitions = enabled.iter().map(|agent| Arc::new(definition(agent))).collect();
         let section = prompt::section(&enabled).into();
@@ -221,12 +221,12 @@ impl SessionAgents {
         let mut warnings = set.warnings.summary("parallax agents list");
         // The terminal interface reports this itself.
         if !interactive {
-            warnings.extend(unacknowledged(&set));
+            warnings.extend(unaccepted_agents_warning(&set));
         }
         let agents = Self {
             judged: library::rules(&set),
             stamp: Mutex::new(library.stamp()),
-            state: RwLock::new(AgentState::of(set)),
+            state: RwLock::new(AgentState::new(set)),
             library,
             environment,
             workspace,
@@ -252,8 +252,8 @@ impl SessionAgents {
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
         let mut set = (self.library.reload)()?.agents();
-        keep_judged(&mut set, &self.judged);
-        let state = AgentState::of(set);
+        retain_evaluated(&mut set, &self.judged);
+        let state = AgentState::new(set);
         let set = Arc::clone(&state.set);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         Ok(set)
@@ -383,8 +383,8 @@ impl Agents for SessionAgents {
         }
     }
 
-    fn kept(&self) -> Vec<InterruptedRun> {
-        self.journals.as_ref().map(Journals::kept).unwrap_or_default()
+    fn interrupted_runs(&self) -> Vec<InterruptedRun> {
+        self.journals.as_ref().map(Journals::interrupted_runs).unwrap_or_default()
     }
 
     fn forget(&self, id: &str) {
@@ -407,7 +407,7 @@ impl Agents for SessionAgents {
         Some(remote)
     }
 
-    fn equip(
+    fn prepare_run(
         &self,
         agent: &AgentDefinition,
         task: AgentTask<'_>,

@@ -82,12 +82,12 @@ impl SkillLibrary {
         let built_in = built_in().into_iter().collect();
         let disabled = config.settings.list(DISABLED);
         let mut found = find_skills(built_in, &self.folders(), &disabled);
-        self.leave_changed_out(&mut found);
+        self.remove_changed(&mut found);
         for skill in &mut found.skills {
             if let SkillTier::Extension(name) = &skill.tier
                 && let Some(extension) = self.extensions.find(name)
             {
-                skill.description = extension.variables.fill_shown(&skill.description);
+                skill.description = extension.variables.expand_for_model(&skill.description);
             }
         }
         found
@@ -165,7 +165,7 @@ impl SkillLibrary {
     }
 
     /// Removes installed skills that were modified after installation.
-    fn leave_changed_out(&self, found: &mut Skills) {
+    fn remove_changed(&self, found: &mut Skills) {
         let pins = match SkillPins::read(&self.config.dirs) {
             Ok(pins) => pins,
             Err(error) => return found.warnings.push(error.to_string()),
@@ -197,7 +197,7 @@ fn built_in() -> Option<Skill> {
 
 /// Returns the names of built-in skills that are not overridden. They are activated without
 /// approval.
-pub fn of_the_program(skills: &Skills) -> Vec<String> {
+pub fn built_in_names(skills: &Skills) -> Vec<String> {
     let own = skills.skills.iter().filter(|skill| skill.text.is_some());
     own.map(|skill| skill.name.clone()).collect()
 }
@@ -207,7 +207,7 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
     let fill = |skill: &Skill| -> Option<VariableExpander> {
         let SkillTier::Extension(name) = &skill.tier else { return None };
         let variables = extensions.find(name)?.variables.clone();
-        Some(Arc::new(move |text| variables.fill_shown(text)))
+        Some(Arc::new(move |text| variables.expand_for_model(text)))
     };
     let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
     enabled
@@ -256,7 +256,7 @@ pub(crate) fn section(skills: &Skills) -> String {
             true => escaped(&skill.description),
             false => String::new(),
         };
-        let location = escaped(&skill.place());
+        let location = escaped(&skill.location());
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn built_in_skill_is_listed_once() {
         let skill = built_in().expect("a skill");
-        assert_eq!((skill.name.as_str(), skill.place().as_str()), ("skill-creator", "built in"));
+        assert_eq!((skill.name.as_str(), skill.location().as_str()), ("skill-creator", "built in"));
     }
 
     #[test]

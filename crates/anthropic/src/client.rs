@@ -124,7 +124,7 @@ impl Wire for AnthropicWire {
         let rejected = self.rejected();
         let headers = self.headers(model)?;
         let dialogue = Dialogue::new(&request.contents, &request.model)
-            .reading(|mime| self.catalog.reads(&request.model, mime));
+            .reading(|mime| self.catalog.accepts_mime(&request.model, mime));
         let format = RequestFormat {
             model,
             generation: self.generation(request, &rejected),

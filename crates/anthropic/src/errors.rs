@@ -19,7 +19,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         (408 | 409 | 429 | 499 | 500.., _) | (_, "rate_limit_error" | "api_error") => {
             match response.retry_after {
                 Some(delay) => response.waiting(delay),
-                None => response.later(),
+                None => response.retry_after_backoff(),
             }
         }
         _ => ErrorClass::Bad,

@@ -53,7 +53,7 @@ impl OptionalField {
     }
 
     /// Whether a request with these generation fields contains it.
-    pub(crate) fn is_in(self, generation: &Object) -> bool {
+    pub(crate) fn is_part_of(self, generation: &Object) -> bool {
         let thinking = generation.get("thinking");
         let is_off = thinking.is_some_and(|it| it["type"] == "disabled");
         let has = |key: &str| generation.get("output_config").is_some_and(|it| !it[key].is_null());
@@ -101,7 +101,7 @@ impl Rejected {
     /// Removes the fields that the model does not accept.
     pub(crate) fn filter(&self, model: &str, generation: &mut Object) {
         for field in OptionalField::ALL {
-            if !self.has_field(model, field) || !field.is_in(generation) {
+            if !self.has_field(model, field) || !field.is_part_of(generation) {
                 continue;
             }
             match (field.name().split_once('.'), field) {

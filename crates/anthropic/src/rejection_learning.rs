@@ -22,7 +22,7 @@ impl Rejected {
         }
         let message = &response.payload.message;
         let lower = message.to_lowercase();
-        if let Some(name) = self.learn_tool(&lower, declarations) {
+        if let Some(name) = self.record_tool(&lower, declarations) {
             return Some(format!(
                 "The service rejected the tool `{name}` ({message}), so it is not offered to the model"
             ));
@@ -30,14 +30,14 @@ impl Rejected {
         let is_about_thoughts = lower.contains("signature")
             || lower.contains("thinking` block")
             || lower.contains("thinking block");
-        if is_about_thoughts && self.learn_thoughts(request) {
+        if is_about_thoughts && self.record_thoughts(request) {
             return Some(
                 "The service rejected earlier thinking of this session, so it is no longer sent"
                     .to_owned(),
             );
         }
         let is_about_media = ["image", "document", "pdf"].iter().any(|word| lower.contains(word));
-        if is_about_media && self.learn_media(&lower, request) {
+        if is_about_media && self.record_media(&lower, request) {
             return Some(format!(
                 "The service rejected an image or a document ({message}), so it is not sent"
             ));
@@ -45,7 +45,7 @@ impl Rejected {
         let model = model_id(&request.model);
         let field = OptionalField::ALL.into_iter().find(|field| {
             field.words().iter().any(|word| lower.contains(word))
-                && field.is_in(generation)
+                && field.is_part_of(generation)
                 && !self.has_field(model, *field)
         })?;
         self.fields.insert((model.to_owned(), field));
@@ -54,7 +54,7 @@ impl Rejected {
     }
 
     /// Records the tool that a message like `tools.3.custom.input_schema: …` refers to.
-    fn learn_tool(&mut self, message: &str, declarations: &Declarations) -> Option<String> {
+    fn record_tool(&mut self, message: &str, declarations: &Declarations) -> Option<String> {
         let (_, rest) = message.split_once("tools.")?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         let index: usize = digits.parse().ok()?;
@@ -67,7 +67,7 @@ impl Rejected {
 
     /// Records the images and documents that a message refers to: all of them, if it does not say
     /// which. Returns `false` if there are none.
-    fn learn_media(&mut self, message: &str, request: &Request) -> bool {
+    fn record_media(&mut self, message: &str, request: &Request) -> bool {
         let sent = request::media(request, self);
         let at = position(message).filter(|at| sent.iter().any(|(place, _)| place == at));
         let chosen = sent.iter().filter(|(place, _)| at.is_none_or(|at| *place == at));
@@ -77,7 +77,7 @@ impl Rejected {
     }
 
     /// Records the thinking of a request. Returns `false` if none of it is new.
-    fn learn_thoughts(&mut self, request: &Request) -> bool {
+    fn record_thoughts(&mut self, request: &Request) -> bool {
         let origins = request.contents.iter().filter_map(|content| content.origin());
         let data = origins
             .filter(|origin| origin.model == request.model)

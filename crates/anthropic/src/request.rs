@@ -276,13 +276,13 @@ fn media_block(media: &Media, rejected: &Rejected) -> Value {
     };
     let source = || json!({"type": "base64", "media_type": mime, "data": media.data});
     if rejected.has_media(&media.data) {
-        json!({"type": "text", "text": media.omitted()})
+        json!({"type": "text", "text": media.placeholder_text()})
     } else if IMAGES.contains(&mime) {
         json!({"type": "image", "source": source()})
     } else if media.is_pdf() {
         json!({"type": "document", "source": source()})
     } else {
-        json!({"type": "text", "text": media.omitted()})
+        json!({"type": "text", "text": media.placeholder_text()})
     }
 }
 

@@ -141,7 +141,7 @@ impl Recorder {
         mut received: mpsc::Receiver<HostMessage>,
         first: String,
     ) -> SessionRecord {
-        self.pass_on(&first).await;
+        self.forward(&first).await;
         let file = self.session.file("events.jsonl");
         let events = std::fs::OpenOptions::new().create(true).append(true).open(&file);
         let mut events = match events {
@@ -164,7 +164,7 @@ impl Recorder {
                     let Ok(Some(mut line)) = line else { return self.record };
                     let before = self.record.state;
                     if let Ok(value) = serde_json::from_slice::<Value>(&line)
-                        && self.record.take(&value)
+                        && self.record.process_line(&value)
                     {
                         self.waiting = self.waiting.saturating_sub(1);
                     }
@@ -183,7 +183,7 @@ impl Recorder {
                     }
                 }
                 Some(message) = received.recv() => match message {
-                    HostMessage::Line(line) => self.pass_on(&line).await,
+                    HostMessage::Line(line) => self.forward(&line).await,
                     HostMessage::Attached => self.attached += 1,
                     HostMessage::Detached => self.attached = self.attached.saturating_sub(1),
                 },
@@ -201,7 +201,7 @@ impl Recorder {
         }
     }
 
-    async fn pass_on(&mut self, line: &str) {
+    async fn forward(&mut self, line: &str) {
         let kind = serde_json::from_str::<Value>(line).ok();
         let kind = kind.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
         if matches!(kind, Some("message" | "continue" | "command")) {

@@ -99,7 +99,7 @@ impl SessionRecord {
     }
 
     /// Processes a line of stream-json and returns whether it ended the turn.
-    pub(crate) fn take(&mut self, line: &Value) -> bool {
+    pub(crate) fn process_line(&mut self, line: &Value) -> bool {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         match text("type") {
             "message" if text("role") == "user" => self.state = SessionState::Working,
@@ -174,15 +174,18 @@ mod tests {
     #[test]
     fn lines_change_the_state() {
         let mut record = SessionRecord::new("s", "/p");
-        record.take(&json!({"type": "message", "role": "assistant", "content": "First\nSecond\n"}));
+        record.process_line(
+            &json!({"type": "message", "role": "assistant", "content": "First\nSecond\n"}),
+        );
         assert_eq!((record.state, record.last_line.as_str()), (SessionState::Working, "Second"));
-        record.take(&json!({"type": "ask", "id": "a", "title": "Run it"}));
+        record.process_line(&json!({"type": "ask", "id": "a", "title": "Run it"}));
         assert_eq!(record.state, SessionState::AwaitingApproval);
-        record.take(&json!({"type": "ask_closed", "id": "a"}));
+        record.process_line(&json!({"type": "ask_closed", "id": "a"}));
         assert_eq!(record.state, SessionState::Working);
-        record
-            .take(&json!({"type": "usage", "model": "m", "tokens": {"total": 5}, "cost_usd": 0.5}));
-        assert!(record.take(&json!({"type": "result", "status": "success"})));
+        record.process_line(
+            &json!({"type": "usage", "model": "m", "tokens": {"total": 5}, "cost_usd": 0.5}),
+        );
+        assert!(record.process_line(&json!({"type": "result", "status": "success"})));
         assert_eq!((record.state, record.tokens, record.cost), (SessionState::Idle, 5, 0.5));
         record.end(143);
         assert_eq!(record.state, SessionState::Stopped);

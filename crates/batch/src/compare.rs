@@ -73,7 +73,7 @@ impl ModelComparison {
         let mut models: BTreeMap<String, ModelTotal> = BTreeMap::new();
         let mut tasks: BTreeMap<String, ComparedTask> = BTreeMap::new();
         for result in directory.ids().iter().filter_map(|id| directory.task(id).result()) {
-            let compared = ComparedResult::of(&result);
+            let compared = ComparedResult::from_result(&result);
             let total = models.entry(compared.model.clone()).or_default();
             total.model.clone_from(&compared.model);
             total.tasks += 1;
@@ -144,7 +144,7 @@ impl ModelComparison {
 }
 
 impl ComparedResult {
-    fn of(result: &TaskResult) -> Self {
+    fn from_result(result: &TaskResult) -> Self {
         let passed = result.checks.iter().filter(|check| check.passed).count();
         Self {
             id: result.id.clone(),

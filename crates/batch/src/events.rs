@@ -136,7 +136,7 @@ impl EventReader {
         while let Some(length) = read_line(&mut reader, &mut line)? {
             self.offset += length;
             found = true;
-            self.summary.take(&line);
+            self.summary.process_line(&line);
         }
         Ok(found)
     }
@@ -166,7 +166,7 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
 }
 
 impl EventSummary {
-    fn take(&mut self, line: &[u8]) {
+    fn process_line(&mut self, line: &[u8]) {
         // Anything that is not an event is not ours to judge.
         let Ok(line) = serde_json::from_slice::<EventLine>(line) else { return };
         match line {

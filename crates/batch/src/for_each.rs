@@ -75,7 +75,7 @@ pub fn plan_lines(items: &[String], template: &PlanTemplate) -> Result<String, B
         task.insert("prompt".to_owned(), template.prompt.replace(PLACE, item).into());
         for (key, value) in &template.fields {
             let is_command = matches!(key.as_str(), "setup" | "check");
-            task.insert(key.clone(), filled(value, item, is_command)?);
+            task.insert(key.clone(), substitute_item(value, item, is_command)?);
         }
         let labels = BTreeMap::from([("item", item)]);
         task.insert("labels".to_owned(), serde_json::json!(labels));
@@ -85,12 +85,12 @@ pub fn plan_lines(items: &[String], template: &PlanTemplate) -> Result<String, B
     Ok(text)
 }
 
-fn filled(value: &Value, item: &str, is_command: bool) -> Result<Value, BatchError> {
+fn substitute_item(value: &Value, item: &str, is_command: bool) -> Result<Value, BatchError> {
     Ok(match value {
-        Value::String(text) if is_command => command_with(text, item)?.into(),
+        Value::String(text) if is_command => substitute_in_command(text, item)?.into(),
         Value::String(text) => text.replace(PLACE, item).into(),
         Value::Array(values) => {
-            let values = values.iter().map(|value| filled(value, item, is_command));
+            let values = values.iter().map(|value| substitute_item(value, item, is_command));
             Value::Array(values.collect::<Result<_, _>>()?)
         }
         other => other.clone(),
@@ -98,7 +98,7 @@ fn filled(value: &Value, item: &str, is_command: bool) -> Result<Value, BatchErr
 }
 
 /// Returns a command for a shell with the item as one word or a part of one.
-fn command_with(command: &str, item: &str) -> Result<String, BatchError> {
+fn substitute_in_command(command: &str, item: &str) -> Result<String, BatchError> {
     let quoted = quoted(item);
     let bare = ["'", "\""].iter().fold(command.to_owned(), |text, quote| {
         text.replace(&format!("{quote}{PLACE}{quote}"), PLACE)
@@ -177,9 +177,9 @@ mod tests {
             ("/bin/sh -c {item}", None),
             ("echo \\{item}", None),
         ] {
-            assert_eq!(command_with(command, item).ok().as_deref(), expected, "{command}");
+            assert_eq!(substitute_in_command(command, item).ok().as_deref(), expected, "{command}");
         }
-        let plain = command_with("sh -c 'mypy {item}'", "a.py").expect("a command");
+        let plain = substitute_in_command("sh -c 'mypy {item}'", "a.py").expect("a command");
         assert_eq!(plain, "sh -c 'mypy a.py'");
     }
 

@@ -161,8 +161,8 @@ pub async fn collect_kubernetes(
     let kubectl =
         Kubectl { context: job.record.context.clone(), namespace: job.record.namespace.clone() };
     let object = kubectl.get(&format!("job/{}", job.record.name)).await?;
-    let status = object.as_ref().map(JobStatus::of).unwrap_or_default();
-    let settled = status.settled();
+    let status = object.as_ref().map(JobStatus::from_job).unwrap_or_default();
+    let settled = status.finished_indexes();
     let has_result = |index: &usize| {
         job.tasks.get(*index).is_some_and(|task| directory.earlier_result(task, false).is_some())
     };
@@ -197,7 +197,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 namespace: job.record.namespace.clone(),
             };
             if let Some(object) = earlier.get(&name).await? {
-                let status = JobStatus::of(&object);
+                let status = JobStatus::from_job(&object);
                 let has_ended = status.has_ended;
                 self.notice(format!("Following the job {} of an earlier run", job.record.name));
                 if status.is_suspended && self.kubernetes.queue.is_none() && !has_ended {
@@ -216,7 +216,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 self.failure = None;
             }
         }
-        if self.over_budget() {
+        if self.is_over_budget() {
             self.is_over_budget = true;
             return Ok(FollowEnd::Ended);
         }
@@ -390,11 +390,11 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             }
             let is_late = stopped.is_some_and(|since| since.elapsed() > DRAIN_TIME);
             if stopped.is_some() && (status.active == 0 || is_late) {
-                self.sweep(job, &status, &mut collected, waiting).await?;
+                self.collect_unsettled(job, &status, &mut collected, waiting).await?;
                 self.kubectl.run(&["delete", &name, "--ignore-not-found", "--wait=false"]).await?;
                 return Ok(FollowEnd::Drained);
             }
-            if stopped.is_none() && (self.drain.is_cancelled() || self.over_budget()) {
+            if stopped.is_none() && (self.drain.is_cancelled() || self.is_over_budget()) {
                 self.is_over_budget = !self.drain.is_cancelled();
                 self.stop(&name).await?;
                 stopped = Some(Instant::now());
@@ -418,12 +418,12 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         waiting: &mut BTreeSet<String>,
     ) -> Result<Option<JobStatus>, BatchError> {
         let Some(object) = self.kubectl.get(name).await? else { return Ok(None) };
-        let status = JobStatus::of(&object);
-        let settled = status.settled();
+        let status = JobStatus::from_job(&object);
+        let settled = status.finished_indexes();
         let new = settled.difference(collected).copied().collect();
-        self.take(job, &new, &settled, collected, waiting).await?;
+        self.collect_results(job, &new, &settled, collected, waiting).await?;
         if status.has_ended {
-            self.sweep(job, &status, collected, waiting).await?;
+            self.collect_unsettled(job, &status, collected, waiting).await?;
             return Ok(Some(status));
         }
         let selector = format!("{}={}", collect::JOB_LABEL, job.record.name);
@@ -443,7 +443,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
     }
 
     /// Takes what pods printed whose index never settled.
-    async fn sweep(
+    async fn collect_unsettled(
         &mut self,
         job: &SubmittedJob,
         status: &JobStatus,
@@ -456,11 +456,11 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         let pods = text.lines().filter_map(|line| line.strip_prefix("pod/"));
         let indexes = pods.filter_map(|pod| collect::index_of(&job.record.name, pod));
         let left = indexes.filter(|index| !collected.contains(index)).collect();
-        self.take(job, &left, &status.settled(), collected, waiting).await
+        self.collect_results(job, &left, &status.finished_indexes(), collected, waiting).await
     }
 
     /// Fetches the results of these indexes.
-    async fn take(
+    async fn collect_results(
         &mut self,
         job: &SubmittedJob,
         indexes: &BTreeSet<usize>,
@@ -501,7 +501,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         (self.report)(QueueEvent::Notice(text));
     }
 
-    fn over_budget(&self) -> bool {
+    fn is_over_budget(&self) -> bool {
         self.max_cost.is_some_and(|limit| self.cost >= limit - 1e-9)
     }
 }

@@ -264,7 +264,7 @@ impl TaskAttempt<'_> {
             let (checkout, name) = (other.checkout.clone(), other.worktree.clone());
             let _one = serial.lock().await?;
             // That repository may be gone.
-            let _ = blocking(move || Ok(Worktree::discard_leftover(&checkout, &name)?)).await;
+            let _ = blocking(move || Ok(Worktree::remove_leftover(&checkout, &name)?)).await;
         }
         let earlier = result.map(|result| result.attempts).or_else(|| {
             previous.filter(|previous| previous.input_hash == hash).map(|it| it.attempts)

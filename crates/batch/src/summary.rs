@@ -58,7 +58,7 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
-    fn of(result: &TaskResult) -> Self {
+    fn from_result(result: &TaskResult) -> Self {
         let passed = result.checks.iter().filter(|check| check.passed).count();
         Self {
             id: result.id.clone(),
@@ -111,7 +111,7 @@ impl Summary {
         if self.ended.as_ref().is_none_or(|ended| *ended < result.ended) {
             self.ended = Some(result.ended.clone());
         }
-        self.results.push(SummaryRow::of(result));
+        self.results.push(SummaryRow::from_result(result));
     }
 
     /// Writes the three files. Blocking.

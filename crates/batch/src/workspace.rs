@@ -76,7 +76,7 @@ impl TaskWorkspace {
             carry: false,
         };
         let worktree = blocking(move || {
-            Worktree::discard_leftover(&from, &name)?;
+            Worktree::remove_leftover(&from, &name)?;
             Ok(Worktree::create(&from, &request)?)
         })
         .await?;

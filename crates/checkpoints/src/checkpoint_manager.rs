@@ -25,7 +25,7 @@ use parallax_store::{
 
 use crate::protected_changes::{
     Allowance, closed, may_change_protected, remove_set_id, restore_repositories, revert,
-    unsearched,
+    unsearched_directories,
 };
 
 /// Timeout of reading one file from git.
@@ -91,7 +91,7 @@ impl Drop for CommandWatch {
 
 impl CommandTracker {
     /// Returns whether a program of the session could write the path.
-    fn is_in_reach(&self, path: &Path) -> bool {
+    fn may_write(&self, path: &Path) -> bool {
         let of_all = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
         could_any_write(&of_all, path)
     }
@@ -116,7 +116,7 @@ fn note(write_scopes: &Mutex<Vec<WriteScope>>, write_scope: &WriteScope) {
 /// Returns whether one of these programs could write the path. Without any known program, it is
 /// assumed writable.
 fn could_any_write(write_scopes: &[WriteScope], path: &Path) -> bool {
-    write_scopes.is_empty() || write_scopes.iter().any(|write_scope| write_scope.holds(path))
+    write_scopes.is_empty() || write_scopes.iter().any(|write_scope| write_scope.contains(path))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -194,7 +194,7 @@ impl CheckpointManager {
     /// Called when all programs of the session have ended. Reverts protected files that a
     /// background process changed in the meantime, or only lists them. Does nothing without a
     /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
-    pub fn settle(&self, background: bool, has_user: bool) -> Vec<String> {
+    pub fn finish_session(&self, background: bool, has_user: bool) -> Vec<String> {
         // Watches of commands that never reported their end.
         let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
         waiting.into_iter().for_each(|watch| drop(watch.revert()));
@@ -206,10 +206,10 @@ impl CheckpointManager {
         let none = Permissions::default();
         let given = to_write(lock(&self.shared.given).clone());
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
-        changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
+        changes.moved_repositories.retain(|moved| self.shared.may_write(&moved.path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
-        let mut closed = closed(&changes, &Allowance::of(None, &given));
-        closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
+        let mut closed = closed(&changes, &Allowance::from_effects(None, &given));
+        closed.retain(|path| !open.contains(path) && self.shared.may_write(path));
         // In an interactive session, the user may have changed such files as well.
         if serves && has_user && !background {
             let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
@@ -225,16 +225,16 @@ impl CheckpointManager {
             };
         }
         let repositories = restore_repositories(&self.store, &changes, &none);
-        let mut done = revert(&self.store, &changes, &closed).behind(repositories);
+        let mut done = revert(&self.store, &changes, &closed).combine(repositories);
         if !has_user {
-            done = done.behind(remove_set_id(&self.store, &changes));
+            done = done.combine(remove_set_id(&self.store, &changes));
         }
-        done.behind(unsearched(&changes)).note().into_iter().collect()
+        done.combine(unsearched_directories(&changes)).note().into_iter().collect()
     }
 
     /// Reverts the changes of protected files by commands whose Parallax process was killed.
     /// Blocking.
-    pub fn finish_abandoned(&self) -> Option<String> {
+    pub fn revert_abandoned(&self) -> Option<String> {
         let mut done = RevertedFiles::default();
         for abandoned in self.store.abandoned_changes() {
             // An unreadable entry allows nothing.
@@ -268,12 +268,12 @@ impl CheckpointManager {
 
     /// Makes the model read restored files again, so that its next edit is based on the restored
     /// contents.
-    fn forget_seen(&self, undone: &UndoResult) {
+    fn forget_restored(&self, undone: &UndoResult) {
         undone.restored.iter().for_each(|path| self.seen.forget(path));
     }
 
     /// Returns the texts that were not shown before.
-    fn unsaid(&self, texts: &[String]) -> Vec<String> {
+    fn filter_new(&self, texts: &[String]) -> Vec<String> {
         let mut said = lock(&self.shared.said);
         texts.iter().filter(|text| said.insert(key_of(text).to_owned())).cloned().collect()
     }
@@ -287,7 +287,7 @@ fn key_of(text: &str) -> &str {
 impl Checkpoints for CheckpointManager {
     fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
         let command = match change {
-            Change::Files(paths) => return self.store.not_kept(paths),
+            Change::Files(paths) => return self.store.unrestorable_changes(paths),
             Change::Command(command) => command,
         };
         // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
@@ -303,14 +303,18 @@ impl Checkpoints for CheckpointManager {
         mark.not_undoable().iter().filter(is_due).cloned().collect()
     }
 
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
+    fn save_before(
+        &self,
+        turn: u64,
+        change: Change<'_>,
+    ) -> Result<Box<dyn CheckpointGuard>, String> {
         let wrong = |error: CheckpointError| error.to_string();
         let store = Arc::clone(&self.store);
         Ok(match change {
             Change::Files(paths) => {
                 let mark = store.begin_edit(turn, paths).map_err(wrong)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
-                let not_undoable = self.unsaid(mark.not_undoable());
+                let not_undoable = self.filter_new(mark.not_undoable());
                 Box::new(EditGuard { store, mark, not_undoable })
             }
             Change::Command(command) => {
@@ -329,7 +333,7 @@ impl Checkpoints for CheckpointManager {
                 if bash::changes_git(&bash::analyse(command)) || command.contains(".git") {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
-                let not_undoable = self.unsaid(&not_undoable);
+                let not_undoable = self.filter_new(&not_undoable);
                 let _unfinished = store.stand_by(&mark);
                 let pending = None;
                 Box::new(CommandGuard { store, mark, not_undoable, running, pending, _unfinished })
@@ -337,8 +341,8 @@ impl Checkpoints for CheckpointManager {
         })
     }
 
-    fn made(&self) -> Vec<PathBuf> {
-        self.store.made()
+    fn created_paths(&self) -> Vec<PathBuf> {
+        self.store.created_paths()
     }
 
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
@@ -354,14 +358,14 @@ impl Checkpoints for CheckpointManager {
 
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, String> {
         let undone = self.store.undo(turn, force).map_err(|error| error.to_string())?;
-        self.forget_seen(&undone);
+        self.forget_restored(&undone);
         Ok(undone)
     }
 
     fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<UndoResult, String> {
         let restored = self.store.restore_before(moment, turn, force);
         let restored = restored.map_err(|error| error.to_string())?;
-        self.forget_seen(&restored);
+        self.forget_restored(&restored);
         Ok(restored)
     }
 }
@@ -384,8 +388,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Sets the paths that an MCP server ([`serve`](Versions::serve)) may write.
-    pub fn giving(self, paths: Vec<PathBuf>) -> Self {
+    /// Sets the paths that an MCP server ([`serve`](CheckpointManager::serve)) may write.
+    pub fn with_writable_paths(self, paths: Vec<PathBuf>) -> Self {
         Self { given: to_write(paths), is_server: true, ..self }
     }
 
@@ -411,13 +415,13 @@ impl Watch {
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
         let repositories = restore_repositories(&self.store, &changes, &self.given);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
-        let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
+        let mut closed = closed(&changes, &Allowance::from_effects(Some(&effects), &self.given));
         closed.retain(|path| could_write(path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         closed.retain(|path| !open.contains(path));
         changes.set_id.retain(|path| could_write(path));
-        let done = revert(&self.store, &changes, &closed).behind(repositories);
-        done.behind(remove_set_id(&self.store, &changes)).behind(unsearched(&changes))
+        let done = revert(&self.store, &changes, &closed).combine(repositories);
+        done.combine(remove_set_id(&self.store, &changes)).combine(unsearched_directories(&changes))
     }
 }
 
@@ -466,7 +470,7 @@ impl CheckpointGuard for CommandGuard {
         if effects.may_change_files || may_change_protected(granted, mode) {
             return;
         }
-        let allowance = Allowance::of(Some(effects), granted);
+        let allowance = Allowance::from_effects(Some(effects), granted);
         let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
         let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
         match saved {
@@ -488,7 +492,7 @@ impl CheckpointGuard for CommandGuard {
         let done = ended(&store, &shared, mark, effects, granted, mode, write_scope);
         drop((running, pending, _unfinished));
         let waiting = shared.waiting().into_iter().map(Watch::revert);
-        waiting.fold(done, RevertedFiles::behind)
+        waiting.fold(done, RevertedFiles::combine)
     }
 }
 
@@ -517,20 +521,20 @@ fn ended(
         true => (RevertedFiles::default(), Vec::new()),
         false => {
             let repositories = restore_repositories(store, &changes, granted);
-            (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
+            (repositories, closed(&changes, &Allowance::from_effects(Some(effects), granted)))
         }
     };
     let denied: HashSet<&PathBuf> = closed.iter().collect();
     let permitted = changes.protected.iter().filter(|path| !denied.contains(path));
     lock(&shared.open).extend(permitted.cloned());
-    let done = revert(store, &changes, &closed).behind(repositories);
+    let done = revert(store, &changes, &closed).combine(repositories);
     let done = match granted.outside {
         true => done,
-        false => done.behind(remove_set_id(store, &changes)),
+        false => done.combine(remove_set_id(store, &changes)),
     };
     match may_change_protected(granted, mode) {
         true => done,
-        false => done.behind(unsearched(&changes)),
+        false => done.combine(unsearched_directories(&changes)),
     }
 }
 
@@ -561,7 +565,7 @@ mod tests {
         for path in [&open, &closed] {
             std::fs::write(path, "mine").expect("a file");
         }
-        let command = checkpoint_manager.before(1, Change::Command("sh x")).expect("kept");
+        let command = checkpoint_manager.save_before(1, Change::Command("sh x")).expect("kept");
         let watch = checkpoint_manager.watch().expect("a watch");
         for path in [&open, &closed] {
             std::fs::write(path, "changed").expect("a file");

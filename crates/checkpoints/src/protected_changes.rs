@@ -10,7 +10,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{REBASE, REBASE_STEPS};
 use parallax_protocol::tool::Effects;
-use parallax_store::{Changes, is_of_lost_repository};
+use parallax_store::{Changes, is_in_lost_repository};
 use serde::{Deserialize, Serialize};
 
 /// Removes the bits with which changed programs would run with the rights of their owner or group.
@@ -23,7 +23,7 @@ pub(crate) fn remove_set_id(
 }
 
 /// Reports the directories in which changed protected files may have been missed.
-pub(crate) fn unsearched(changes: &Changes) -> RevertedFiles {
+pub(crate) fn unsearched_directories(changes: &Changes) -> RevertedFiles {
     RevertedFiles { unsearched: changes.unsearched.clone(), ..RevertedFiles::default() }
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     /// Without effects, it is unknown which program made the changes.
-    pub(crate) fn of(effects: Option<&Effects>, granted: &Permissions) -> Self {
+    pub(crate) fn from_effects(effects: Option<&Effects>, granted: &Permissions) -> Self {
         Self {
             permissions: granted.clone(),
             makes_repositories: effects.is_none_or(|effects| {
@@ -75,7 +75,7 @@ pub(crate) fn restore_repositories(
     let is_permitted =
         |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
-        match store.bring_back(moved) {
+        match store.move_back(moved) {
             Ok(()) => done.restored.push(moved.path.clone()),
             Err(why) => done.lost.push((moved.path.clone(), why)),
         }
@@ -109,7 +109,8 @@ pub(crate) fn revert(
 pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
     let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves, rebases } =
         allowance;
-    let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
+    let new_repositories =
+        if *makes_repositories { paths_created_by_git(changes) } else { Vec::new() };
     // Creating instruction files for agents is restricted; changing existing ones is not.
     let set = |paths: &[PathBuf]| paths.iter().cloned().collect::<HashSet<PathBuf>>();
     let (instructions, created) = (set(&changes.instructions), set(&changes.created));
@@ -131,7 +132,7 @@ pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
     let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
     // Files of a removed repository cannot be restored, but files placed where a repository may be
     // created are removed.
-    let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
+    let is_lost = |path: &Path| is_in_lost_repository(path) && path.symlink_metadata().is_err();
     closed.filter(|path| !is_lost(path)).cloned().collect()
 }
 
@@ -183,7 +184,7 @@ pub(crate) fn makes_repositories(command: &str) -> bool {
 
 /// Returns what git created: each new repository, the repository data and link file of each new
 /// working tree, and the directories created with them.
-pub(crate) fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
+pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
     let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
     let mut made: Vec<PathBuf> = changes.new_repositories.clone();
     made.retain(|git| git.join("HEAD").is_file());

@@ -43,7 +43,7 @@ impl Undo {
     ///
     /// # Errors
     /// Returns an error if the home directory is unknown or no session of the project changed a file.
-    pub fn of_project(
+    pub fn open_project(
         directory: &Path,
         variables: Vec<(OsString, OsString)>,
         session: Option<&str>,

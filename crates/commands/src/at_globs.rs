@@ -38,7 +38,7 @@ pub(crate) fn read_glob(text: &str) -> Option<(&str, usize)> {
                 has_alternatives = true;
                 next
             }
-            '?' if goes_on(rest) => {
+            '?' if continues_word(rest) => {
                 is_glob = true;
                 next
             }
@@ -61,7 +61,7 @@ fn bracket_expression(text: &str) -> Option<usize> {
 }
 
 /// Whether a word goes on behind a question mark, which otherwise ends a sentence.
-fn goes_on(rest: &str) -> bool {
+fn continues_word(rest: &str) -> bool {
     let rest = rest.trim_start_matches(['?', '!', '.', ':']);
     rest.starts_with(['{', '[']) || rest.starts_with(|char: char| !closes(char))
 }

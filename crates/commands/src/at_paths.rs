@@ -40,9 +40,9 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
             in_fence ^= line.starts_with("```") || line.starts_with("~~~");
         }
         if char == '@'
-            && before.is_none_or(opens)
+            && before.is_none_or(can_precede_token)
             && let rest = prompt.get(next..).unwrap_or("")
-            && let is_enclosed = (in_fence || before.is_some_and(encloses))
+            && let is_enclosed = (in_fence || before.is_some_and(is_enclosing))
             && let glob = read_glob(rest).filter(|_| !is_enclosed && !rest.starts_with('"'))
             && let Some((path, length)) = read_path(rest, before.and_then(closing))
                 .or_else(|| glob.map(|(glob, length)| (glob.to_owned(), length)))
@@ -60,10 +60,10 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
     found
 }
 
-fn opens(char: char) -> bool {
+fn can_precede_token(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '(' | '[' | '{' | ',' | ';' | '—' | '–')
-        || encloses(char)
+        || is_enclosing(char)
         || is_cjk(char)
 }
 
@@ -75,7 +75,7 @@ fn is_mark(char: char) -> bool {
     )
 }
 
-fn encloses(char: char) -> bool {
+fn is_enclosing(char: char) -> bool {
     closing(char).is_some() || is_mark(char)
 }
 

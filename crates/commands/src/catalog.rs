@@ -8,10 +8,10 @@ use parallax_config::commands::{
     CommandSource,
 };
 
-use crate::names::{OWN_PREFIX, is_alias, is_own, is_reserved};
-use crate::told;
+use crate::format_problem;
+use crate::names::{OWN_PREFIX, is_alias, is_parallax_only, is_reserved};
 use parallax_config::commands::template::{UnclosedBlock, parse};
-use parallax_config::near;
+use parallax_config::similar_names;
 
 /// A custom command in lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Catalog {
         // A longer name must not equal the plain name of another file.
         let mut taken: HashSet<String> =
             files.commands.iter().map(|file| file.name.clone()).collect();
-        let mut catalog = Self { broken: broken(&files), ..Self::default() };
+        let mut catalog = Self { broken: file_errors(&files), ..Self::default() };
         let mut plain: HashSet<&str> = HashSet::new();
         for file in &files.commands {
             let is_broken = catalog.broken.contains_key(&file.name);
@@ -83,13 +83,13 @@ impl Catalog {
                 (false, None) => continue,
             };
             if !gets_plain {
-                let notice = moved(file, &name);
+                let notice = rename_notice(file, &name);
                 if is_reserved {
                     catalog.clashes.push(notice.clone());
                 }
                 catalog.notices.push(notice);
-            } else if is_own(&name) {
-                catalog.notices.push(instead(&name, &file.path.display().to_string()));
+            } else if is_parallax_only(&name) {
+                catalog.notices.push(override_notice(&name, &file.path.display().to_string()));
             } else if is_alias(&name) {
                 let path = file.path.display();
                 catalog.notices.push(format!(
@@ -105,12 +105,15 @@ impl Catalog {
                 catalog.by_name.insert(name.clone(), index);
             }
         }
-        catalog.problems =
-            files.problems.iter().map(|problem| (problem.path.clone(), told(problem))).collect();
+        catalog.problems = files
+            .problems
+            .iter()
+            .map(|problem| (problem.path.clone(), format_problem(problem)))
+            .collect();
         for file in &files.commands {
             if let Err(open) = parse(&file.prompt, file.form) {
                 let problem = open_block(file, &open);
-                catalog.problems.push((file.path.clone(), told(&problem)));
+                catalog.problems.push((file.path.clone(), format_problem(&problem)));
             }
         }
         catalog
@@ -122,12 +125,12 @@ impl Catalog {
     }
 
     /// Returns why the file of highest precedence for a name is invalid.
-    pub fn broken(&self, name: &str) -> Option<&str> {
+    pub fn file_error(&self, name: &str) -> Option<&str> {
         self.broken.get(name).map(String::as_str)
     }
 
     /// Returns the names whose file of highest precedence is invalid, with the error.
-    pub fn all_broken(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn file_errors_by_name(&self) -> impl Iterator<Item = (&str, &str)> {
         self.broken.iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
     }
 
@@ -142,8 +145,8 @@ impl Catalog {
     }
 
     /// Returns command names similar to an unknown name.
-    pub fn near(&self, name: &str) -> Vec<&str> {
-        near(name, self.by_name.keys().map(String::as_str))
+    pub fn similar_names(&self, name: &str) -> Vec<&str> {
+        similar_names(name, self.by_name.keys().map(String::as_str))
     }
 
     /// Returns the errors of invalid files, one sentence each.
@@ -158,7 +161,7 @@ impl Catalog {
     }
 
     /// Returns a notice for each file whose name belongs to a built-in command.
-    pub fn clashes(&self) -> &[String] {
+    pub fn conflicts(&self) -> &[String] {
         &self.clashes
     }
 
@@ -191,13 +194,13 @@ pub(crate) fn with_count(lines: &[String]) -> Option<String> {
 }
 
 /// Returns the names whose file of highest precedence is invalid, with the error.
-fn broken(files: &CommandFiles) -> HashMap<String, String> {
+fn file_errors(files: &CommandFiles) -> HashMap<String, String> {
     let mut broken = HashMap::new();
     for problem in &files.problems {
         let Some(name) = problem.name.as_ref().filter(|name| !is_reserved(name)) else { continue };
         let strongest = files.commands.iter().position(|file| file.name == *name);
         if strongest.is_none_or(|strongest| problem.rank <= strongest) {
-            broken.entry(name.clone()).or_insert_with(|| told(problem));
+            broken.entry(name.clone()).or_insert_with(|| format_problem(problem));
         }
     }
     broken
@@ -261,7 +264,7 @@ fn free(name: &str, taken: &mut HashSet<String>) -> String {
     free
 }
 
-fn moved(file: &CommandFile, name: &str) -> String {
+fn rename_notice(file: &CommandFile, name: &str) -> String {
     let path = file.path.display();
     match is_reserved_for(file) {
         true => {
@@ -274,7 +277,7 @@ fn moved(file: &CommandFile, name: &str) -> String {
 }
 
 /// Builds the notice for a command that overrides a built-in one.
-pub(crate) fn instead(name: &str, what: &str) -> String {
+pub(crate) fn override_notice(name: &str, what: &str) -> String {
     format!("`/{name}` is `{what}`; the built-in command is `/{OWN_PREFIX}{name}`")
 }
 
@@ -327,7 +330,7 @@ mod tests {
         }
         assert!(catalog.find("user.fix").is_none());
         assert_eq!(catalog.notices().len(), 3);
-        assert_eq!(catalog.near("deplyo"), ["deploy"]);
+        assert_eq!(catalog.similar_names("deplyo"), ["deploy"]);
     }
 
     #[test]
@@ -345,7 +348,7 @@ mod tests {
     fn command_file_named_like_a_built_in_is_reported_at_startup() {
         let user = |name: &str| file(name, CommandSource::User, "u");
         let catalog = catalog(vec![user("help"), user("memory"), user("summarize"), user("mine")]);
-        let found: Vec<&str> = catalog.clashes().iter().map(String::as_str).collect();
+        let found: Vec<&str> = catalog.conflicts().iter().map(String::as_str).collect();
         assert_eq!(
             found,
             [

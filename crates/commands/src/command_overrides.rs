@@ -1,7 +1,7 @@
 //! Turn overrides from a command's file.
 
 use parallax_config::commands::{CommandOverrides, CommandSource};
-use parallax_config::other_agents::our_tool;
+use parallax_config::other_agents::parallax_tool;
 use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 
@@ -43,7 +43,7 @@ pub(crate) fn wishes_of(
         ..TurnOverrides::default()
     };
     wanted.tools = overrides.tools.as_ref().map(|tools| {
-        let name = |entry: &String| our_tool(entry.split('(').next().unwrap_or(entry).trim());
+        let name = |entry: &String| parallax_tool(entry.split('(').next().unwrap_or(entry).trim());
         tools.iter().map(name).collect()
     });
     let mut notices = Vec::new();
@@ -72,7 +72,7 @@ fn rule(entry: &str) -> Result<Option<SuggestedRule>, String> {
         None => (entry.trim(), None),
     };
     let what = what.filter(|what| !what.is_empty() && *what != "*");
-    let tool_name = our_tool(name);
+    let tool_name = parallax_tool(name);
     if FREE.contains(&tool_name.as_str()) {
         return Ok(None);
     }

@@ -122,13 +122,13 @@ impl Expander {
         let missing = missing.iter().map(not_found);
         let text = text.replace("\\@", "@");
         if include.is_empty() {
-            let mut attachments = enclosed(of_resources(resources));
+            let mut attachments = enclosed(resource_parts(resources));
             attachments.extend(delegation(&agents));
             let notices = missing.collect();
             return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
         }
         let mut notices = Vec::new();
-        let wanted = ReadMany::of(include.clone());
+        let wanted = ReadMany::for_paths(include.clone());
         let never = CancellationToken::new();
         let read = read_many(&self.workspace, &self.seen, &wanted, &never)
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
@@ -145,7 +145,7 @@ impl Expander {
         let (shown, skipped): (Vec<_>, Vec<_>) =
             read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
         for (path, why) in &skipped {
-            if self.is_named(path, why, &include) {
+            if self.is_referenced(path, why, &include) {
                 let path = self.workspace.relative(path);
                 notices.push(format!("`@{}` was not read: {why}", path.display()));
             }
@@ -156,7 +156,7 @@ impl Expander {
             None => format!("`@{pattern}` matches no file; the text was sent as is"),
         }));
         notices.extend(missing);
-        let mut attachments = of_resources(resources);
+        let mut attachments = resource_parts(resources);
         // Adds nested context files, as a reading tool would.
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
         let context = self.found.as_ref().and_then(|found| found.discover(&touched));
@@ -206,7 +206,7 @@ impl Expander {
 
     /// Allows reading a path outside the workspace for the rest of the session.
     pub fn allow(&self, path: &Path) {
-        self.workspace.add_readable(path);
+        self.workspace.allow_reading(path);
     }
 
     /// Returns the text of a resource, if the path names a server.
@@ -266,7 +266,7 @@ impl Expander {
                 let file = names_existing_file().filter(|_| !is_alternative);
                 file.or_else(|| self.pattern(glob, false))
             }
-            None if goes_on(text, token) => names_existing_file(),
+            None if continues_word(text, token) => names_existing_file(),
             None => {
                 // Pasted code names annotations and variables; typed prompts are mostly one line.
                 let is_one_line = text.trim().lines().count() == 1;
@@ -370,10 +370,10 @@ impl Expander {
     }
 
     /// Whether a path that was skipped is referenced directly. Ignored files are skipped silently.
-    fn is_named(&self, path: &Path, why: &str, include: &[String]) -> bool {
+    fn is_referenced(&self, path: &Path, why: &str, include: &[String]) -> bool {
         let is_it = |pattern: &String| {
             let named = self.workspace.resolve(pattern, Access::Read);
-            named.is_ok_and(|named| named.path() == path || named.shown() == path)
+            named.is_ok_and(|named| named.path() == path || named.display_path() == path)
         };
         !why.contains("ignore") && include.iter().any(is_it)
     }
@@ -381,7 +381,7 @@ impl Expander {
 
 /// Whether a word goes on behind the path that was read from it, with a character that ends a
 /// reference: `@src/{a,b}.rs` does not mean all of `src`, nor `@component(name)` a directory.
-fn goes_on(text: &str, token: &AtToken) -> bool {
+fn continues_word(text: &str, token: &AtToken) -> bool {
     let rest = text.get(token.range.end..).unwrap_or_default();
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     let is_in_path = token.path.ends_with('/') || token.path.contains('/');
@@ -405,7 +405,7 @@ fn whole_word(text: &str, token: &AtToken) -> String {
     if let Some(glob) = &token.glob {
         return glob.clone();
     }
-    if !goes_on(text, token) {
+    if !continues_word(text, token) {
         return token.path.clone();
     }
     let rest = text.get(token.range.end..).unwrap_or_default();
@@ -472,7 +472,7 @@ pub fn delegation(agents: &[String]) -> Option<Part> {
     )))
 }
 
-fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {
+fn resource_parts(resources: Vec<(String, String)>) -> Vec<Part> {
     let parts = |(name, text)| [Part::text(format!("\nContent from @{name}:\n")), Part::text(text)];
     resources.into_iter().flat_map(parts).collect()
 }

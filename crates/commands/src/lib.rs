@@ -42,8 +42,8 @@ use parallax_tools::ShellOptions;
 pub use catalog::{Catalog, CommandInfo};
 pub use expand::{Expander, FileSearch};
 pub use names::{
-    OWN_PREFIX, built_in_names, hint_of_other_agent, is_alias, is_own, is_reserved, of_other_agent,
-    own_of,
+    OWN_PREFIX, built_in_names, equivalent_command, is_alias, is_parallax_only, is_reserved,
+    other_agent_hint, strip_parallax_prefix,
 };
 pub use new_command::new_command;
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
@@ -131,7 +131,7 @@ impl ExpansionContext {
             return (Some(name.to_owned()), None);
         }
         let known = agents.map(|agents| agents.names()).unwrap_or_default();
-        let near = parallax_config::near(name, known.iter().map(String::as_str));
+        let near = parallax_config::similar_names(name, known.iter().map(String::as_str));
         let near =
             near.first().map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
         (None, Some(format!("unknown agent `{name}`{near}; the command runs without it")))
@@ -191,18 +191,20 @@ impl Commands {
 
     /// Returns whether a file or skill has this name, possibly overriding a built-in command.
     /// Blocks if the files were not read yet.
-    pub fn takes(&self, name: &str) -> bool {
+    pub fn has_command(&self, name: &str) -> bool {
         let catalog = self.catalog();
         catalog.find(name).is_some()
-            || catalog.broken(name).is_some()
+            || catalog.file_error(name).is_some()
             || self.skills().iter().any(|it| it.name == name)
     }
 
     /// Returns a notice for each command whose name differs from what its author expects.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = self.catalog().notices().to_vec();
-        let skills = self.skills().into_iter().filter(|skill| is_own(&skill.name));
-        notices.extend(skills.map(|it| catalog::instead(&it.name, &format!("skill {}", it.name))));
+        let skills = self.skills().into_iter().filter(|skill| is_parallax_only(&skill.name));
+        notices.extend(
+            skills.map(|it| catalog::override_notice(&it.name, &format!("skill {}", it.name))),
+        );
         notices
     }
 
@@ -211,7 +213,7 @@ impl Commands {
     pub fn warnings(&self) -> Vec<String> {
         let catalog = self.catalog();
         let mut renamed = self.notices();
-        renamed.retain(|notice| !catalog.clashes().contains(notice));
+        renamed.retain(|notice| !catalog.conflicts().contains(notice));
         catalog::with_count(&renamed).into_iter().chain(catalog.warnings()).collect()
     }
 
@@ -232,7 +234,7 @@ impl Commands {
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);
         let catalog = self.catalog();
-        if let Some(problem) = catalog.broken(name) {
+        if let Some(problem) = catalog.file_error(name) {
             let message = format!("Cannot run `/{name}` because its file is invalid: {problem}");
             return Err(Failure::new(FailureKind::Input, message));
         }
@@ -251,7 +253,7 @@ impl Commands {
 
     /// Builds the error for an unknown command name.
     fn unknown(&self, catalog: &Catalog, name: &str) -> Failure {
-        if let Some(hint) = hint_of_other_agent(name) {
+        if let Some(hint) = other_agent_hint(name) {
             return Failure::new(FailureKind::Input, format!("Unknown command `/{name}`: {hint}"));
         }
         let mut message = format!("Unknown command `/{name}`");
@@ -270,7 +272,7 @@ impl Commands {
         offered.sort_unstable();
         let own = built_in_names().map(|name| -> &str { name });
         let known = names.iter().copied().chain(own);
-        offered.extend(parallax_config::near(name, known));
+        offered.extend(parallax_config::similar_names(name, known));
         let mut seen = HashSet::new();
         offered.retain(|name| seen.insert(*name));
         if !offered.is_empty() {
@@ -278,7 +280,7 @@ impl Commands {
             let shown: Vec<String> = shown.collect();
             message.push_str(&format!(" (did you mean {}?)", shown.join(", ")));
         }
-        if self.may_come() {
+        if self.may_receive_more() {
             message.push_str("; MCP servers are still starting, and one of them may provide it");
         }
         message.push_str("; to send it to the model as text, put a space before the `/`");
@@ -287,7 +289,7 @@ impl Commands {
 }
 
 /// Formats a problem in one line.
-pub(crate) fn told(problem: &CommandProblem) -> String {
+pub(crate) fn format_problem(problem: &CommandProblem) -> String {
     problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -26,7 +26,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// Returns whether Parallax alone has a built-in command with this name. A file or skill written
 /// for Gemini CLI overrides it; the built-in command can then be called with [`OWN_PREFIX`], which
 /// always works.
-pub fn is_own(name: &str) -> bool {
+pub fn is_parallax_only(name: &str) -> bool {
     names(true).any(|known| known == name) || OWN_ALIASES.contains(&name)
 }
 
@@ -34,7 +34,7 @@ pub fn is_own(name: &str) -> bool {
 /// the user or the project can override it, because the command also has its main name.
 pub fn is_alias(name: &str) -> bool {
     let is_known = TABLE.iter().any(|command| command.aliases.contains(&name));
-    is_known && !is_own(name) && !is_reserved(name)
+    is_known && !is_parallax_only(name) && !is_reserved(name)
 }
 
 /// Returns the names of the table that only Parallax has, or the others.
@@ -43,8 +43,9 @@ fn names(own: bool) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the plain name of `parallax:NAME`, if it is a built-in command or an alias of one.
-pub fn own_of(name: &str) -> Option<&str> {
-    name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name) || is_alias(name) || is_reserved(name))
+pub fn strip_parallax_prefix(name: &str) -> Option<&str> {
+    name.strip_prefix(OWN_PREFIX)
+        .filter(|name| is_parallax_only(name) || is_alias(name) || is_reserved(name))
 }
 
 /// Commands of other agents with the equivalent command here.
@@ -83,12 +84,12 @@ const HINTS: &[(&str, &str)] = &[
 const UPDATE: &str = "install the new version the way you installed this one";
 
 /// Returns the command equivalent to a command of another agent, possibly with a subcommand.
-pub fn of_other_agent(name: &str) -> Option<&'static str> {
+pub fn equivalent_command(name: &str) -> Option<&'static str> {
     OF_OTHER_AGENTS.iter().find(|(there, _)| *there == name).map(|(_, here)| *here)
 }
 
 /// Returns what to do instead of a command of another agent.
-pub fn hint_of_other_agent(name: &str) -> Option<&'static str> {
+pub fn other_agent_hint(name: &str) -> Option<&'static str> {
     HINTS.iter().find(|(there, _)| *there == name).map(|(_, hint)| *hint)
 }
 

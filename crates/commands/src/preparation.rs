@@ -113,7 +113,7 @@ impl<'a> CommandPreparation<'a> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {
-            let why = match self.catalog.broken(name) {
+            let why = match self.catalog.file_error(name) {
                 Some(problem) => format!("the file of `/{name}` is invalid: {problem}"),
                 None => format!("unknown command `/{name}`"),
             };

@@ -109,7 +109,7 @@ impl PreparedCommand {
     }
 
     /// Creates a command from the prompt of an MCP server.
-    pub(crate) fn of_prompt(
+    pub(crate) fn from_prompt(
         shared: Arc<ExpansionContext>,
         name: String,
         server: String,
@@ -122,7 +122,7 @@ impl PreparedCommand {
     }
 
     /// Creates a command that activates a skill and sends a text.
-    pub(crate) fn of_skill(
+    pub(crate) fn from_skill(
         shared: Arc<ExpansionContext>,
         name: String,
         skill: SkillEntry,
@@ -151,7 +151,7 @@ impl PreparedCommand {
     }
 
     /// Approves all shell commands, once or for the session.
-    pub fn agree(&mut self, for_session: bool) {
+    pub fn approve(&mut self, for_session: bool) {
         let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         for step in &mut self.steps {
             let ExpansionStep::Shell(evaluated) = step else { continue };
@@ -218,7 +218,7 @@ impl PreparedCommand {
                         let text = activation(&skill)?;
                         // As when the model activates the skill, its files become readable.
                         if let Some(folder) = skill.folder() {
-                            workspace.add_readable(folder);
+                            workspace.allow_reading(folder);
                         }
                         Ok::<_, std::io::Error>(text)
                     });

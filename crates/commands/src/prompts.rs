@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parallax_mcp::{PromptEntry, parse_prompt_line};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::{Commands, PreparedCommand, is_own, is_reserved};
+use crate::{Commands, PreparedCommand, is_parallax_only, is_reserved};
 
 /// A prompt of an MCP server as a slash command.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ impl Commands {
             .map(|(server, entry)| {
                 let plain = entry.command();
                 let taken = is_reserved(&plain)
-                    || is_own(&plain)
+                    || is_parallax_only(&plain)
                     || catalog.find(&plain).is_some()
                     || count.get(&plain) > Some(&1);
                 PromptCommand {
@@ -87,7 +87,7 @@ impl Commands {
 
     /// Returns the help text of `/NAME help` for a prompt, and `None` for other lines. Blocking.
     pub fn prompt_help(&self, name: &str, arguments: &str) -> Option<String> {
-        if arguments.trim() != "help" || self.takes(name) {
+        if arguments.trim() != "help" || self.has_command(name) {
             return None;
         }
         let prompt = self.prompt_of(name)?;
@@ -111,7 +111,7 @@ impl Commands {
         let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
         let values = prompt.entry.fill(&parse_prompt_line(arguments));
         Some(match values {
-            Ok(values) => Ok(PreparedCommand::of_prompt(
+            Ok(values) => Ok(PreparedCommand::from_prompt(
                 Arc::clone(&self.shared),
                 prompt.name,
                 prompt.server,
@@ -123,7 +123,7 @@ impl Commands {
     }
 
     /// Returns whether servers are still starting, so that more prompts may appear.
-    pub(crate) fn may_come(&self) -> bool {
+    pub(crate) fn may_receive_more(&self) -> bool {
         self.shared.servers.as_ref().is_some_and(parallax_mcp::Servers::are_starting)
     }
 }

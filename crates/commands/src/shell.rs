@@ -35,7 +35,7 @@ pub(crate) fn evaluate(
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
     let counts = shared.workspace.filtering().respect_gemini_ignore;
-    let left_alone = counts.then(|| GeminiIgnore::of(&roots)).flatten();
+    let left_alone = counts.then(|| GeminiIgnore::load(&roots)).flatten();
     let root = shared.workspace.root();
     let effects: Effects = command_effects(&text, root, &roots, left_alone.as_ref());
     let mut args = Object::new();
@@ -83,7 +83,7 @@ pub(crate) async fn run(
     let command = command(shared, &evaluated.text, mode, permissions).await?;
     let running = shared.processes.start(command).await.map_err(|error| error.to_string())?;
     match running.follow(cancel, None, &mut |_| {}).await {
-        CommandOutcome::Finished(finished) => Ok(shown(&evaluated.text, &finished)),
+        CommandOutcome::Finished(finished) => Ok(format_output(&evaluated.text, &finished)),
         // Cannot be moved to the background here; if it is, do not wait for its end.
         CommandOutcome::Detached(detached) => Ok(detached.output.kept.head),
     }
@@ -130,7 +130,7 @@ async fn command(
 }
 
 /// Returns the output, followed by how the command ended unless it succeeded.
-fn shown(command: &str, finished: &FinishedCommand) -> String {
+fn format_output(command: &str, finished: &FinishedCommand) -> String {
     let output = &finished.output;
     let mut text = match output.binary {
         true => format!("[binary output, {} bytes, not shown]", output.bytes),

@@ -42,6 +42,6 @@ impl Commands {
             text => text.to_owned(),
         };
         let (name, entry) = (skill.name.clone(), skill.entry.clone());
-        Some(Ok(PreparedCommand::of_skill(Arc::clone(&self.shared), name, entry, text)))
+        Some(Ok(PreparedCommand::from_skill(Arc::clone(&self.shared), name, entry, text)))
     }
 }

@@ -203,12 +203,12 @@ const fn plain(name: &'static str, command: SlashCommand, summary: &'static str)
 }
 
 impl CommandSpec {
-    const fn aka(mut self, aliases: &'static [&'static str]) -> Self {
+    const fn with_aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    const fn takes(mut self, arguments: &'static str) -> Self {
+    const fn with_arguments(mut self, arguments: &'static str) -> Self {
         self.arguments = arguments;
         self
     }
@@ -219,7 +219,7 @@ impl CommandSpec {
         self
     }
 
-    const fn with(mut self, subcommands: &'static [CommandSpec]) -> Self {
+    const fn with_subcommands(mut self, subcommands: &'static [CommandSpec]) -> Self {
         self.subcommands = subcommands;
         self
     }
@@ -231,7 +231,7 @@ impl CommandSpec {
     }
 
     /// Marks a command that opens a dialog when it has no arguments.
-    const fn opens(mut self) -> Self {
+    const fn opens_dialog(mut self) -> Self {
         self.opens = true;
         self
     }
@@ -243,7 +243,7 @@ impl CommandSpec {
     }
 
     /// Marks a command that Gemini CLI does not have.
-    const fn own(mut self) -> Self {
+    const fn parallax_only(mut self) -> Self {
         self.own = true;
         self
     }
@@ -260,45 +260,45 @@ impl CommandSpec {
         self
     }
 
-    const fn under(mut self, section: &'static str) -> Self {
+    const fn in_section(mut self, section: &'static str) -> Self {
         self.section = section;
         self
     }
 
     /// Whether Enter in the completion list runs the command, because nothing needs to be typed
     /// after it.
-    pub fn runs_at_once(&self) -> bool {
+    pub fn runs_on_enter(&self) -> bool {
         (self.arguments.is_empty() || self.opens) && !self.prompts
     }
 
     /// Whether this is the command's name or an alias.
-    pub fn is(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
 }
 
 const CHAT_LIST: CommandSpec =
-    plain("list", SlashCommand::ChatList, "List saved conversations").under(CHECKPOINTS);
+    plain("list", SlashCommand::ChatList, "List saved conversations").in_section(CHECKPOINTS);
 const CHAT_SAVE: CommandSpec =
     plain("save", SlashCommand::ChatSave, "Save the conversation under a tag")
-        .takes("TAG")
-        .under(CHECKPOINTS);
+        .with_arguments("TAG")
+        .in_section(CHECKPOINTS);
 const CHAT_RESUME: CommandSpec =
     plain("resume", SlashCommand::ChatResume, "Resume a saved conversation")
-        .aka(&["load"])
-        .takes("TAG")
-        .under(CHECKPOINTS);
+        .with_aliases(&["load"])
+        .with_arguments("TAG")
+        .in_section(CHECKPOINTS);
 const CHAT_DELETE: CommandSpec =
     plain("delete", SlashCommand::ChatDelete, "Delete a saved conversation")
-        .takes("TAG")
-        .under(CHECKPOINTS);
+        .with_arguments("TAG")
+        .in_section(CHECKPOINTS);
 const CHAT_SHARE: CommandSpec = plain(
     "share",
     SlashCommand::ChatShare,
     "Export the conversation to a file (.md, .json, .html, or .jsonl)",
 )
-.takes("[FILE]")
-.under(CHECKPOINTS);
+.with_arguments("[FILE]")
+.in_section(CHECKPOINTS);
 
 /// Headings below `/chat` and `/resume`: automatically saved sessions, and conversations saved
 /// under a tag.
@@ -308,15 +308,15 @@ const CHECKPOINTS: &str = "checkpoints";
 /// Saved conversations; also below `checkpoints`, for compatibility.
 const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
 const CHATS: &[CommandSpec] = &[
-    plain("browse", SlashCommand::Chat, "Browse automatically saved sessions").under(AUTO),
+    plain("browse", SlashCommand::Chat, "Browse automatically saved sessions").in_section(AUTO),
     CHAT_LIST,
     CHAT_SAVE,
     CHAT_RESUME,
     CHAT_DELETE,
     CHAT_SHARE,
     plain("checkpoints", SlashCommand::ChatList, "List saved conversations")
-        .aka(&["checkpoint"])
-        .with(TAGS)
+        .with_aliases(&["checkpoint"])
+        .with_subcommands(TAGS)
         .hidden(),
 ];
 
@@ -327,22 +327,23 @@ const EXTENSIONS: &[CommandSpec] = &[
         SlashCommand::ExtensionsInstall,
         "Install from a URL, a directory, or an archive",
     )
-    .takes("SOURCE"),
+    .with_arguments("SOURCE"),
     plain("link", SlashCommand::ExtensionsLink, "Use an extension in place, without copying it")
-        .takes("FOLDER"),
+        .with_arguments("FOLDER"),
     plain("update", SlashCommand::ExtensionsUpdate, "Update one or all extensions")
-        .takes("NAME|--all"),
+        .with_arguments("NAME|--all"),
     plain("uninstall", SlashCommand::ExtensionsUninstall, "Uninstall an extension")
-        .aka(&["delete"])
-        .takes("NAME"),
+        .with_aliases(&["delete"])
+        .with_arguments("NAME"),
     plain("enable", SlashCommand::ExtensionsEnable, "Enable an extension")
-        .takes("NAME [workspace]"),
+        .with_arguments("NAME [workspace]"),
     plain("disable", SlashCommand::ExtensionsDisable, "Disable an extension")
-        .takes("NAME [workspace]"),
+        .with_arguments("NAME [workspace]"),
     plain("config", SlashCommand::ExtensionsConfig, "Set the values of its settings")
-        .takes("NAME [SETTING]"),
+        .with_arguments("NAME [SETTING]"),
     plain("explore", SlashCommand::ExtensionsExplore, "Open the extension gallery in the browser"),
-    plain("reload", SlashCommand::ExtensionsReload, "Reload all extensions").aka(&["restart"]),
+    plain("reload", SlashCommand::ExtensionsReload, "Reload all extensions")
+        .with_aliases(&["restart"]),
 ];
 
 /// All commands, sorted by name.
@@ -352,54 +353,64 @@ pub static TABLE: &[CommandSpec] = &[
         .headless("/about")
         .editors(&[("about", "Show the version and the environment", "")]),
     plain("agents", SlashCommand::AgentsPanel, "Manage subagents")
-        .with(&[
+        .with_subcommands(&[
             plain("list", SlashCommand::Agents, "List subagents with their descriptions"),
-            plain("reload", SlashCommand::AgentsReload, "Reload their files").aka(&["refresh"]),
-            plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").takes("NAME"),
-            plain("disable", SlashCommand::AgentsDisable, "Disable a subagent").takes("NAME"),
+            plain("reload", SlashCommand::AgentsReload, "Reload their files")
+                .with_aliases(&["refresh"]),
+            plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").with_arguments("NAME"),
+            plain("disable", SlashCommand::AgentsDisable, "Disable a subagent")
+                .with_arguments("NAME"),
             plain("accept", SlashCommand::AgentsAccept, "Accept subagents of the project")
-                .takes("[NAME]")
-                .aka(&["acknowledge"]),
+                .with_arguments("[NAME]")
+                .with_aliases(&["acknowledge"]),
             plain(
                 "config",
                 SlashCommand::AgentsConfig,
                 "Show or change the settings of a subagent",
             )
-            .takes("NAME [SETTING VALUE]"),
+            .with_arguments("NAME [SETTING VALUE]"),
         ])
         .headless("/agents [list]")
         .editors(&[("agents", "List subagents", "")]),
-    plain("auth", SlashCommand::Auth, "Sign in").with(&[
-        plain("signin", SlashCommand::Auth, "Sign in").aka(&["login"]),
-        plain("signout", SlashCommand::AuthSignOut, "Delete the saved key").aka(&["logout"]),
+    plain("auth", SlashCommand::Auth, "Sign in").with_subcommands(&[
+        plain("signin", SlashCommand::Auth, "Sign in").with_aliases(&["login"]),
+        plain("signout", SlashCommand::AuthSignOut, "Delete the saved key")
+            .with_aliases(&["logout"]),
     ]),
     plain("budget", SlashCommand::Budget, "Show or set budgets")
-        .takes("[[prompt] cost|tokens|time AMOUNT|off]")
+        .with_arguments("[[prompt] cost|tokens|time AMOUNT|off]")
         .anytime()
-        .own(),
-    plain("bug", SlashCommand::Bug, "Report a bug").takes("[TITLE]"),
+        .parallax_only(),
+    plain("bug", SlashCommand::Bug, "Report a bug").with_arguments("[TITLE]"),
     plain("chat", SlashCommand::Chat, "Browse, save, and share conversations")
-        .with(CHATS)
+        .with_subcommands(CHATS)
         .headless("/chat list"),
-    plain("clear", SlashCommand::Clear, "Start a new session with empty context").aka(&["new"]),
+    plain("clear", SlashCommand::Clear, "Start a new session with empty context")
+        .with_aliases(&["new"]),
     plain("commands", SlashCommand::CommandsList, "List custom commands")
-        .with(&[
+        .with_subcommands(&[
             plain("list", SlashCommand::CommandsList, "List custom commands by source"),
-            plain("reload", SlashCommand::CommandsReload, "Reload their files").aka(&["refresh"]),
+            plain("reload", SlashCommand::CommandsReload, "Reload their files")
+                .with_aliases(&["refresh"]),
         ])
         .headless("/commands [list]"),
-    plain("commit", SlashCommand::Commit, "Commit and push the changes").prompts().own(),
+    plain("commit", SlashCommand::Commit, "Commit and push the changes").prompts().parallax_only(),
     plain("commit:no-push", SlashCommand::CommitNoPush, "Commit the changes without pushing")
         .prompts()
-        .own(),
+        .parallax_only(),
     plain("commit:pr", SlashCommand::CommitPr, "Commit the changes and open a pull request")
         .prompts()
-        .own(),
+        .parallax_only(),
     plain("compress", SlashCommand::Compress, "Compact the history, keeping what matters")
-        .aka(&["summarize", "compact"])
-        .takes("[FOCUS]")
+        .with_aliases(&["summarize", "compact"])
+        .with_arguments("[FOCUS]")
         .anytime()
-        .with(&[plain("undo", SlashCommand::CompressUndo, "Undo the latest compaction").anytime()])
+        .with_subcommands(&[plain(
+            "undo",
+            SlashCommand::CompressUndo,
+            "Undo the latest compaction",
+        )
+        .anytime()])
         .headless("/compress [FOCUS]")
         .editors(&[("compress", "Summarize the conversation to free context", "focus")]),
     plain(
@@ -408,59 +419,62 @@ pub static TABLE: &[CommandSpec] = &[
         "Show what fills the context window; drop or pin results",
     )
     .anytime()
-    .own()
+    .parallax_only()
     .headless("/context")
     .editors(&[("context", "Show what fills the context", "")]),
-    plain("continue", SlashCommand::Continue, "Continue an interrupted turn").prompts().own(),
+    plain("continue", SlashCommand::Continue, "Continue an interrupted turn")
+        .prompts()
+        .parallax_only(),
     plain("copy", SlashCommand::Copy, "Copy the last answer").anytime(),
     plain("debug", SlashCommand::Debug, "Show the log and all requests with size and time")
         .anytime()
-        .own(),
+        .parallax_only(),
     plain("devtools", SlashCommand::DevTools, "Inspect the requests of the session in the browser")
-        .takes("[--no-open]")
+        .with_arguments("[--no-open]")
         .anytime()
-        .own(),
+        .parallax_only(),
     plain("diff", SlashCommand::Diff, "Show what the agent's edits changed in this session")
         .anytime()
-        .own(),
+        .parallax_only(),
     plain("directory", SlashCommand::Directory, "Manage workspace directories")
-        .aka(&["dir"])
-        .with(&[
-            plain("add", SlashCommand::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),
+        .with_aliases(&["dir"])
+        .with_subcommands(&[
+            plain("add", SlashCommand::DirectoryAdd, "Add directories")
+                .with_arguments("PATH[,PATH…]"),
             plain("show", SlashCommand::Directory, "List the directories"),
         ])
         .headless("/directory [show]"),
-    plain("docs", SlashCommand::Docs, "Open the documentation").takes("[PAGE]").anytime(),
+    plain("docs", SlashCommand::Docs, "Open the documentation").with_arguments("[PAGE]").anytime(),
     plain("editor", SlashCommand::Editor, "Choose the editor for prompts and changes"),
     plain("export-session", SlashCommand::ExportSession, "Export the whole session to a file")
-        .takes("FILE"),
+        .with_arguments("FILE"),
     plain("extensions", SlashCommand::ExtensionsPanel, "Manage extensions")
-        .aka(&["extension"])
-        .with(EXTENSIONS)
+        .with_aliases(&["extension"])
+        .with_subcommands(EXTENSIONS)
         .headless("/extensions [list]")
         .editors(&[("extensions", "List extensions", "")]),
     plain("footer", SlashCommand::Footer, "Choose the items of the status line")
-        .aka(&["statusline"])
+        .with_aliases(&["statusline"])
         .anytime(),
     plain("fork", SlashCommand::Fork, "Continue in a copy: from here, or from before a prompt")
-        .takes("[PROMPT]")
-        .own(),
+        .with_arguments("[PROMPT]")
+        .parallax_only(),
     plain("help", SlashCommand::Help, "Show commands and keys")
-        .aka(&["?"])
+        .with_aliases(&["?"])
         .anytime()
         .headless("/help")
         .editors(&[("help", "List commands", "")]),
     plain("hooks", SlashCommand::Hooks, "Manage hooks")
-        .with(&[
+        .with_subcommands(&[
             plain("panel", SlashCommand::Hooks, "Show, enable, and disable hooks")
-                .aka(&["list", "show"]),
+                .with_aliases(&["list", "show"]),
             plain(
                 "accept",
                 SlashCommand::HooksAccept,
                 "Accept the project's hooks as they are now",
             ),
-            plain("enable", SlashCommand::HooksEnable, "Enable a hook").takes("NAME"),
-            plain("disable", SlashCommand::HooksDisable, "Disable a hook").takes("NAME"),
+            plain("enable", SlashCommand::HooksEnable, "Enable a hook").with_arguments("NAME"),
+            plain("disable", SlashCommand::HooksDisable, "Disable a hook").with_arguments("NAME"),
             plain("enable-all", SlashCommand::HooksEnableAll, "Enable all hooks"),
             plain("disable-all", SlashCommand::HooksDisableAll, "Disable all hooks"),
             plain(
@@ -473,7 +487,7 @@ pub static TABLE: &[CommandSpec] = &[
         .editors(&[("hooks", "List hooks", "")]),
     plain("ide", SlashCommand::Ide, "Connect to the editor")
         .anytime()
-        .with(&[
+        .with_subcommands(&[
             plain("status", SlashCommand::Ide, "Show the connection and the open files").anytime(),
             plain("enable", SlashCommand::IdeEnable, "Connect, now and in later sessions")
                 .anytime(),
@@ -488,31 +502,36 @@ pub static TABLE: &[CommandSpec] = &[
         .prompts()
         .editors(&[("init", "Write a GEMINI.md for the project", "")]),
     plain("load", SlashCommand::Load, "Resume a session, or load a file of another program")
-        .takes("[ID|FILE]")
-        .own(),
+        .with_arguments("[ID|FILE]")
+        .parallax_only(),
     plain("mcp", SlashCommand::McpPanel, "Manage MCP servers")
         .anytime()
-        .with(&[
+        .with_subcommands(&[
             plain("list", SlashCommand::Mcp, "List servers with the names of their tools")
-                .aka(&["ls", "nodesc"])
+                .with_aliases(&["ls", "nodesc"])
                 .anytime(),
             plain("desc", SlashCommand::McpDescriptions, "Include descriptions").anytime(),
             plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools").anytime(),
-            plain("auth", SlashCommand::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
-            plain("reload", SlashCommand::McpReload, "Restart the servers").aka(&["refresh"]),
-            plain("enable", SlashCommand::McpEnable, "Enable a server").takes("SERVER [--session]"),
+            plain("auth", SlashCommand::McpAuth, "Sign in to a server")
+                .with_arguments("[SERVER]")
+                .anytime(),
+            plain("reload", SlashCommand::McpReload, "Restart the servers")
+                .with_aliases(&["refresh"]),
+            plain("enable", SlashCommand::McpEnable, "Enable a server")
+                .with_arguments("SERVER [--session]"),
             plain("disable", SlashCommand::McpDisable, "Disable a server")
-                .takes("SERVER [--session]"),
+                .with_arguments("SERVER [--session]"),
         ])
         .headless("/mcp [list|desc|schema]")
         .editors(&[("mcp", "List MCP servers and their tools", "list | desc | schema")]),
     plain("memory", SlashCommand::Memory, "Manage context files")
-        .with(&[
+        .with_subcommands(&[
             plain("show", SlashCommand::Memory, "Show the contents"),
             plain("list", SlashCommand::MemoryList, "List the files"),
-            plain("reload", SlashCommand::MemoryReload, "Reload the files").aka(&["refresh"]),
+            plain("reload", SlashCommand::MemoryReload, "Reload the files")
+                .with_aliases(&["refresh"]),
             plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions")
-                .takes("TEXT"),
+                .with_arguments("TEXT"),
             plain(
                 "inbox",
                 SlashCommand::MemoryInbox,
@@ -525,47 +544,53 @@ pub static TABLE: &[CommandSpec] = &[
             ("memory show", "Show the loaded context files", ""),
             ("memory list", "List the loaded context files", ""),
         ]),
-    plain("mode", SlashCommand::Mode, "Choose the approval mode").own().editors(&[(
+    plain("mode", SlashCommand::Mode, "Choose the approval mode").parallax_only().editors(&[(
         "mode",
         "Show or change the approval mode",
         "default | autoEdit | plan | yolo",
     )]),
     plain("model", SlashCommand::Model, "Choose the model")
-        .with(&[
+        .with_subcommands(&[
             plain("manage", SlashCommand::Model, "Choose the model"),
-            plain("set", SlashCommand::ModelSet, "Use a model by name").takes("NAME [--persist]"),
+            plain("set", SlashCommand::ModelSet, "Use a model by name")
+                .with_arguments("NAME [--persist]"),
             plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
         ])
         .headless("/model [why]")
         .editors(&[("model", "Show or change the model", "NAME")]),
     plain("parallax", SlashCommand::Parallax, "Reach a goal with coordinated subagents")
-        .takes("GOAL")
-        .own(),
+        .with_arguments("GOAL")
+        .parallax_only(),
     plain("permissions", SlashCommand::Permissions, "Manage trusted folders")
-        .with(&[plain("trust", SlashCommand::PermissionsTrust, "Trust a folder").takes("[FOLDER]")])
+        .with_subcommands(&[plain("trust", SlashCommand::PermissionsTrust, "Trust a folder")
+            .with_arguments("[FOLDER]")])
         .headless("/permissions"),
     plain("plan", SlashCommand::Plan, "Plan first: no changes until you approve a plan")
-        .takes("[WHAT]")
-        .with(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")])
+        .with_arguments("[WHAT]")
+        .with_subcommands(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")])
         .headless("/plan TEXT")
         .editors(&[("plan", "Plan a task without changing anything", "task")]),
     plain("policies", SlashCommand::Policies, "Show the rules in effect")
-        .with(&[plain("list", SlashCommand::Policies, "Show the rules in effect")])
+        .with_subcommands(&[plain("list", SlashCommand::Policies, "Show the rules in effect")])
         .headless("/policies [list]")
         .editors(&[("policies", "List policy rules", "")]),
     plain("privacy", SlashCommand::Privacy, "Show what data is sent where")
         .anytime()
         .headless("/privacy"),
-    plain("quit", SlashCommand::Quit, "Exit").aka(&["exit"]).takes("[--delete]").anytime(),
+    plain("quit", SlashCommand::Quit, "Exit")
+        .with_aliases(&["exit"])
+        .with_arguments("[--delete]")
+        .anytime(),
     plain(
         "restore",
         SlashCommand::Restore,
         "Restore files to before a change and review the change again",
     )
-    .takes("[NAME]")
+    .with_arguments("[NAME]")
     .headless("/restore [list]")
     .editors(&[("restore list", "List the changes that can be restored", "")]),
-    plain("resume", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain("resume", SlashCommand::Chat, "Browse, save, and share conversations")
+        .with_subcommands(CHATS),
     plain(
         "rewind",
         SlashCommand::Rewind,
@@ -573,31 +598,33 @@ pub static TABLE: &[CommandSpec] = &[
     ),
     plain("settings", SlashCommand::Settings, "Show and change settings"),
     plain("shells", SlashCommand::Tasks, "Show background commands")
-        .aka(&["tasks", "bg", "background", "bashes"])
+        .with_aliases(&["tasks", "bg", "background", "bashes"])
         .anytime(),
     plain("shortcuts", SlashCommand::Shortcuts, "Show the keys").anytime(),
     plain("skills", SlashCommand::SkillsPanel, "Manage skills")
-        .takes("[nodesc] [all]")
-        .with(&[
-            plain("list", SlashCommand::Skills, "List enabled skills").takes("[nodesc] [all]"),
-            plain("enable", SlashCommand::SkillsEnable, "Enable a skill").takes("NAME"),
-            plain("disable", SlashCommand::SkillsDisable, "Disable a skill").takes("NAME"),
+        .with_arguments("[nodesc] [all]")
+        .with_subcommands(&[
+            plain("list", SlashCommand::Skills, "List enabled skills")
+                .with_arguments("[nodesc] [all]"),
+            plain("enable", SlashCommand::SkillsEnable, "Enable a skill").with_arguments("NAME"),
+            plain("disable", SlashCommand::SkillsDisable, "Disable a skill").with_arguments("NAME"),
             plain("link", SlashCommand::SkillsLink, "Use the skills of a directory in place")
-                .takes("DIRECTORY [--scope user|workspace]"),
-            plain("reload", SlashCommand::SkillsReload, "Reload their files").aka(&["refresh"]),
+                .with_arguments("DIRECTORY [--scope user|workspace]"),
+            plain("reload", SlashCommand::SkillsReload, "Reload their files")
+                .with_aliases(&["refresh"]),
             plain(
                 "unload",
                 SlashCommand::SkillsUnload,
                 "Remove the text of a skill from the context",
             )
-            .takes("NAME"),
+            .with_arguments("NAME"),
         ])
         .headless("/skills [list]")
         .editors(&[("skills", "List skills", "")]),
     plain("stats", SlashCommand::StatsPanel, "Show tokens, cost, time, and tools of this session")
-        .aka(&["usage", "cost"])
+        .with_aliases(&["usage", "cost"])
         .anytime()
-        .with(&[
+        .with_subcommands(&[
             plain("session", SlashCommand::Stats, "Show the session").anytime(),
             plain("model", SlashCommand::StatsModel, "Show statistics by model").anytime(),
             plain("tools", SlashCommand::StatsTools, "Show statistics by tool").anytime(),
@@ -609,20 +636,20 @@ pub static TABLE: &[CommandSpec] = &[
         SlashCommand::TerminalSetup,
         "Configure Shift+Enter in the terminals of editors",
     ),
-    plain("theme", SlashCommand::Theme, "Choose a theme").takes("[NAME]").opens(),
+    plain("theme", SlashCommand::Theme, "Choose a theme").with_arguments("[NAME]").opens_dialog(),
     plain("todos", SlashCommand::Todos, "Show the agent's to-do list")
         .anytime()
-        .own()
+        .parallax_only()
         .headless("/todos"),
     plain("tools", SlashCommand::Tools, "List the model's tools")
-        .with(&[
-            plain("list", SlashCommand::Tools, "Names only").aka(&["nodesc"]),
+        .with_subcommands(&[
+            plain("list", SlashCommand::Tools, "Names only").with_aliases(&["nodesc"]),
             plain(
                 "desc",
                 SlashCommand::ToolsDescriptions,
                 "Include the descriptions that the model sees",
             )
-            .aka(&["descriptions"]),
+            .with_aliases(&["descriptions"]),
         ])
         .headless("/tools [desc]")
         .editors(&[("tools", "List tools", "")]),
@@ -632,17 +659,17 @@ pub static TABLE: &[CommandSpec] = &[
         "Show the whole transcript, to scroll and search",
     )
     .anytime()
-    .own(),
+    .parallax_only(),
     plain("undo", SlashCommand::Undo, "Undo the file changes of a turn")
-        .takes("[TURN] [--force]")
-        .own(),
+        .with_arguments("[TURN] [--force]")
+        .parallax_only(),
     plain("vim", SlashCommand::Vim, "Turn vi keys on or off").anytime(),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{built_in_names, is_alias, is_own, is_reserved};
+    use crate::names::{built_in_names, is_alias, is_parallax_only, is_reserved};
 
     #[test]
     fn names_and_aliases_are_unique_and_of_one_kind() {
@@ -661,7 +688,7 @@ mod tests {
         check(TABLE);
         let names = || TABLE.iter().flat_map(|it| std::iter::once(&it.name).chain(it.aliases));
         for name in names() {
-            let lists = [is_own(name), is_reserved(name), is_alias(name)];
+            let lists = [is_parallax_only(name), is_reserved(name), is_alias(name)];
             let count = lists.into_iter().filter(|is_in| *is_in).count();
             assert_eq!(count, 1, "{name} is of exactly one kind");
         }

@@ -38,7 +38,8 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         false => path.to_owned(),
     };
     let never = CancellationToken::new();
-    let read = match read_many(workspace, &shared.seen, &ReadMany::of(vec![pattern]), &never) {
+    let read = match read_many(workspace, &shared.seen, &ReadMany::for_paths(vec![pattern]), &never)
+    {
         Ok(read) => read,
         Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
     };

@@ -8,7 +8,7 @@ use super::image;
 use super::kill_ring::KillRing;
 use super::layout::{self, Atom};
 use super::pastes::Pastes;
-use super::text::{Position, Text, clean};
+use super::text::{Position, Text, sanitize};
 use super::undo::{MergeRule, Undo};
 
 /// The last command, as far as it affects the next one.
@@ -90,12 +90,12 @@ impl Buffer {
 
     /// Moves the cursor to the nearest valid position.
     pub fn set_cursor(&mut self, position: Position) {
-        self.moved(position);
+        self.set_cursor_keeping_column(position);
         self.preferred = None;
     }
 
     /// Like [`set_cursor`](Self::set_cursor), but keeps the preferred column.
-    pub(super) fn moved(&mut self, position: Position) {
+    pub(super) fn set_cursor_keeping_column(&mut self, position: Position) {
         self.cursor = self.snap(position);
         self.undo.close();
         self.last = Last::Other;
@@ -105,12 +105,12 @@ impl Buffer {
     /// Replaces the text as one undoable step and moves the cursor to its end.
     pub fn set_text(&mut self, text: &str) {
         let all = Position::START..self.text.end();
-        self.change(all, &clean(text), MergeRule::Nothing);
+        self.change(all, &sanitize(text), MergeRule::Nothing);
     }
 
     /// Replaces the text and clears the undo history and the pasted texts.
     pub fn reset(&mut self, text: &str) {
-        self.text = Text::from(clean(text).as_ref());
+        self.text = Text::from(sanitize(text).as_ref());
         self.undo = Undo::default();
         self.pastes.clear();
         self.set_cursor(self.text.end());
@@ -118,7 +118,7 @@ impl Buffer {
 
     /// Replaces a range and puts the cursor after the new text.
     pub fn replace(&mut self, range: Range<Position>, text: &str) {
-        self.change(range, &clean(text), MergeRule::Nothing);
+        self.change(range, &sanitize(text), MergeRule::Nothing);
     }
 
     /// Starts a group of changes that are undone together, until [`end_group`](Self::end_group).
@@ -214,7 +214,7 @@ impl Buffer {
             let apart = |other: &Range<usize>| other.end <= range.start || range.end <= other.start;
             if labels.iter().all(|(other, _)| apart(other)) {
                 let word = line.get(range.clone()).unwrap_or("");
-                labels.push((range.clone(), Some(image::shown(word))));
+                labels.push((range.clone(), Some(image::label(word))));
             }
         }
         labels.sort_by_key(|(range, _)| range.start);
@@ -222,7 +222,7 @@ impl Buffer {
     }
 
     /// Returns the atoms of a line that begin in a range, which starts at an atom.
-    pub(super) fn atoms_between(
+    pub(super) fn atoms_in(
         &self,
         number: usize,
         range: Range<usize>,

@@ -180,8 +180,8 @@ fn run(buffer: &mut Buffer, command: &TestCommand) {
         TestCommand::DeleteWordRight => buffer.delete_word_right(),
         TestCommand::KillLeft => buffer.delete_left_all(),
         TestCommand::KillRight => buffer.delete_right_all(),
-        TestCommand::Left => buffer.left(),
-        TestCommand::Right => buffer.right(),
+        TestCommand::Left => buffer.move_left(),
+        TestCommand::Right => buffer.move_right(),
         TestCommand::WordLeft => buffer.word_left(),
         TestCommand::WordRight => buffer.word_right(),
         TestCommand::Home => buffer.home(),
@@ -311,7 +311,7 @@ fn undo_removes_words_and_consecutive_kills_are_joined() {
     assert_eq!(buffer.text().to_string(), "oneone two");
     assert!(buffer.yank_pop());
     assert_eq!(buffer.text().to_string(), "one two");
-    buffer.left();
+    buffer.move_left();
     assert!(!buffer.yank_pop());
 }
 
@@ -338,9 +338,9 @@ fn up_and_down_keep_the_column_over_short_rows() {
     buffer.down();
     assert_eq!(buffer.cursor(), Position::new(2, 27));
     assert!(!buffer.down());
-    buffer.up();
-    buffer.up();
-    buffer.up();
+    buffer.move_up();
+    buffer.move_up();
+    buffer.move_up();
     assert_eq!(buffer.cursor(), Position::new(0, 9));
-    assert!(!buffer.up());
+    assert!(!buffer.move_up());
 }

@@ -8,7 +8,11 @@ const MAX_BYTES: usize = 8 * 1024;
 /// Converts pasted text that consists only of paths of existing files to `@path` words. Paths are
 /// plain, escaped with backslashes, or in single quotes; only absolute ones and those below the
 /// home directory count, as terminals insert them.
-pub fn at_paths(text: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<String> {
+pub fn to_at_paths(
+    text: &str,
+    home: Option<&Path>,
+    exists: &dyn Fn(&Path) -> bool,
+) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !text.starts_with(['/', '~', '\'', 'f']) {
         return None;
@@ -95,7 +99,7 @@ mod tests {
         let exists = |path: &Path| {
             ["/a/b c.txt", "/a/d.txt", "/home/x/e"].iter().any(|known| path == Path::new(known))
         };
-        let words = |text| at_paths(text, Some(Path::new("/home/x")), &exists);
+        let words = |text| to_at_paths(text, Some(Path::new("/home/x")), &exists);
         for (text, expected) in [
             ("/a/d.txt", Some("@/a/d.txt ")),
             ("/a/b c.txt", Some("@/a/b\\ c.txt ")),

@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::buffer::{Buffer, Last};
 use super::kill_ring::Side;
 use super::pastes::Pastes;
-use super::text::{Position, clean};
+use super::text::{Position, sanitize};
 use super::undo::MergeRule;
 
 impl Buffer {
     /// Inserts typed text.
     pub fn insert(&mut self, text: &str) {
-        self.change(self.cursor..self.cursor, &clean(text), MergeRule::Typing);
+        self.change(self.cursor..self.cursor, &sanitize(text), MergeRule::Typing);
     }
 
     /// Starts a new line.
@@ -21,7 +21,7 @@ impl Buffer {
 
     /// Inserts pasted text, or a label for long text.
     pub fn paste(&mut self, text: &str) {
-        let text = clean(text);
+        let text = sanitize(text);
         if Pastes::is_long(&text) {
             let label = self.pastes.add(text.into_owned(), &self.text.to_string());
             self.change(self.cursor..self.cursor, &label, MergeRule::Nothing);

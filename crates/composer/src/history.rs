@@ -52,7 +52,7 @@ impl History {
     }
 
     /// Whether the buffer is unchanged since the last step.
-    pub fn just_stepped(&self, buffer: &Buffer) -> bool {
+    pub fn is_unchanged_since_step(&self, buffer: &Buffer) -> bool {
         self.stepped == Some(buffer.version())
     }
 
@@ -61,18 +61,18 @@ impl History {
         if self.level >= self.entries.len() {
             return false;
         }
-        self.go(buffer, self.level + 1);
+        self.go_to_level(buffer, self.level + 1);
         true
     }
 
     /// Steps to the next entry. Returns `false` at the current input.
     pub fn next(&mut self, buffer: &mut Buffer) -> bool {
         let Some(level) = self.level.checked_sub(1) else { return false };
-        self.go(buffer, level);
+        self.go_to_level(buffer, level);
         true
     }
 
-    fn go(&mut self, buffer: &mut Buffer, level: usize) {
+    fn go_to_level(&mut self, buffer: &mut Buffer, level: usize) {
         let back = level > self.level;
         self.left.insert(self.level, (buffer.text().to_string(), buffer.cursor()));
         self.level = level;

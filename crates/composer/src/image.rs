@@ -39,7 +39,7 @@ fn word(line: &str, at: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the label for such a word.
-pub fn shown(word: &str) -> String {
+pub fn label(word: &str) -> String {
     let path = word.trim_start_matches('@').replace('\\', "");
     let name = path.rsplit('/').next().unwrap_or(&path);
     let mut columns = 0;
@@ -64,8 +64,8 @@ mod tests {
         let line = r"see @a/b\ c/shot.PNG and @notes.md, x@y.png @e.jpg";
         let words: Vec<&str> = ranges(line).into_iter().map(|range| &line[range]).collect();
         assert_eq!(words, [r"@a/b\ c/shot.PNG", "@e.jpg"]);
-        assert_eq!(shown(words[0]), "[Image …shot.PNG]");
-        assert_eq!(shown(words[1]), "[Image e.jpg]");
-        assert_eq!(shown("@clipboard-1234567890123456.png"), "[Image …1234567890123456.png]");
+        assert_eq!(label(words[0]), "[Image …shot.PNG]");
+        assert_eq!(label(words[1]), "[Image e.jpg]");
+        assert_eq!(label("@clipboard-1234567890123456.png"), "[Image …1234567890123456.png]");
     }
 }

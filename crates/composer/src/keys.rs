@@ -27,14 +27,14 @@ impl Composer {
         let escaped = self.escaped.take();
         if let Some(vim) = &mut self.vim {
             let idle = vim.mode() == VimMode::Normal && vim.pending().is_empty();
-            let opens = matches!(key.typed(), Some('!' | '?')) && self.buffer.is_empty();
+            let opens = matches!(key.character(), Some('!' | '?')) && self.buffer.is_empty();
             if !(idle && opens) && vim.key(&mut self.buffer, key) {
                 return ComposerAction::Changed;
             }
         }
         let action = self.plain_key(key, keymap, now, escaped);
         if let Some(vim) = &mut self.vim {
-            vim.settle(&mut self.buffer);
+            vim.clamp_cursor(&mut self.buffer);
         }
         action
     }
@@ -52,13 +52,13 @@ impl Composer {
                 return action;
             }
         }
-        match key.typed() {
-            Some(char) if !char.is_control() => self.typed(char),
+        match key.character() {
+            Some(char) if !char.is_control() => self.insert_typed(char),
             _ => ComposerAction::Ignored,
         }
     }
 
-    fn typed(&mut self, char: char) -> ComposerAction {
+    fn insert_typed(&mut self, char: char) -> ComposerAction {
         if self.buffer.is_empty() {
             match (char, self.mode) {
                 ('!', InputMode::Prompt) => return self.change_mode(InputMode::Shell),
@@ -112,7 +112,7 @@ impl Composer {
             EditCommand::DeprecatedOpenExternalEditor => return Some(Action::EditorHint),
             EditCommand::Paste => return Some(Action::PasteClipboard),
             EditCommand::SearchStart => self.start_search(),
-            EditCommand::CursorUp => return self.up(),
+            EditCommand::CursorUp => return self.handle_up(),
             EditCommand::CursorDown => self.down(),
             EditCommand::HistoryPrevious => {
                 self.step(true);
@@ -142,8 +142,8 @@ impl Composer {
             EditCommand::DeleteRightAll => buffer.delete_right_all(),
             EditCommand::Home => buffer.home(),
             EditCommand::End => buffer.end(),
-            EditCommand::CursorLeft => buffer.left(),
-            EditCommand::CursorRight => buffer.right(),
+            EditCommand::CursorLeft => buffer.move_left(),
+            EditCommand::CursorRight => buffer.move_right(),
             EditCommand::WordLeft => buffer.word_left(),
             EditCommand::WordRight => buffer.word_right(),
             EditCommand::Yank => {
@@ -210,13 +210,13 @@ impl Composer {
         }
     }
 
-    fn up(&mut self) -> Option<ComposerAction> {
+    fn handle_up(&mut self) -> Option<ComposerAction> {
         if self.buffer.is_empty() && self.surroundings.queued > 0 {
             return Some(ComposerAction::TakeQueue);
         }
-        let stepped = self.history().just_stepped(&self.buffer);
+        let stepped = self.history().is_unchanged_since_step(&self.buffer);
         if !self.buffer.is_first_row() {
-            self.buffer.up();
+            self.buffer.move_up();
         } else if !stepped && self.buffer.cursor() != Position::START {
             self.buffer.text_start();
         } else {
@@ -226,7 +226,7 @@ impl Composer {
     }
 
     fn down(&mut self) {
-        let stepped = self.history().just_stepped(&self.buffer);
+        let stepped = self.history().is_unchanged_since_step(&self.buffer);
         if !self.buffer.is_last_row() {
             self.buffer.down();
         } else if !stepped && self.buffer.cursor() != self.buffer.text().end() {

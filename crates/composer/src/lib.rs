@@ -39,7 +39,7 @@ pub use keys::TWICE_MS;
 use parallax_screen::Line;
 pub use render::RenderedInput;
 use search::Search;
-pub use text::{Position, Text, clean};
+pub use text::{Position, Text, sanitize};
 use vim::Vim;
 pub use vim::VimMode;
 
@@ -116,8 +116,8 @@ impl Composer {
     }
 
     /// Whether the text is an unchanged entry of the history.
-    pub fn is_recalled(&self) -> bool {
-        self.history().just_stepped(&self.buffer)
+    pub fn is_from_history(&self) -> bool {
+        self.history().is_unchanged_since_step(&self.buffer)
     }
 
     /// Whether keys are commands and not text (vi's normal and visual modes).
@@ -246,7 +246,8 @@ impl Composer {
         }
         if self.mode == InputMode::Prompt && !self.keep_paths {
             let home = std::env::home_dir();
-            if let Some(words) = dropped::at_paths(text, home.as_deref(), &|path| path.exists()) {
+            if let Some(words) = dropped::to_at_paths(text, home.as_deref(), &|path| path.exists())
+            {
                 self.buffer.paste(&words);
                 return;
             }

@@ -7,12 +7,12 @@ use super::words;
 
 impl Buffer {
     /// Moves one character left.
-    pub fn left(&mut self) {
+    pub fn move_left(&mut self) {
         self.set_cursor(self.previous(self.cursor));
     }
 
     /// Moves one character right.
-    pub fn right(&mut self) {
+    pub fn move_right(&mut self) {
         self.set_cursor(self.next(self.cursor));
     }
 
@@ -85,7 +85,7 @@ impl Buffer {
     }
 
     /// Moves one row up. Returns `false` on the first row.
-    pub fn up(&mut self) -> bool {
+    pub fn move_up(&mut self) -> bool {
         let starts = self.rows(self.cursor.line);
         let row = row_of(&starts, self.cursor.byte);
         let column = self.wanted_column(&starts, row);
@@ -133,13 +133,13 @@ impl Buffer {
     fn wanted_column(&self, starts: &[usize], row: usize) -> usize {
         self.preferred.unwrap_or_else(|| {
             let start = starts.get(row).copied().unwrap_or(0);
-            self.columns_between(self.cursor.line, start, self.cursor.byte)
+            self.width_between(self.cursor.line, start, self.cursor.byte)
         })
     }
 
     /// Returns the columns of a part of a line.
-    pub(super) fn columns_between(&self, line: usize, start: usize, end: usize) -> usize {
-        self.atoms_between(line, start..end).map(|atom| atom.width).sum()
+    pub(super) fn width_between(&self, line: usize, start: usize, end: usize) -> usize {
+        self.atoms_in(line, start..end).map(|atom| atom.width).sum()
     }
 
     /// Moves the cursor into a row, as near to a column as possible.
@@ -149,7 +149,7 @@ impl Buffer {
         let mut byte = start;
         let mut used = 0;
         let mut through = true;
-        for atom in self.atoms_between(line, start..next.unwrap_or(usize::MAX)) {
+        for atom in self.atoms_in(line, start..next.unwrap_or(usize::MAX)) {
             byte = atom.byte;
             used += atom.width;
             if used > column {
@@ -160,7 +160,7 @@ impl Buffer {
         if through && next.is_none() {
             byte = self.text.line(line).len();
         }
-        self.moved(Position::new(line, byte));
+        self.set_cursor_keeping_column(Position::new(line, byte));
         self.preferred = Some(column);
     }
 }

@@ -46,7 +46,7 @@ impl Composer {
         if self.buffer.is_empty() {
             let hint = self.placeholder();
             let hint = format!(" {}", shortened(hint, room.saturating_sub(1)));
-            let row = Line::styled(prefix, prefix_style).and(hint, theme.secondary);
+            let row = Line::styled(prefix, prefix_style).with_span(hint, theme.secondary);
             self.top = (0, 0);
             return RenderedInput { rows: vec![row], cursor: (text_width(prefix), 0) };
         }
@@ -64,7 +64,7 @@ impl Composer {
                     return RenderedInput { rows, cursor: at };
                 }
                 if line == cursor.line && row_of(&starts, cursor.byte) == row {
-                    let column = self.buffer.columns_between(line, *start, cursor.byte);
+                    let column = self.buffer.width_between(line, *start, cursor.byte);
                     at = (text_width(prefix) + column, rows.len());
                 }
                 let is_first = line == 0 && row == 0;
@@ -162,7 +162,7 @@ impl Composer {
     ) {
         let mut text = String::new();
         let mut style = theme.text;
-        for atom in self.buffer.atoms_between(line, range) {
+        for atom in self.buffer.atoms_in(line, range) {
             let mut own = theme.text;
             if atom.kind == AtomKind::Label {
                 own = own.patch(theme.accent);

@@ -41,7 +41,7 @@ impl Search {
     pub fn new(entries: &[String]) -> Self {
         let mut search =
             Self { query: String::new(), found: Vec::new(), selected: 0, expanded: false };
-        search.look(entries);
+        search.update(entries);
         search
     }
 
@@ -55,7 +55,7 @@ impl Search {
         self.found.get(self.selected).map(String::as_str)
     }
 
-    fn look(&mut self, entries: &[String]) {
+    fn update(&mut self, entries: &[String]) {
         let query = self.query.to_lowercase();
         let mut seen = std::collections::HashSet::new();
         self.found = entries
@@ -94,16 +94,16 @@ impl Search {
                 EditCommand::SuggestCollapse => self.expanded = false,
                 EditCommand::DeleteLeft => {
                     self.query.pop();
-                    self.look(entries);
+                    self.update(entries);
                 }
                 EditCommand::DeleteWordLeft => {
                     let start = super::words::start_of_last(&self.query);
                     self.query.truncate(start);
-                    self.look(entries);
+                    self.update(entries);
                 }
                 EditCommand::DeleteLeftAll => {
                     self.query.clear();
-                    self.look(entries);
+                    self.update(entries);
                 }
                 // Commands of other contexts are handled below.
                 EditCommand::Confirm => continue,
@@ -111,10 +111,10 @@ impl Search {
             }
             return SearchAction::Going;
         }
-        match key.typed() {
+        match key.character() {
             Some(char) if !char.is_control() => {
                 self.query.push(char);
-                self.look(entries);
+                self.update(entries);
                 SearchAction::Going
             }
             _ if matches!(key.code, KeyCode::F(_)) => SearchAction::Ignored,
@@ -126,7 +126,7 @@ impl Search {
     pub fn paste(&mut self, text: &str, entries: &[String]) {
         self.query
             .extend(text.lines().next().unwrap_or("").chars().filter(|char| !char.is_control()));
-        self.look(entries);
+        self.update(entries);
     }
 
     /// Returns the list of matches.
@@ -166,5 +166,5 @@ fn row(mark: &'static str, text: &str, columns: usize, (sign, style): (Style, St
     } else {
         format!("{}…", truncate(text, room.saturating_sub(1)))
     };
-    Line::styled(mark, sign).and(shown, style)
+    Line::styled(mark, sign).with_span(shown, style)
 }

@@ -179,7 +179,7 @@ impl Text {
 
 /// Sanitizes text for the input: line breaks become `\n`; escape sequences and control characters
 /// other than tabs are removed.
-pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
     let fits = |char: char| !char.is_control() || char == '\n' || char == '\t';
     if text.chars().all(fits) {
         return text.into();
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_not_inserted() {
-        assert_eq!(clean("a\r\nb\rc\td"), "a\nb\nc\td");
-        assert_eq!(clean("\u{1b}[31mred\u{1b}[0m\u{7}\u{9b}!\u{1b}"), "red!");
+        assert_eq!(sanitize("a\r\nb\rc\td"), "a\nb\nc\td");
+        assert_eq!(sanitize("\u{1b}[31mred\u{1b}[0m\u{7}\u{9b}!\u{1b}"), "red!");
     }
 }

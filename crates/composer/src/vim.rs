@@ -150,7 +150,7 @@ impl Vim {
         if self.mode != VimMode::Insert {
             self.mode = VimMode::Normal;
         }
-        self.settle(buffer);
+        self.clamp_cursor(buffer);
     }
 
     /// Handles a key. Returns `false` if it is passed on.
@@ -174,7 +174,7 @@ impl Vim {
                 buffer.redo();
             }
             self.reset();
-            self.settle(buffer);
+            self.clamp_cursor(buffer);
             return true;
         }
         let Some(char) = self.char_of(key) else {
@@ -184,13 +184,13 @@ impl Vim {
             return was_pending && key.code == KeyCode::Enter;
         };
         self.char(buffer, char);
-        self.settle(buffer);
+        self.clamp_cursor(buffer);
         true
     }
 
     /// Returns the command character of a key in normal and visual mode.
     fn char_of(&self, key: Key) -> Option<char> {
-        if let Some(char) = key.typed() {
+        if let Some(char) = key.character() {
             return Some(char);
         }
         let alone = key.modifiers == parallax_screen::Modifiers::NONE;
@@ -220,7 +220,7 @@ impl Vim {
         let idle = self.pending == Pending::default() && self.mode == VimMode::Normal;
         self.reset();
         self.mode = VimMode::Normal;
-        self.settle(buffer);
+        self.clamp_cursor(buffer);
         !idle
     }
 
@@ -230,12 +230,12 @@ impl Vim {
     }
 
     /// Moves the cursor onto a character in normal mode, where it cannot be after the last.
-    pub fn settle(&mut self, buffer: &mut Buffer) {
+    pub fn clamp_cursor(&mut self, buffer: &mut Buffer) {
         let cursor = buffer.cursor();
         let behind = cursor.byte > 0 && cursor.byte >= buffer.current_line().len();
         if self.mode == VimMode::Normal && behind {
             let preferred = buffer.preferred;
-            buffer.moved(buffer.previous(cursor));
+            buffer.set_cursor_keeping_column(buffer.previous(cursor));
             buffer.preferred = preferred;
         }
     }
@@ -252,7 +252,7 @@ impl Vim {
                 self.pending.keys.push(char);
                 self.find = Some((kind, char));
                 let found = motion::find(buffer, kind, char, self.pending.times(), false);
-                self.go(buffer, found);
+                self.apply_motion(buffer, found);
             }
             PendingInput::Replace => {
                 self.pending.keys.push(char);
@@ -285,7 +285,7 @@ impl Vim {
                 self.pending.waiting = PendingInput::Object(char == 'a');
             }
             _ if self.is_visual() => self.visual(buffer, char),
-            _ => match Operator::of(char).or_else(|| self.doubled_case(char)) {
+            _ => match Operator::from_char(char).or_else(|| self.doubled_case(char)) {
                 Some(operator) => self.operator(buffer, operator),
                 None => self.move_or_change(buffer, char),
             },
@@ -295,7 +295,7 @@ impl Vim {
     /// `guu`, `gUU` and `g~~`: the repeated letter is the same operator.
     fn doubled_case(&self, char: char) -> Option<Operator> {
         let (operator, _) = self.pending.operator?;
-        let same = matches!(char, 'u' | 'U' | '~') && Operator::of_case(char) == operator;
+        let same = matches!(char, 'u' | 'U' | '~') && Operator::for_case_change(char) == operator;
         same.then_some(operator)
     }
 
@@ -313,7 +313,7 @@ impl Vim {
         match self.motion(buffer, char) {
             MotionResult::NoMotion if self.pending.operator.is_none() => self.change(buffer, char),
             MotionResult::NoMotion => self.reset(),
-            found => self.go(buffer, found),
+            found => self.apply_motion(buffer, found),
         }
     }
 
@@ -337,15 +337,17 @@ impl Vim {
         match (char, self.is_visual()) {
             ('g', _) => {
                 let found = motion::to_line(buffer, self.pending.total().unwrap_or(1));
-                self.go(buffer, found);
+                self.apply_motion(buffer, found);
             }
-            ('e', _) => self.go(buffer, motion::word_end_back(buffer, times, false)),
-            ('E', _) => self.go(buffer, motion::word_end_back(buffer, times, true)),
-            ('_', _) => self.go(buffer, motion::last_filled(buffer)),
+            ('e', _) => self.apply_motion(buffer, motion::word_end_back(buffer, times, false)),
+            ('E', _) => self.apply_motion(buffer, motion::word_end_back(buffer, times, true)),
+            ('_', _) => self.apply_motion(buffer, motion::last_filled(buffer)),
             ('J', false) => self.join(buffer, false),
             ('v', _) => self.select_again(buffer),
-            ('u' | 'U' | '~', true) => self.visual_operator(buffer, Operator::of_case(char)),
-            ('u' | 'U' | '~', false) => self.operator(buffer, Operator::of_case(char)),
+            ('u' | 'U' | '~', true) => {
+                self.visual_operator(buffer, Operator::for_case_change(char))
+            }
+            ('u' | 'U' | '~', false) => self.operator(buffer, Operator::for_case_change(char)),
             _ => self.reset(),
         }
     }
@@ -355,7 +357,7 @@ impl Vim {
         match char {
             'j' | 'k' if self.pending.operator.is_none() => {
                 for _ in 0..times {
-                    let moved = if char == 'j' { buffer.down() } else { buffer.up() };
+                    let moved = if char == 'j' { buffer.down() } else { buffer.move_up() };
                     if !moved {
                         break;
                     }
@@ -385,12 +387,17 @@ impl Vim {
                 }
                 None => MotionResult::Failed,
             },
-            _ => motion::of(buffer, char, self.pending.total(), self.pending.operator.is_some()),
+            _ => motion::text_motion(
+                buffer,
+                char,
+                self.pending.total(),
+                self.pending.operator.is_some(),
+            ),
         }
     }
 
     /// Moves the cursor, extends the selection, or applies the operator.
-    fn go(&mut self, buffer: &mut Buffer, found: MotionResult) {
+    fn apply_motion(&mut self, buffer: &mut Buffer, found: MotionResult) {
         let MotionResult::To(motion) = found else { return self.reset() };
         match self.pending.operator {
             Some((operator, _)) => self.operate_motion(buffer, operator, motion),
@@ -436,15 +443,15 @@ impl Vim {
                 self.pending.keys.push_str(&pattern);
                 self.pending.keys.push('\n');
                 let found = motion::search(buffer, &pattern, forward, self.pending.times());
-                self.go(buffer, found);
-                self.settle(buffer);
+                self.apply_motion(buffer, found);
+                self.clamp_cursor(buffer);
             }
             KeyCode::Backspace => match pattern.pop() {
                 Some(_) => self.pending.waiting = PendingInput::Pattern(pattern, forward),
                 None => self.reset(),
             },
             _ => {
-                pattern.extend(key.typed());
+                pattern.extend(key.character());
                 self.pending.waiting = PendingInput::Pattern(pattern, forward);
             }
         }

@@ -334,7 +334,7 @@ mod tests {
         settings.merged = merged;
         let built_in = vec![Agent::new("helper", "built in", AgentTier::BuiltIn, "p")];
         let project = root.join("project");
-        let known = AcceptedAgents::of(&dirs, &project, &mut Vec::new());
+        let known = AcceptedAgents::read(&dirs, &project, &mut Vec::new());
         find_agents(built_in, &agent_folders(&dirs, &project, trusted), &settings, &known)
     }
 

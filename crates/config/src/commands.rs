@@ -87,7 +87,7 @@ impl CommandOverrides {
     ///
     /// # Errors
     /// Returns the expected value if the value is invalid.
-    fn take(&mut self, key: &str, text: &str) -> Result<bool, &'static str> {
+    fn parse_field(&mut self, key: &str, text: &str) -> Result<bool, &'static str> {
         match key {
             "mode" => {
                 let mode = ApprovalMode::parse(text.trim());
@@ -95,7 +95,7 @@ impl CommandOverrides {
                 self.mode = Some(mode.ok_or("`plan`, `default`, `auto_edit`")?);
             }
             "timeout" => {
-                let seconds = BudgetKind::Time.amount(text);
+                let seconds = BudgetKind::Time.parse_amount(text);
                 let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
                 self.timeout = Some(time.ok_or(
                     "a number of seconds, or a string such as `90s` or \
@@ -223,7 +223,7 @@ pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
                 Ok(command) => found.commands.push(command),
                 Err(problem) => {
                     let name = path.strip_prefix(&folder.folder).unwrap_or(&path);
-                    let (name, rank) = (Some(name::of(name)), found.commands.len());
+                    let (name, rank) = (Some(name::command_name(name)), found.commands.len());
                     found.problems.push(CommandProblem { name, rank, ..problem });
                 }
             }
@@ -278,14 +278,14 @@ fn read_file(
         }
         Err(ReadError::Io(error)) => return Err(problem(nowhere, error.to_string())),
     };
-    let form = form_of(path).unwrap_or(CommandForm::Toml);
+    let form = form_for(path).unwrap_or(CommandForm::Toml);
     let read = match form {
         CommandForm::Toml => toml_form::read(&text),
         CommandForm::Markdown => markdown_form::read(&text),
     };
     let written = read.map_err(|wrong| problem((wrong.line, wrong.column), wrong.message))?;
     let relative = path.strip_prefix(folder).unwrap_or(path);
-    let name = name::of(relative);
+    let name = name::command_name(relative);
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let description = match one_line(&written.description, DESCRIPTION) {
         text if text.is_empty() => one_line(&format!("Custom command from {file}"), DESCRIPTION),
@@ -331,7 +331,7 @@ struct CommandParseError {
     message: String,
 }
 
-fn form_of(path: &Path) -> Option<CommandForm> {
+fn form_for(path: &Path) -> Option<CommandForm> {
     match path.extension()?.to_str()? {
         "toml" => Some(CommandForm::Toml),
         "md" => Some(CommandForm::Markdown),
@@ -384,7 +384,7 @@ fn walk(
         let metadata = std::fs::metadata(&path);
         let is_folder = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let has_form = form_of(&path).is_some();
+        let has_form = form_for(&path).is_some();
         if is_folder || (!has_form && !is_hidden && metadata.is_err()) {
             walk(&path, depth + 1, entered, files, problems);
         }

@@ -67,7 +67,7 @@ pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredK
     let method = fields.get("method").and_then(Value::as_str).and_then(KeyKind::parse);
     let kind =
         method.ok_or_else(|| wrong("`method` is neither `gemini-api-key` nor `vertex-ai`"))?;
-    if is_elsewhere(&fields) {
+    if is_in_keychain(&fields) {
         return match keychain.get(SecretName::ApiKey) {
             Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
             Ok(None) => Err(wrong("the system keychain no longer contains the key")),
@@ -105,7 +105,7 @@ fn key_in(kept: &Secret) -> Secret {
     key.and_then(Value::as_str).map_or_else(|| kept.clone(), |key| Secret::new(key.trim()))
 }
 
-fn is_elsewhere(fields: &Object) -> bool {
+fn is_in_keychain(fields: &Object) -> bool {
     fields.get("keychain") == Some(&Value::Bool(true))
 }
 
@@ -122,7 +122,7 @@ pub fn store_key(
     let path = credentials_file(dirs);
     let key = Secret::new(stored.key.expose().trim());
     let mut fields = json!({"version": 1, "method": stored.kind.as_str()});
-    match kept_elsewhere(keychain, SecretName::ApiKey, "Parallax: API key", &record(&key)) {
+    match store_in_keychain(keychain, SecretName::ApiKey, "Parallax: API key", &record(&key)) {
         true => fields["keychain"] = Value::Bool(true),
         false => fields["key"] = key.expose().into(),
     }
@@ -136,7 +136,7 @@ pub fn store_key(
 /// Returns an error if the file cannot be removed.
 pub fn forget_key(dirs: &UserDirs, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(dirs);
-    if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
+    if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_in_keychain))
         && let Err(error) = keychain.forget(SecretName::ApiKey)
     {
         return Err(ConfigError::Credentials { path, why: error.to_string() });
@@ -149,7 +149,7 @@ pub fn forget_key(dirs: &UserDirs, keychain: &Keychain) -> Result<bool, ConfigEr
 }
 
 /// Stores a secret in the keychain, if there is one; returns `false` if it must go to a file.
-pub(crate) fn kept_elsewhere(
+pub(crate) fn store_in_keychain(
     keychain: &Keychain,
     name: impl Into<SecretName>,
     label: &str,
@@ -244,7 +244,7 @@ mod tests {
         let error = stored_key(&dirs, &Keychain::default()).expect_err("out of reach").to_string();
         assert!(error.contains("enter the key again"), "{error}");
         assert!(forget_key(&dirs, &keychain()).expect("forgotten"));
-        assert_eq!(testkit::keychain::kept(&stores), 0);
+        assert_eq!(testkit::keychain::count_secrets(&stores), 0);
         assert_eq!(stored_key(&dirs, &keychain()).expect("nothing"), None);
     }
 }

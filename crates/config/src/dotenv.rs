@@ -6,12 +6,12 @@ const MOST: usize = 1000;
 /// Returns names and values in order. Skips lines that are not assignments, like other parsers of
 /// such files.
 pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
-    parse_told(text, |_| ())
+    parse_with_warnings(text, |_| ())
 }
 
 /// Like [`parse`], but calls `odd` with the numbers, from 1, of the lines that are neither empty,
 /// nor a comment, nor an assignment.
-pub(crate) fn parse_told(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String, String)> {
+pub(crate) fn parse_with_warnings(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;
     while !rest.is_empty() && found.len() < MOST {
@@ -95,7 +95,7 @@ fn unquoted(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, parse_told};
+    use super::{parse, parse_with_warnings};
     use proptest::prelude::*;
 
     fn pairs(text: &str) -> Vec<(String, String)> {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn invalid_lines_are_reported() {
         let mut odd = Vec::new();
-        parse_told("# comment\n\nA='one\ntwo'\r\nB\nC=\n=x\n  # said\n1 2=3", |line| {
+        parse_with_warnings("# comment\n\nA='one\ntwo'\r\nB\nC=\n=x\n  # said\n1 2=3", |line| {
             odd.push(line)
         });
         assert_eq!(odd, [5, 7, 9]);

@@ -35,7 +35,7 @@ impl DotenvSearch<'_> {
                         path.display()
                     ));
                 }
-                Ok(Some(read)) if !self.is_ours_to_trust(&read.metadata) => {
+                Ok(Some(read)) if !self.is_trusted_owner(&read.metadata) => {
                     warnings.push(format!(
                         "`{}` belongs to another user and was ignored",
                         path.display()
@@ -88,7 +88,7 @@ impl DotenvSearch<'_> {
     /// Whether the file's owner is trusted: another user's `.env` in a shared parent directory
     /// could redirect requests together with the API key.
     #[cfg(unix)]
-    fn is_ours_to_trust(&self, metadata: &std::fs::Metadata) -> bool {
+    fn is_trusted_owner(&self, metadata: &std::fs::Metadata) -> bool {
         use std::os::unix::fs::MetadataExt;
         let owner = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
         let uid = metadata.uid();
@@ -96,7 +96,7 @@ impl DotenvSearch<'_> {
     }
 
     #[cfg(not(unix))]
-    fn is_ours_to_trust(&self, _metadata: &std::fs::Metadata) -> bool {
+    fn is_trusted_owner(&self, _metadata: &std::fs::Metadata) -> bool {
         true
     }
 }

@@ -46,7 +46,7 @@ impl Environment {
 
     /// Returns the value in the process environment, ignoring the `.env` file; names are handled as
     /// in [`Environment::get`].
-    pub fn of_process(&self, name: &str) -> Option<&str> {
+    pub fn process_variable(&self, name: &str) -> Option<&str> {
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
         let own = |name: &str| self.process.get(name).map(String::as_str);
         let set = |name: &str| own(name).filter(|value| !value.is_empty());
@@ -68,7 +68,7 @@ impl Environment {
     }
 
     /// Sets variables that override those of the process.
-    pub(crate) fn put(&mut self, variables: &[(String, String)]) {
+    pub(crate) fn set_variables(&mut self, variables: &[(String, String)]) {
         self.process.extend(variables.iter().cloned());
     }
 
@@ -85,7 +85,7 @@ impl Environment {
 
     /// Returns the variables of the user's own `.env` file, which child processes inherit like
     /// those of the process.
-    pub fn of_users_file(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn user_file_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.dotenv.iter().filter(|_| !self.of_project);
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -125,8 +125,8 @@ impl Environment {
     }
 
     /// Whether only a project file sets the variable.
-    pub(crate) fn is_of_project(&self, name: &str) -> bool {
-        self.of_project && self.of_process(name).is_none() && self.get(name).is_some()
+    pub(crate) fn is_set_by_project(&self, name: &str) -> bool {
+        self.of_project && self.process_variable(name).is_none() && self.get(name).is_some()
     }
 
     /// Whether the variable sets the destination of requests while the API key comes from another

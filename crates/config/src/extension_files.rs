@@ -17,17 +17,17 @@ use crate::user_dirs::UserDirs;
 pub(crate) use enablement::Enablement;
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
 pub(crate) use integrity::ExtensionChanges;
-pub use integrity::{powers, runs_by_name};
+pub use integrity::{fingerprint, runs_by_name};
 pub use lock::{
     LockEntry, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
-    locked_in, locked_kept, stays_inside,
+    read_kept_lock, read_lock, stays_inside,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{
     INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository,
 };
 pub(crate) use values::ValueFile;
-pub use values::{keep_extension_values, read_values, set_extension_value};
+pub use values::{read_values, retain_extension_values, set_extension_value};
 pub use variables::ExtensionVariables;
 
 /// Maximum number of directories read from one extension directory.

@@ -18,9 +18,10 @@ use crate::skills::{SkillFolder, SkillTier};
 pub use crate::extension_files::{
     ExtensionScope, ExtensionSetting, ExtensionVariables, INSTALL_METADATA, InstallKind,
     InstallMetadata, LockEntry, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
-    content_hash, extension_id, files_of, forget_extension_switches, github_repository, is_name,
-    is_program, keep_extension_values, lock, lock_kept, locked, locked_in, locked_kept, powers,
-    read_values, runs_by_name, set_extension_value, stays_inside, switch_extension,
+    content_hash, extension_id, files_of, fingerprint, forget_extension_switches,
+    github_repository, is_name, is_program, lock, lock_kept, locked, read_kept_lock, read_lock,
+    read_values, retain_extension_values, runs_by_name, set_extension_value, stays_inside,
+    switch_extension,
 };
 pub use crate::hook_definitions::HOOKS;
 
@@ -334,7 +335,7 @@ impl Config {
         let mut manifest = Manifest::read(&folder)?;
         let mut notes = std::mem::take(&mut manifest.notes);
         let name = manifest.name.clone();
-        let (known, missing) = values.of(&name, installed, &self.cwd);
+        let (known, missing) = values.effective_values(&name, installed, &self.cwd);
         notes.extend(missing);
         let of_project = self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
         let id = extension_id(&name, install.as_ref());
@@ -344,8 +345,8 @@ impl Config {
             let here = here.then(|| self.environment.variable(&setting.variable)).flatten();
             let of_gemini = || {
                 let is_theirs = setting.sensitive && home == ExtensionHome::Gemini;
-                let found =
-                    is_theirs.then(|| values.of_gemini((&name, &id), &self.cwd, &setting.variable));
+                let found = is_theirs
+                    .then(|| values.gemini_value((&name, &id), &self.cwd, &setting.variable));
                 found.flatten()
             };
             let known = || known.get(&setting.variable).cloned();
@@ -371,8 +372,8 @@ impl Config {
         variables.fill_value(&mut servers);
         // The user's own variables have lower precedence than the extension settings.
         let mut environment = self.environment.clone();
-        environment.put(&plain);
-        environment.put(&secret);
+        environment.set_variables(&plain);
+        environment.set_variables(&secret);
         let mut expander = Expander::new(&environment);
         expand_servers(&mut servers, &mut expander);
         // `${extensionPath}` is not an environment variable and stays unexpanded.
@@ -389,7 +390,7 @@ impl Config {
             && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
         let locked = is_copy.then(|| locked(&self.dirs, &name)).flatten();
         let changes =
-            locked.map(|it| ExtensionChanges::of(&it.powers, &folder)).unwrap_or_default();
+            locked.map(|it| ExtensionChanges::detect(&it.powers, &folder)).unwrap_or_default();
         let altered = changes.powers || changes.programs;
         let back = format!(
             "`parallax extensions update {name}` restores it; to modify an extension, use \

@@ -189,7 +189,7 @@ pub(crate) fn read_leniently(text: &str) -> FrontMatter {
     let Some((yaml, body)) = split(text) else {
         return FrontMatter { fields: Object::new(), body: text.to_owned() };
     };
-    let fields = parse(yaml).unwrap_or_else(|_| by_lines(yaml));
+    let fields = parse(yaml).unwrap_or_else(|_| parse_lines(yaml));
     FrontMatter { fields, body: body.to_owned() }
 }
 
@@ -239,7 +239,7 @@ fn parse_value(yaml: &str) -> Result<Value, FrontMatterError> {
 }
 
 /// Reads `key: value` lines; an indented line continues the previous value.
-fn by_lines(yaml: &str) -> Object {
+fn parse_lines(yaml: &str) -> Object {
     let mut fields = Object::new();
     let mut last: Option<String> = None;
     for line in yaml.lines().take(1_000) {

@@ -11,7 +11,7 @@ use parallax_protocol::Object;
 use parallax_protocol::hooks::HookEvent;
 use serde_json::{Value, json};
 
-use crate::other_agents::{our_event, our_matcher};
+use crate::other_agents::{parallax_event, parallax_matcher};
 use crate::read::read_at_most;
 use crate::{json_state_file, jsonc};
 
@@ -118,7 +118,7 @@ impl Hook {
     }
 
     /// Whether another hook does exactly the same on the same event.
-    pub(crate) fn runs_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         let what = |hook: &Self| (hook.event, hook.kind.clone(), hook.command.clone());
         let how = |hook: &Self| (hook.timeout, hook.fail_closed, hook.chunks, hook.sandbox);
         what(self) == what(other)
@@ -165,7 +165,7 @@ fn content(path: &Path) -> Option<Vec<u8>> {
     if !read.cut {
         return Some(read.bytes);
     }
-    json_state_file::digest_of_file(path).ok()
+    json_state_file::hash_file(path).ok()
 }
 
 /// Returns the hooks in the directory of an extension, unexpanded. Blocking.
@@ -193,7 +193,7 @@ pub(crate) fn read_file(
     let mut found = Vec::new();
     let mut warn = |text: String| warnings.push(format!("{}: {text}", file.display()));
     for (name, groups) in hooks {
-        let theirs = our_event(name);
+        let theirs = parallax_event(name);
         let Some(event) = HookEvent::parse(name).or(theirs) else {
             // Old locations of what is now `hooksConfig`.
             if !matches!(name.as_str(), "enabled" | "disabled" | "notifications") {
@@ -208,7 +208,7 @@ pub(crate) fn read_file(
         for group in groups {
             let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
             let matcher = match theirs.is_some() {
-                true => our_matcher(text("matcher")),
+                true => parallax_matcher(text("matcher")),
                 false => text("matcher").to_owned(),
             };
             let sequential = group.get("sequential").and_then(Value::as_bool).unwrap_or(false);
@@ -216,7 +216,7 @@ pub(crate) fn read_file(
             let hooks = match group.get("hooks").and_then(Value::as_array) {
                 Some(hooks) => hooks.as_slice(),
                 // A malformed guard must not be dropped silently.
-                None if demands(group) => {
+                None if has_required_hook(group) => {
                     broken = json!({"type": MISPLACED, "failClosed": true});
                     own = [broken];
                     &own
@@ -255,12 +255,12 @@ pub(crate) fn read_file(
 const MISPLACED: &str = "misplaced";
 
 /// Whether the value contains a hook that must succeed.
-fn demands(written: &Value) -> bool {
+fn has_required_hook(written: &Value) -> bool {
     match written {
         Value::Object(fields) => {
-            fail_closed(fields.get("failClosed")).0 || fields.values().any(demands)
+            fail_closed(fields.get("failClosed")).0 || fields.values().any(has_required_hook)
         }
-        Value::Array(items) => items.iter().any(demands),
+        Value::Array(items) => items.iter().any(has_required_hook),
         _ => false,
     }
 }

@@ -51,7 +51,9 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         let counting = files
             .iter()
             .filter(|file| of_project || source_of(file.layer) != HookSource::Project)
-            .filter_map(|file| migrate::look(&file.values, "hooksConfig.disabled")?.as_array());
+            .filter_map(|file| {
+                migrate::get_dotted(&file.values, "hooksConfig.disabled")?.as_array()
+            });
         // An empty name would mean all hooks without one.
         let names = counting.flatten().filter_map(Value::as_str).filter(|name| !name.is_empty());
         names.map(str::to_owned).collect()
@@ -69,12 +71,12 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         }
         if source == HookSource::Project {
             // A project file that is the same as the user's file adds nothing.
-            of_file.retain(|hook| !found.hooks.iter().any(|known| known.runs_the_same(hook)));
+            of_file.retain(|hook| !found.hooks.iter().any(|known| known.is_equivalent(hook)));
         }
         found.hooks.extend(of_file);
     }
     for extension in extensions.active() {
-        let mut hooks = of_extension(extension, &mut found.warnings);
+        let mut hooks = extension_hooks(extension, &mut found.warnings);
         for hook in &mut hooks {
             let is_off = |name: &String| *name == hook.name || *name == hook.command;
             hook.disabled = off_everywhere.iter().any(is_off);
@@ -83,13 +85,13 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         found.hooks.extend(hooks);
     }
     if !config.settings.flag("hooksConfig.moreEvents") {
-        leave_extra_out(&mut found);
+        remove_disabled_events(&mut found);
     }
     Ok(found)
 }
 
 /// Removes hooks of optional events that are not enabled.
-fn leave_extra_out(found: &mut HookList) {
+fn remove_disabled_events(found: &mut HookList) {
     let mut names: Vec<&str> = Vec::new();
     for hook in found.hooks.iter().filter(|hook| hook.event.is_extra()) {
         if !names.contains(&hook.event.as_str()) {
@@ -107,7 +109,7 @@ fn leave_extra_out(found: &mut HookList) {
 
 /// Returns the hooks of an extension, ready to run: paths are expanded, and its settings are added
 /// to their environment. The user accepted them by installing the extension.
-fn of_extension(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> {
+fn extension_hooks(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> {
     let file = extension.folder.join(HOOKS);
     let mut found = hooks_of_folder(&extension.folder, warnings);
     let settings = extension.environment();

@@ -122,7 +122,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
     let mut file = options.open(&lock).map_err(failed)?;
     loop {
         match file.try_lock() {
-            Ok(()) if is_at(&file, &lock) => return Ok(Lock { _file: file, path: lock }),
+            Ok(()) if is_file_at(&file, &lock) => return Ok(Lock { _file: file, path: lock }),
             // The previous holder removed the lock file; open it again.
             Ok(()) => file = options.open(&lock).map_err(failed)?,
             Err(TryLockError::Error(source)) => return Err(failed(source)),
@@ -136,7 +136,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
 
 /// Whether the open file is the one at this path.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_file_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
         return false;
@@ -146,7 +146,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Always true, because an open file keeps its name on this system.
 #[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
+fn is_file_at(_: &File, _: &Path) -> bool {
     true
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
 }
 
 /// Returns the SHA-256 of a file of any size. Blocking.
-pub(crate) fn digest_of_file(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn hash_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

@@ -72,8 +72,8 @@ pub use jsonc::read_object as jsonc_object;
 pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{
-    ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_memory, beneath, load_memory,
-    project_memory_file, project_top, user_memory_file, with_fact,
+    ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_memory, collect_upwards,
+    load_memory, project_memory_file, project_top, user_memory_file, with_fact,
 };
 pub use outer_settings::OuterSettings;
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
@@ -97,9 +97,9 @@ pub use setting_reference::settings_schema;
 pub use setting_spec::{SettingSpec, SettingType, parse_age};
 pub use setting_table::settings_table;
 pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings};
-pub use suggestions::near;
+pub use suggestions::similar_names;
 pub use trust::{Trust, TrustReason};
-pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, survey};
+pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, inspect};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
 pub use untrusted_settings::{
     Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings,

@@ -86,7 +86,7 @@ impl Config {
         let of_user = file.is_some_and(|folder| dirs.iter().any(|home| *home == folder));
         match of_user {
             true => self.environment.get(name),
-            false => self.environment.of_process(name),
+            false => self.environment.process_variable(name),
         }
     }
 }
@@ -98,7 +98,7 @@ fn telemetry_of_test_rig(
     environment: &Environment,
     project: &mut [LayerFile],
 ) -> Vec<Option<Value>> {
-    let is_test = environment.of_process("GEMINI_CLI_INTEGRATION_TEST") == Some("true");
+    let is_test = environment.process_variable("GEMINI_CLI_INTEGRATION_TEST") == Some("true");
     let take = |file: &mut LayerFile| is_test.then(|| file.values.remove("telemetry")).flatten();
     project.iter_mut().map(take).collect()
 }
@@ -123,7 +123,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let mut loose = Vec::new();
     let mut spared_servers = None;
     let mut core_tools_need_approval = false;
-    let outer = OuterSettings::of(layers.clone(), &environment, &dirs, &cwd);
+    let outer = OuterSettings::new(layers.clone(), &environment, &dirs, &cwd);
     if trust.trusted {
         let mut project = layers::read_project(&dirs, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
@@ -139,8 +139,8 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         layers.sort_by_key(|file| file.layer);
     }
 
-    let ignore_local =
-        ignore_env || early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
+    let ignore_local = ignore_env
+        || read_early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
     let excluded = excluded_names(&layers);
     // A parent directory is used only if it is trusted itself.
     let trusted_above = |start: &Path| -> Vec<PathBuf> {
@@ -189,7 +189,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 /// Opens the keychain lazily: nothing is accessed before a secret is stored or needed.
 fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> Keychain {
     let says_yes = |name: &str| {
-        let value = environment.of_process(name);
+        let value = environment.process_variable(name);
         value.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     };
     let files_only = says_yes("GEMINI_FORCE_FILE_STORAGE")
@@ -200,7 +200,7 @@ fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> 
         encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
         others: std::slice::from_ref(&dirs.gemini),
     };
-    Keychain::from_locations(places, &|name| environment.of_process(name).map(OsString::from))
+    Keychain::from_locations(places, &|name| environment.process_variable(name).map(OsString::from))
 }
 
 /// Reads the layers outside of the project. The returned boolean is whether folder trust is
@@ -213,11 +213,11 @@ pub(crate) fn outer(
     let mut layers = layers::read_outer(environment, dirs, cwd)?;
     migrate_all(&mut layers, &mut Vec::new());
     let enabled = trust_enabled(&layers, environment);
-    Ok((OuterSettings::of(layers, environment, dirs, cwd), enabled))
+    Ok((OuterSettings::new(layers, environment, dirs, cwd), enabled))
 }
 
 fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {
-    early_flag(layers, environment, "security.folderTrust.enabled").unwrap_or(true)
+    read_early_flag(layers, environment, "security.folderTrust.enabled").unwrap_or(true)
 }
 
 fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
@@ -234,10 +234,10 @@ fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
 
 /// Returns a boolean that is needed before the settings are complete: the value of the highest
 /// layer that sets it, with process variables expanded.
-fn early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Option<bool> {
+fn read_early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Option<bool> {
     let mut by_rank: Vec<&LayerFile> = layers.iter().collect();
     by_rank.sort_by_key(|file| std::cmp::Reverse(file.layer));
-    by_rank.into_iter().find_map(|file| match migrate::look(&file.values, key)? {
+    by_rank.into_iter().find_map(|file| match migrate::get_dotted(&file.values, key)? {
         Value::Bool(flag) => Some(*flag),
         Value::String(text) => match Expander::new(environment).text(text).as_str() {
             "true" => Some(true),
@@ -252,7 +252,7 @@ fn early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Opt
 fn excluded_names(layers: &[LayerFile]) -> Vec<String> {
     let lists: Vec<&Value> = layers
         .iter()
-        .filter_map(|file| migrate::look(&file.values, "advanced.excludedEnvVars"))
+        .filter_map(|file| migrate::get_dotted(&file.values, "advanced.excludedEnvVars"))
         .collect();
     if lists.is_empty() {
         return vec!["DEBUG".to_owned(), "DEBUG_MODE".to_owned()];

@@ -9,7 +9,7 @@ mod server;
 mod values;
 
 pub use confinement::SandboxGrants;
-pub use credentials::{AuthProvider, OAuthSettings, is_this_machine};
+pub use credentials::{AuthProvider, OAuthSettings, is_local_url};
 pub use definition::ExtensionServers;
 pub(crate) use definition::{expand_servers, merged_with_extension, server_of_command};
 pub(crate) use enablement::old_form;

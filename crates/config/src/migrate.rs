@@ -143,14 +143,14 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
         set_if_absent(values, new, value);
         notices.push(format!("{}: `{old}` is now called `{new}`", path.display()));
     }
-    if look(values, "ui.accessibility.enableLoadingPhrases") == Some(&Value::Bool(false)) {
+    if get_dotted(values, "ui.accessibility.enableLoadingPhrases") == Some(&Value::Bool(false)) {
         set_if_absent(values, "ui.loadingPhrases", Value::String("off".to_owned()));
     }
     notices
 }
 
 /// Returns the value at a dotted key.
-pub(crate) fn look<'a>(values: &'a Object, key: &str) -> Option<&'a Value> {
+pub(crate) fn get_dotted<'a>(values: &'a Object, key: &str) -> Option<&'a Value> {
     let (parents, last) =
         key.rsplit_once('.').map_or((None, key), |(parents, last)| (Some(parents), last));
     let mut object = values;

@@ -26,7 +26,7 @@ const TOOLS: [(&str, &str); 17] = [
 
 /// Returns our event for another agent's name; `None` for names that are also ours and for
 /// unsupported events.
-pub fn our_event(name: &str) -> Option<HookEvent> {
+pub fn parallax_event(name: &str) -> Option<HookEvent> {
     match name {
         "PreToolUse" | "preToolUse" => Some(HookEvent::BeforeTool),
         "PostToolUse" | "postToolUse" => Some(HookEvent::AfterTool),
@@ -42,7 +42,7 @@ pub fn our_event(name: &str) -> Option<HookEvent> {
 }
 
 /// Returns our name of a tool; returns unknown names unchanged.
-pub fn our_tool(name: &str) -> String {
+pub fn parallax_tool(name: &str) -> String {
     if let Some((_, ours)) = TOOLS.iter().find(|(theirs, _)| *theirs == name) {
         return (*ours).to_owned();
     }
@@ -59,7 +59,7 @@ pub fn their_tool(name: &str) -> &str {
 }
 
 /// Replaces other agents' tool names in a pattern with ours. Only whole words are replaced.
-pub fn our_matcher(pattern: &str) -> String {
+pub fn parallax_matcher(pattern: &str) -> String {
     let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let (mut out, mut word) = (String::new(), String::new());
     for char in pattern.chars().chain(std::iter::once('\n')) {
@@ -67,7 +67,7 @@ pub fn our_matcher(pattern: &str) -> String {
             word.push(char);
             continue;
         }
-        out.push_str(&our_tool(&std::mem::take(&mut word)));
+        out.push_str(&parallax_tool(&std::mem::take(&mut word)));
         out.push(char);
     }
     out.pop();
@@ -87,7 +87,7 @@ mod tests {
         for (theirs, ours) in
             [("Bash", "run_shell_command"), ("mcp__docs__find", "mcp_docs_find"), ("glob", "glob")]
         {
-            assert_eq!(our_tool(theirs), ours);
+            assert_eq!(parallax_tool(theirs), ours);
         }
         assert_eq!(their_tool("replace"), "Edit");
         assert_eq!(their_tool("mcp_a_b"), "mcp_a_b");
@@ -98,7 +98,7 @@ mod tests {
             ("*", "*"),
             ("", ""),
         ] {
-            assert_eq!(our_matcher(theirs), ours);
+            assert_eq!(parallax_matcher(theirs), ours);
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct OuterServer {
 impl OuterSettings {
     /// Adds to the layers what else applies in every directory. Problems of these files are
     /// reported where the files are used.
-    pub(crate) fn of(
+    pub(crate) fn new(
         layers: Vec<LayerFile>,
         environment: &Environment,
         dirs: &UserDirs,

@@ -61,7 +61,7 @@ enum PromptVariable {
 pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigError> {
     let mut found = PromptFiles::default();
     let standard = default_prompt_file(places.cwd);
-    let file = match said(places, "GEMINI_SYSTEM_MD") {
+    let file = match read_variable(places, "GEMINI_SYSTEM_MD") {
         PromptVariable::Off => None,
         PromptVariable::Default if !places.trusted => {
             found.warnings.push(format!(
@@ -71,10 +71,10 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
             None
         }
         PromptVariable::Default => {
-            if leads_out(&standard, places.cwd) {
+            if leaves_project(&standard, places.cwd) {
                 return Err(ConfigError::LeadsOut { path: standard });
             }
-            if places.environment.is_of_project("GEMINI_SYSTEM_MD") {
+            if places.environment.is_set_by_project("GEMINI_SYSTEM_MD") {
                 found.warnings.push(format!(
                     "the project's `.env` replaces the system prompt with `{}`; set \
                      `GEMINI_SYSTEM_MD=0` in your environment to keep the built-in one",
@@ -96,7 +96,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         };
         found.whole = Some((path, text));
     }
-    found.write_to = match said(places, "GEMINI_WRITE_SYSTEM_MD") {
+    found.write_to = match read_variable(places, "GEMINI_WRITE_SYSTEM_MD") {
         PromptVariable::Off => None,
         PromptVariable::Default => Some(standard),
         PromptVariable::File(path) => Some(path),
@@ -108,7 +108,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         dirs.iter().cloned().map(|it| (it, false)).chain(own.map(|it| (it, true)))
     {
         let root = of_project.then_some(places.cwd);
-        found.append.extend(found_text(&folder.join(APPEND), root, &mut found.warnings));
+        found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));
         sections_of(&folder.join("prompt"), root, places, &mut found);
     }
     Ok(found)
@@ -116,7 +116,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
 
 /// Whether a project file resolves to a path outside of the project: it could be a link to the
 /// user's secrets.
-fn leads_out(path: &Path, root: &Path) -> bool {
+fn leaves_project(path: &Path, root: &Path) -> bool {
     // Usually the file does not exist, which takes one call to find out.
     path.symlink_metadata().is_ok() && {
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
@@ -141,7 +141,7 @@ fn sections_of(
     }
     for section in places.sections {
         let file = folder.join(format!("{section}.md"));
-        if let Some(text) = found_text(&file, root, &mut found.warnings) {
+        if let Some(text) = read_prompt_file(&file, root, &mut found.warnings) {
             found.sections.insert((*section).to_owned(), text);
         }
     }
@@ -161,8 +161,12 @@ fn sections_of(
 }
 
 /// Returns the text of a file; a project file must resolve to a path inside its `root`.
-fn found_text(path: &Path, root: Option<&Path>, warnings: &mut Vec<String>) -> Option<String> {
-    if root.is_some_and(|root| leads_out(path, root)) {
+fn read_prompt_file(
+    path: &Path,
+    root: Option<&Path>,
+    warnings: &mut Vec<String>,
+) -> Option<String> {
+    if root.is_some_and(|root| leaves_project(path, root)) {
         warnings.push(ConfigError::LeadsOut { path: path.to_owned() }.to_string());
         return None;
     }
@@ -183,7 +187,7 @@ fn unreadable(path: PathBuf, error: ReadError) -> ConfigError {
     }
 }
 
-fn said(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
+fn read_variable(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
     let value = places.environment.get(variable).unwrap_or_default().trim();
     match value.to_ascii_lowercase().as_str() {
         "" | "0" | "false" => PromptVariable::Off,

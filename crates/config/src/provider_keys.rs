@@ -11,7 +11,7 @@ use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::{Value, json};
 
-use crate::credentials::kept_elsewhere;
+use crate::credentials::store_in_keychain;
 use crate::error::ConfigError;
 use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc};
@@ -89,7 +89,7 @@ pub fn store_provider_key(
 ) -> Result<bool, ConfigError> {
     let mut keys = entries(dirs)?;
     let label = format!("Parallax: API key of {provider}");
-    let in_keychain = kept_elsewhere(keychain, secret_name(provider), &label, key);
+    let in_keychain = store_in_keychain(keychain, secret_name(provider), &label, key);
     let entry = match in_keychain {
         true => json!({"keychain": true}),
         false => json!({"key": key.expose()}),

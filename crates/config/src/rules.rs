@@ -37,7 +37,7 @@ pub struct RulePlaces<'a> {
 
 impl<'a> RulePlaces<'a> {
     /// Returns the places of a trusted directory, without extensions and flags.
-    pub fn of_trusted(dirs: &'a UserDirs, cwd: &'a Path) -> Self {
+    pub fn for_trusted(dirs: &'a UserDirs, cwd: &'a Path) -> Self {
         Self { dirs, cwd, trusted: true, extensions: &[], instead_of_user: &[], admin: &[] }
     }
 }
@@ -109,16 +109,16 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
     let before = found.files.len();
     for folder in system {
         let files = folder_files(Tier::Admin, folder, LinkPolicy::Follow);
-        keep_owned(files, folder, administrator, &mut found);
+        retain_owned(files, folder, administrator, &mut found);
     }
     // System files that were skipped still exclude the other files: otherwise anyone who can
     // invalidate them could replace the rules.
     let there = found.files.len() > before
-        || system.iter().any(|folder| names_in(folder).is_ok_and(|names| !names.is_empty()));
+        || system.iter().any(|folder| rule_file_paths(folder).is_ok_and(|names| !names.is_empty()));
     if !there {
         for path in places.admin {
             let files = named_files(Tier::Admin, path);
-            keep_owned(files, path, administrator, &mut found);
+            retain_owned(files, path, administrator, &mut found);
         }
     } else if !places.admin.is_empty() {
         found.warnings.push(
@@ -145,7 +145,7 @@ fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if is_link(&project.join(home)) || is_link(&folder) {
         let why = "the policy directory of a project cannot be a link";
-        return vec![unread(Tier::Workspace, &folder, why)];
+        return vec![unreadable_file(Tier::Workspace, &folder, why)];
     }
     folder_files(Tier::Workspace, &folder, LinkPolicy::Refuse)
 }
@@ -168,9 +168,9 @@ fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
 
 /// Reads the rule files of a directory by name; returns none if it does not exist.
 fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
-    let names = match names_in(folder) {
+    let names = match rule_file_paths(folder) {
         Ok(names) => names,
-        Err(why) => return vec![unread(tier, folder, &why)],
+        Err(why) => return vec![unreadable_file(tier, folder, &why)],
     };
     names
         .into_iter()
@@ -181,12 +181,12 @@ fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
         .collect()
 }
 
-fn unread(tier: Tier, path: &Path, why: &str) -> RuleFile {
+fn unreadable_file(tier: Tier, path: &Path, why: &str) -> RuleFile {
     RuleFile { tier, path: path.to_owned(), text: Err(why.to_owned()) }
 }
 
 /// Returns the sorted paths of the rule files in a directory.
-fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn rule_file_paths(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if read::is_absent(&error) => return Ok(Vec::new()),
@@ -228,11 +228,11 @@ fn text_of(path: &Path, links: LinkPolicy) -> Option<Result<String, String>> {
 
 /// Keeps only files that the administrator owns, including every parent directory. Otherwise any
 /// user could supply administrator rules.
-fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut RuleFiles) {
+fn retain_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut RuleFiles) {
     for file in files {
         // A missing file has no owner; the warning reports that it is missing.
         let is_missing = file.text.is_err() && file.path.symlink_metadata().is_err();
-        match not_owned(&file.path, administrator).filter(|_| !is_missing) {
+        match ownership_problem(&file.path, administrator).filter(|_| !is_missing) {
             None => found.files.push(file),
             Some(why) => found.warnings.push(format!(
                 "The administrator policies in `{}` (from `{}`) are ignored: {why}",
@@ -244,7 +244,7 @@ fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut
 }
 
 #[cfg(unix)]
-fn not_owned(path: &Path, administrator: u32) -> Option<String> {
+fn ownership_problem(path: &Path, administrator: u32) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let real = match std::fs::canonicalize(path) {
         Ok(real) => real,
@@ -272,7 +272,7 @@ fn not_owned(path: &Path, administrator: u32) -> Option<String> {
 }
 
 #[cfg(not(unix))]
-fn not_owned(_path: &Path, _administrator: u32) -> Option<String> {
+fn ownership_problem(_path: &Path, _administrator: u32) -> Option<String> {
     Some("ownership cannot be checked on this system".to_owned())
 }
 
@@ -316,7 +316,7 @@ mod tests {
         }
 
         fn find<'a>(&'a self, change: impl FnOnce(&mut RulePlaces<'a>)) -> super::RuleFiles {
-            let mut places = RulePlaces::of_trusted(&self.dirs, &self.project);
+            let mut places = RulePlaces::for_trusted(&self.dirs, &self.project);
             change(&mut places);
             let administrator = rustix::process::getuid().as_raw();
             find(&places, &[self.path("etc/policies")], administrator)

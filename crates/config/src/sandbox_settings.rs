@@ -55,7 +55,7 @@ pub struct NetworkByMode {
 
 impl NetworkByMode {
     /// Whether network access is on in the mode.
-    pub fn of(self, mode: ApprovalMode) -> bool {
+    pub fn is_enabled(self, mode: ApprovalMode) -> bool {
         match mode {
             ApprovalMode::Plan => self.plan,
             ApprovalMode::Default => self.default,

@@ -91,8 +91,8 @@ pub fn set_setting(
         );
     let pieces: Vec<&str> = key.split('.').collect();
     json_state_file::update(&file, |root| match &value {
-        Some(value) => put(root, &pieces, value),
-        None => take(root, &pieces),
+        Some(value) => insert_value(root, &pieces, value),
+        None => remove_value(root, &pieces),
     })?;
     if accepted {
         untrusted_settings::accept_file(&config.dirs, &config.outer, &config.project, &file)?;
@@ -114,12 +114,12 @@ pub fn setting_of(
         SettingScope::Workspace => project_file(&config.project, key),
     };
     let values = jsonc::read_object(&file)?;
-    Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
+    Ok(values.as_ref().and_then(|values| migrate::get_dotted(values, key)).cloned())
 }
 
 /// Returns the project's file that holds the setting or should receive it.
 fn project_file(cwd: &Path, key: &str) -> PathBuf {
-    layers::project_file(cwd, |values| migrate::look(values, key).is_some())
+    layers::project_file(cwd, |values| migrate::get_dotted(values, key).is_some())
 }
 
 /// Returns the project's file if it may hold the setting.
@@ -136,7 +136,7 @@ fn workspace_file(
     }
     let mut values = Object::new();
     migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
-    if !untrusted_settings::loosening(&values, &config.project, &config.outer).is_empty() {
+    if !untrusted_settings::loosening_keys(&values, &config.project, &config.outer).is_empty() {
         return Err(
             "project settings cannot loosen restrictions; change your user settings instead",
         );
@@ -149,12 +149,12 @@ fn workspace_file(
     Ok(file)
 }
 
-fn put(object: &CstObject, pieces: &[&str], value: &Value) {
+fn insert_value(object: &CstObject, pieces: &[&str], value: &Value) {
     match pieces {
         [] => {}
         [name] => match (last(object, name), value) {
             (Some(property), Value::Array(items)) if property.array_value().is_some() => {
-                put_items(&property.array_value_or_set(), items);
+                replace_items(&property.array_value_or_set(), items);
             }
             (Some(property), value) => property.set_value(jsonc::input(value)),
             (None, value) => drop(object.append(name, jsonc::input(value))),
@@ -164,13 +164,13 @@ fn put(object: &CstObject, pieces: &[&str], value: &Value) {
                 Some(property) => property.object_value_or_set(),
                 None => object.object_value_or_set(name),
             };
-            put(&group, rest, value);
+            insert_value(&group, rest, value);
         }
     }
 }
 
 /// Changes the items of a list one by one, so that comments beside the others stay.
-fn put_items(list: &CstArray, items: &[Value]) {
+fn replace_items(list: &CstArray, items: &[Value]) {
     let mut left: Vec<&Value> = items.iter().collect();
     let mut is_ordered = true;
     for element in list.elements() {
@@ -197,7 +197,7 @@ fn put_items(list: &CstArray, items: &[Value]) {
     }
 }
 
-fn take(object: &CstObject, pieces: &[&str]) {
+fn remove_value(object: &CstObject, pieces: &[&str]) {
     match pieces {
         [] => {}
         [name] => {
@@ -208,7 +208,7 @@ fn take(object: &CstObject, pieces: &[&str]) {
         }
         [name, rest @ ..] => {
             if let Some(group) = last(object, name).and_then(|it| it.object_value()) {
-                take(&group, rest);
+                remove_value(&group, rest);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-use crate::migrate::{look, take};
+use crate::migrate::{get_dotted, take};
 use crate::setting_table::settings_table;
 
 /// The prefix of the settings that decide which sessions are deleted.
@@ -30,10 +30,10 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
                 let off = if group == "general" { json!({"sessionRetention": off}) } else { off };
                 replace(values, &group, off);
             }
-            issues.push(format!("`{group}` must be an object, not {}", shown(&value)));
+            issues.push(format!("`{group}` must be an object, not {}", display_value(&value)));
             continue;
         }
-        let Some(value) = look(values, key.name) else { continue };
+        let Some(value) = get_dotted(values, key.name) else { continue };
         match key.kind.accept(value) {
             Some(accepted) if accepted == *value => {}
             Some(accepted) => replace(values, key.name, accepted),
@@ -51,7 +51,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
                         "`{}` must be {}, not {}",
                         key.name,
                         key.kind.expected(),
-                        shown(&value)
+                        display_value(&value)
                     ));
                 }
             }
@@ -73,7 +73,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
 fn group_that_is_none(values: &Object, name: &str) -> Option<String> {
     name.match_indices('.').find_map(|(end, _)| {
         let group = name.get(..end)?;
-        let value = look(values, group)?;
+        let value = get_dotted(values, group)?;
         (!value.is_object()).then(|| group.to_owned())
     })
 }
@@ -92,7 +92,7 @@ fn replace(values: &mut Object, name: &str, value: Value) {
 }
 
 /// Formats a value for a message, truncated. Shows only its type if it may hold a secret.
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::Null => "`null`".to_owned(),
         Value::Bool(flag) => format!("`{flag}`"),

@@ -60,7 +60,7 @@ pub(crate) const fn key(
 
 impl SettingSpec {
     /// Shows the setting in the settings dialog. A change applies at once.
-    pub(crate) const fn shown(mut self, label: &'static str) -> Self {
+    pub(crate) const fn with_label(mut self, label: &'static str) -> Self {
         self.label = label;
         self.restart = false;
         self

@@ -12,7 +12,7 @@ use crate::expand::Expander;
 use crate::layers::{Layer, LayerFile, ValueOrigin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
-use crate::migrate::look;
+use crate::migrate::get_dotted;
 use crate::setting_spec::parse_age;
 use crate::unsupported_settings;
 use crate::{setting_check, setting_table};
@@ -108,7 +108,7 @@ impl Settings {
             warnings.extend(unsupported_settings::notice(&file.values, &file.path));
             let origin = ValueOrigin { layer: file.layer, file: file.path };
             if !matches!(file.layer, Layer::WorkspaceGemini | Layer::Workspace)
-                && let Some(Value::Object(retention)) = look(&file.values, RETENTION)
+                && let Some(Value::Object(retention)) = get_dotted(&file.values, RETENTION)
             {
                 let retention = retention.clone();
                 let (rules, mut origins) = (&mut settings.user_retention, Origins::default());
@@ -121,7 +121,7 @@ impl Settings {
 
     /// Returns the value of a dotted key, if a layer sets it.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        look(&self.merged, key)
+        get_dotted(&self.merged, key)
     }
 
     /// Returns the origins of a value, lowest layer first; several for lists that merge across
@@ -215,7 +215,7 @@ impl Settings {
     /// Returns the retention rules for sessions of other projects: the settings of this project do
     /// not apply to them.
     #[must_use]
-    pub fn retention_elsewhere(&self) -> Self {
+    pub fn retention_for_other_projects(&self) -> Self {
         let retention = Value::Object(self.user_retention.clone());
         let general = Object::from_iter([("sessionRetention".to_owned(), retention)]);
         let merged = Object::from_iter([("general".to_owned(), Value::Object(general))]);

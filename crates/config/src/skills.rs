@@ -82,14 +82,14 @@ impl Skill {
     /// # Errors
     /// Returns the reason if the text is not a valid skill.
     pub fn built_in(text: &'static str) -> Result<Self, String> {
-        let mut skill = of_text(text, Path::new(""), &SkillTier::BuiltIn)?;
+        let mut skill = parse(text, Path::new(""), &SkillTier::BuiltIn)?;
         skill.file = Path::new(&skill.name).join(SKILL_FILE);
         skill.text = Some(text);
         Ok(skill)
     }
 
     /// Returns its location, for the user and the model.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match self.text {
             Some(_) => "built in".to_owned(),
             None => self.file.display().to_string(),
@@ -155,7 +155,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
                 shadowed.push(format!(
                     "the skill `{}` ({}) is ignored: {path} has the same name",
                     weaker.name,
-                    weaker.place()
+                    weaker.location()
                 ));
             }
         }
@@ -184,10 +184,10 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
 /// Returns the reason if the file is not a valid skill.
 pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     let text = definitions::text(file, LARGEST)?;
-    of_text(&text, file, tier)
+    parse(&text, file, tier)
 }
 
-fn of_text(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
+fn parse(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     let fields = read_leniently(text).fields;
     let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
     let name = field("name").filter(|name| !name.is_empty()).ok_or("`name` is missing")?;

@@ -8,7 +8,7 @@ const LONGEST: usize = 256;
 /// Returns known names similar to the typed one, closest first: names that differ by a few typos
 /// (at most two, fewer for short names) or that begin with it as whole words (`git` and
 /// `git:push`).
-pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn similar_names<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if typed.len() > LONGEST {
         return Vec::new();
     }
@@ -18,7 +18,8 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
     let allowed = (typed.chars().count() / 3).clamp(1, 2);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
-            let slips = if is_swap(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
+            let slips =
+                if is_transposition(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
             let rest = name.strip_prefix(typed).filter(|_| typed.len() > 1);
             let begins = rest.is_some_and(|rest| rest.starts_with(['-', ':', '.', '_', ' ']));
             // One typo in one or two letters makes a different word.
@@ -32,7 +33,7 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
 }
 
 /// Returns whether the names differ only by two swapped neighboring characters.
-fn is_swap(one: &str, other: &str) -> bool {
+fn is_transposition(one: &str, other: &str) -> bool {
     let differing: Vec<(usize, (char, char))> =
         one.chars().zip(other.chars()).enumerate().filter(|(_, (a, b))| a != b).collect();
     match differing.as_slice() {
@@ -50,12 +51,12 @@ mod tests {
     #[test]
     fn typos_and_prefixes_are_similar() {
         let known = ["git:commit", "git:push", "review", "fix", "about", "at", "cat", "stats"];
-        assert_eq!(near("git:comit", known.into_iter()), ["git:commit"]);
-        assert_eq!(near("git", known.into_iter()), ["git:push", "git:commit"]);
-        assert_eq!(near("abuot", known.into_iter()), ["about"]);
-        assert_eq!(near("stat", known.into_iter()), ["stats"]);
-        assert_eq!(near("STATS", known.into_iter()), ["stats"]);
-        assert!(near("zzz", known.into_iter()).is_empty());
-        assert!(near("x", known.into_iter()).is_empty());
+        assert_eq!(similar_names("git:comit", known.into_iter()), ["git:commit"]);
+        assert_eq!(similar_names("git", known.into_iter()), ["git:push", "git:commit"]);
+        assert_eq!(similar_names("abuot", known.into_iter()), ["about"]);
+        assert_eq!(similar_names("stat", known.into_iter()), ["stats"]);
+        assert_eq!(similar_names("STATS", known.into_iter()), ["stats"]);
+        assert!(similar_names("zzz", known.into_iter()).is_empty());
+        assert!(similar_names("x", known.into_iter()).is_empty());
     }
 }

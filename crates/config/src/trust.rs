@@ -69,7 +69,7 @@ pub(crate) fn decide(
     let rules = files.rules()?;
     // A folder whose real path is unknown matches no rule.
     let Ok(folder) = std::fs::canonicalize(cwd) else { return Ok(unknown) };
-    Ok(file::best(rules, &folder).map_or(unknown, |rule| Trust {
+    Ok(file::most_specific_rule(rules, &folder).map_or(unknown, |rule| Trust {
         trusted: rule.level != TrustLevel::DoNotTrust,
         reason: TrustReason::Rule { file: rule.file, folder: rule.folder },
     }))

@@ -70,7 +70,7 @@ pub struct PreviewedHook {
 
 /// Inspects a directory. `outer` holds the settings that apply outside of it. Blocking; bounded in
 /// files, bytes, and depth.
-pub fn survey(folder: &Path, outer: &OuterSettings) -> TrustPreview {
+pub fn inspect(folder: &Path, outer: &OuterSettings) -> TrustPreview {
     let mut looker = DirectoryScanner::new(folder);
     let mut survey = TrustPreview {
         commands: looker.names(&[
@@ -91,7 +91,7 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> TrustPreview {
         ]),
         policies: looker.paths(&[(".gemini/policies", ".toml"), (".parallax/policies", ".toml")]),
         context_files: [
-            looker.there(&[
+            looker.existing_files(&[
                 "GEMINI.md",
                 "AGENTS.md",
                 ".gemini/GEMINI.md",
@@ -126,11 +126,11 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> TrustPreview {
 impl TrustPreview {
     /// Whether the directory would add nothing.
     pub fn is_empty(&self) -> bool {
-        self.counts().is_empty() && self.problems.is_empty()
+        self.item_counts().is_empty() && self.problems.is_empty()
     }
 
     /// Returns the number of items of each kind, before truncation: `(2, "hooks")`.
-    pub fn counts(&self) -> Vec<(usize, &'static str)> {
+    pub fn item_counts(&self) -> Vec<(usize, &'static str)> {
         let all = [
             (self.hooks.len(), "hook", "hooks"),
             (self.mcp_servers.len(), "MCP server", "MCP servers"),
@@ -182,7 +182,7 @@ impl TrustPreview {
     /// Returns the counts on one line, such as `2 hooks, 1 MCP server`; `None` if there is nothing.
     pub fn summary(&self) -> Option<String> {
         let mut parts: Vec<String> =
-            self.counts().into_iter().map(|(count, word)| format!("{count} {word}")).collect();
+            self.item_counts().into_iter().map(|(count, word)| format!("{count} {word}")).collect();
         match self.problems.len() {
             0 => {}
             1 => parts.push("1 file that could not be inspected".to_owned()),
@@ -242,11 +242,11 @@ impl TrustPreview {
             "mcp.serverCommand",
             "ui.statusLine.command",
         ] {
-            if let Some(command) = migrate::look(values, key) {
+            if let Some(command) = migrate::get_dotted(values, key) {
                 self.programs.push(format!("{key}: {} ({file})", words(command)));
             }
         }
-        let keys = untrusted_settings::loosening(values, folder, outer);
+        let keys = untrusted_settings::loosening_keys(values, folder, outer);
         self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
     }
 
@@ -411,7 +411,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    use super::{OuterSettings, TrustPreview, survey};
+    use super::{OuterSettings, TrustPreview, inspect};
 
     fn write(folder: &Path, path: &str, text: &str) {
         let path = folder.join(path);
@@ -429,7 +429,7 @@ mod tests {
             "c": {"command": "$API_KEY", "env": {"K": "$T2"}}}}"#;
         write(folder, ".gemini/settings.json", servers);
         write(folder, ".env", "TOOL=./evil\nT2=two\nAPI_KEY=secret\nHOST_NAME=evil.example\n");
-        let found = survey(folder, &OuterSettings::default());
+        let found = inspect(folder, &OuterSettings::default());
         let targets: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
         assert_eq!(
             targets,
@@ -446,8 +446,8 @@ mod tests {
     fn trust_preview_lists_everything_that_would_apply() {
         let folder = tempfile::tempdir().expect("folder");
         let folder = folder.path();
-        assert_eq!(survey(folder, &OuterSettings::default()), TrustPreview::default());
-        assert_eq!(survey(folder, &OuterSettings::default()).summary(), None);
+        assert_eq!(inspect(folder, &OuterSettings::default()), TrustPreview::default());
+        assert_eq!(inspect(folder, &OuterSettings::default()).summary(), None);
         write(
             folder,
             ".gemini/settings.json",
@@ -480,7 +480,7 @@ mod tests {
         ] {
             write(folder, path, "secret");
         }
-        let found = survey(folder, &OuterSettings::default());
+        let found = inspect(folder, &OuterSettings::default());
         assert_eq!(found.commands, ["explain", "fix", "git:commit"]);
         assert_eq!(found.skills, ["other", "review"]);
         assert_eq!(found.agents, ["helper"]);
@@ -516,7 +516,7 @@ mod tests {
             write(folder.path(), ".gemini/settings.json", &text);
             let servers = format!("{{\"mcpServers\": {text}}}");
             write(folder.path(), ".parallax/settings.json", &servers);
-            let _ = survey(folder.path(), &OuterSettings::default()).summary();
+            let _ = inspect(folder.path(), &OuterSettings::default()).summary();
         }
     }
 
@@ -546,7 +546,7 @@ mod tests {
         }
         let deep: String = ["d"; 40].join("/");
         write(folder, &format!(".gemini/agents/{deep}/a.md"), "");
-        let found = survey(folder, &OuterSettings::default());
+        let found = inspect(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
         assert!(found.cut && found.commands.len() == super::places::MOST);

@@ -28,7 +28,7 @@ pub struct TrustState {
 ///
 /// # Errors
 /// Returns an error if an existing file cannot be used (exit code 52).
-pub fn standing(options: &LoadOptions, folder: &Path) -> Result<TrustState, ConfigError> {
+pub fn trust_state(options: &LoadOptions, folder: &Path) -> Result<TrustState, ConfigError> {
     let environment = Environment::new(options.variables.clone());
     let dirs = UserDirs::find(&environment, &options.cwd)?;
     let (outer, enabled) = load::outer(&environment, &dirs, &options.cwd)?;

@@ -241,7 +241,7 @@ impl FooterItem {
     }
 
     /// Returns a description for the settings dialog.
-    pub fn meaning(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Mode => "the approval mode",
             Self::Trust => "whether the folder is trusted",
@@ -279,7 +279,7 @@ impl FooterItem {
 
 impl UiSettings {
     /// Reads the UI settings.
-    pub fn of(settings: &Settings) -> Self {
+    pub fn from_settings(settings: &Settings) -> Self {
         let flag = |key: &str| settings.flag(key);
         Self {
             theme: settings.text("ui.theme").map(|name| match name.as_str() {
@@ -417,7 +417,7 @@ impl Default for UiSettings {
     fn default() -> Self {
         let mut warnings = Vec::new();
         let nothing = crate::environment::Environment::default();
-        Self::of(&Settings::from_layers(Vec::new(), &nothing, &mut warnings))
+        Self::from_settings(&Settings::from_layers(Vec::new(), &nothing, &mut warnings))
     }
 }
 
@@ -437,7 +437,7 @@ mod tests {
         let mut warnings = Vec::new();
         let settings = Settings::from_layers(vec![file], &Environment::default(), &mut warnings);
         assert_eq!(warnings, Vec::<String>::new());
-        UiSettings::of(&settings)
+        UiSettings::from_settings(&settings)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax_protocol::Object;
 use serde_json::Value;
 
-use crate::migrate::look;
+use crate::migrate::get_dotted;
 
 /// The key, the JSON value that needs no notice (empty if every value needs one), and the reason.
 const KEYS: &[(&str, &str, &str)] = &[
@@ -31,7 +31,7 @@ const KEYS: &[(&str, &str, &str)] = &[
 /// Returns a one-line notice about such keys in one file; `None` if there are none.
 pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
     let set = |(key, idle, why): &(&str, &str, &str)| {
-        let value = look(values, key).filter(|value| !value.is_null())?;
+        let value = get_dotted(values, key).filter(|value| !value.is_null())?;
         let asks = serde_json::from_str::<Value>(idle).map_or(true, |idle| idle != *value);
         asks.then(|| format!("`{key}` ({why})"))
     };

@@ -16,7 +16,7 @@ use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::layers::{self, Layer, LayerFile};
 use crate::mcp_server::same_name;
-use crate::migrate::{self, look, take};
+use crate::migrate::{self, get_dotted, take};
 use crate::outer_settings::OuterSettings;
 use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc};
@@ -135,7 +135,7 @@ pub(crate) fn close(
     let mut loose = Vec::new();
     for file in project {
         for key in THE_USERS {
-            if look(&file.values, key).is_some() {
+            if get_dotted(&file.values, key).is_some() {
                 take(&mut file.values, key);
                 let path = file.path.display();
                 warnings.push(format!("{path}: `{key}` is allowed only in user settings"));
@@ -177,7 +177,11 @@ pub(crate) fn close(
 }
 
 /// Returns the loosening keys in the values of a project file.
-pub(crate) fn loosening(values: &Object, project: &Path, outer: &OuterSettings) -> Vec<String> {
+pub(crate) fn loosening_keys(
+    values: &Object,
+    project: &Path,
+    outer: &OuterSettings,
+) -> Vec<String> {
     tighten(&mut values.clone(), project, outer)
 }
 
@@ -249,7 +253,7 @@ fn loosening_files(
     let mut found = Vec::new();
     for mut file in layers::read_project(dirs, cwd)? {
         migrate::migrate(&mut file.values, &file.path);
-        let keys = loosening(&file.values, cwd, outer);
+        let keys = loosening_keys(&file.values, cwd, outer);
         if !keys.is_empty() {
             found.push((file, keys));
         }
@@ -285,7 +289,7 @@ fn read_file(outer: &OuterSettings, cwd: &Path, path: &Path) -> Option<(LayerFil
     let text = jsonc::read_document(path).ok().flatten()?;
     let mut values = jsonc::parse_object(path, &text).ok()?;
     migrate::migrate(&mut values, path);
-    let keys = loosening(&values, cwd, outer);
+    let keys = loosening_keys(&values, cwd, outer);
     Some((LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values }, keys))
 }
 
@@ -337,14 +341,14 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
     }
     drop_unused_telemetry(values, outer);
     drop_own_directory(values, project);
-    let difference = SettingsDifference::of(outer, values);
+    let difference = SettingsDifference::new(outer, values);
     if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
         let mut loose = Vec::new();
-        loose_leaves("security", security, &mut loose);
+        collect_loosening("security", security, &mut loose);
         let is_in_use = |key: &str| AUTH.contains(&key) && difference.uses_auth_method(outer, key);
         let is_loose = |key: &String| {
             let narrower = || {
-                look(values, key)
+                get_dotted(values, key)
                     .is_some_and(|value| is_narrower(key, value, outer, &difference, project))
             };
             difference.is_in(key) && !is_in_use(key) && !narrower()
@@ -356,9 +360,9 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         }
     }
     for (key, harmless) in ELSEWHERE {
-        let is_loose = look(values, key).is_some_and(|value| {
+        let is_loose = get_dotted(values, key).is_some_and(|value| {
             !value.is_null()
-                && !harmless.iter().any(|text| is(value, text))
+                && !harmless.iter().any(|text| equals_json(value, text))
                 && !is_narrower(key, value, outer, &difference, project)
         });
         if is_loose && difference.is_in(key) {
@@ -366,18 +370,19 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
             accepted_keys.push((*key).to_owned());
         }
     }
-    if let Some(Value::Array(names)) = look(values, SERVERS) {
+    if let Some(Value::Array(names)) = get_dotted(values, SERVERS) {
         let spared = spared_servers(layers);
         let is_new = |name: &str| !spared.iter().any(|known| same_name(known, name));
         if names.iter().filter_map(Value::as_str).any(is_new) {
             accepted_keys.push(SERVERS.to_owned());
         }
     }
-    for key in budgets::loose(values, layers) {
+    for key in budgets::loosening_budgets(values, layers) {
         take(values, &key);
         accepted_keys.push(key);
     }
-    let says_off = look(values, "tools.sandbox").is_some_and(|value| is(value, "false"));
+    let says_off =
+        get_dotted(values, "tools.sandbox").is_some_and(|value| equals_json(value, "false"));
     if says_off && difference.is_in("tools.sandbox") {
         // Gemini CLI writes this default into its files. It would loosen security here, so it is
         // dropped without asking the user.
@@ -387,8 +392,8 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         accepted_keys.push("tools.sandbox".to_owned());
     }
     for key in ["context.includeDirectories", "context.fileName"] {
-        let users: Vec<String> = texts(look(difference.without(), key));
-        keep_entries(values, key, &mut accepted_keys, |path| {
+        let users: Vec<String> = texts(get_dotted(difference.without(), key));
+        retain_entries(values, key, &mut accepted_keys, |path| {
             is_inside(path, project) || is_below(path, &users, outer)
         });
     }
@@ -400,7 +405,8 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
 /// no effect, and must have none if telemetry is enabled by other means.
 fn drop_unused_telemetry(values: &mut Object, outer: &OuterSettings) {
     let is_off = |values: &Object| {
-        look(values, "telemetry.enabled").is_none_or(|value| value.is_null() || is(value, "false"))
+        get_dotted(values, "telemetry.enabled")
+            .is_none_or(|value| value.is_null() || equals_json(value, "false"))
     };
     if !values.get("telemetry").is_some_and(Value::is_object)
         || !is_off(&effective(outer, Some(values)))
@@ -439,7 +445,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 
 /// Returns the servers that the user and the administrator exempt from approval.
 fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
-    let lists = outer.iter().filter_map(|file| look(&file.values, SERVERS)?.as_array());
+    let lists = outer.iter().filter_map(|file| get_dotted(&file.values, SERVERS)?.as_array());
     let texts = |list: &Vec<Value>| -> Vec<String> {
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
@@ -458,15 +464,15 @@ pub(crate) fn spared_in(loose: &[LooseSettings], outer: &[LayerFile]) -> Option<
 }
 
 /// Whether the value equals the given JSON, which may also be written as a string.
-fn is(value: &Value, text: &str) -> bool {
+fn equals_json(value: &Value, text: &str) -> bool {
     value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
 }
 
 /// Collects the keys below `security` that are not known to tighten.
-fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
+fn collect_loosening(key: &str, value: &Value, loose: &mut Vec<String>) {
     if REFUSALS.contains(&key)
         || key == HIDDEN
-        || TIGHT.iter().any(|(name, tight)| *name == key && is(value, tight))
+        || TIGHT.iter().any(|(name, tight)| *name == key && equals_json(value, tight))
     {
         return;
     }
@@ -478,7 +484,7 @@ fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
                     loose.push(key.to_owned());
                     return;
                 }
-                loose_leaves(&format!("{key}.{name}"), field, loose);
+                collect_loosening(&format!("{key}.{name}"), field, loose);
             }
         }
         Value::Null => {}
@@ -491,9 +497,9 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
     let lower = outer
         .iter()
         .filter(|file| file.layer < Layer::WorkspaceGemini)
-        .filter_map(|file| look(&file.values, key)?.as_array());
+        .filter_map(|file| get_dotted(&file.values, key)?.as_array());
     let lower: Vec<Value> = lower.flatten().cloned().collect();
-    if lower.is_empty() || look(values, key).is_none_or(Value::is_null) {
+    if lower.is_empty() || get_dotted(values, key).is_none_or(Value::is_null) {
         return;
     }
     let own = take(values, key);
@@ -506,11 +512,11 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
 /// Whether the project's sandbox setting loosens: a project may enable a sandbox only where no
 /// other layer sets one.
 fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
-    let Some(value) = look(values, "tools.sandbox").filter(|value| !value.is_null()) else {
+    let Some(value) = get_dotted(values, "tools.sandbox").filter(|value| !value.is_null()) else {
         return false;
     };
     let others = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
-    let others = others.filter_map(|file| look(&file.values, "tools.sandbox"));
+    let others = others.filter_map(|file| get_dotted(&file.values, "tools.sandbox"));
     let mut others = others.filter(|other| *other != value).peekable();
     if others.peek().is_some() {
         return true;
@@ -519,9 +525,9 @@ fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
     !match value {
         Value::String(text) => known.contains(&text.as_str()),
         Value::Object(fields) => fields.iter().all(|(name, field)| match name.as_str() {
-            "enabled" => is(field, "true"),
+            "enabled" => equals_json(field, "true"),
             "command" => field.as_str().is_some_and(|text| known.contains(&text)),
-            "networkAccess" => is(field, "false"),
+            "networkAccess" => equals_json(field, "false"),
             _ => false,
         }),
         other => *other == json!(true),
@@ -529,14 +535,14 @@ fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
 }
 
 /// Keeps the entries of a list of strings (or the single string) for which `keep` returns true.
-fn keep_entries(
+fn retain_entries(
     values: &mut Object,
     key: &str,
     accepted_keys: &mut Vec<String>,
     keep: impl Fn(&str) -> bool,
 ) {
     let is_kept = |value: &Value| value.as_str().is_none_or(&keep);
-    let kept = match look(values, key) {
+    let kept = match get_dotted(values, key) {
         Some(Value::Array(entries)) => {
             let kept: Vec<Value> = entries.iter().filter(|entry| is_kept(entry)).cloned().collect();
             (kept.len() < entries.len()).then_some(Some(Value::Array(kept)))

@@ -39,7 +39,7 @@ pub struct InitialContext {
 const OTHERS: &str = "CLAUDE.md";
 
 /// Returns whether the file is in an untrusted directory above the project.
-fn is_of_strangers(sources: &ContextSources, path: &std::path::Path) -> bool {
+fn is_untrusted_parent(sources: &ContextSources, path: &std::path::Path) -> bool {
     let config = &sources.config;
     path.parent().is_some_and(|folder| {
         config.cwd.starts_with(folder)
@@ -50,7 +50,7 @@ fn is_of_strangers(sources: &ContextSources, path: &std::path::Path) -> bool {
 /// Returns whether ignore files exclude a file. A file that Git ignores by its own name is
 /// included, because it is usually the user's private file. A file in a directory that Git ignores
 /// is excluded, because that contains build output or dependencies from others.
-fn is_left_out(workspace: &Workspace, top: &Path, path: &Path) -> bool {
+fn is_ignored(workspace: &Workspace, top: &Path, path: &Path) -> bool {
     match workspace.is_ignored_beneath(top, path) {
         Some(by) if by.source == RuleSource::Git => {
             let folder = path.parent().filter(|folder| *folder != top);
@@ -95,14 +95,14 @@ pub(crate) fn with_options<T>(
         extension_files: &outside.extensions,
         import_format: settings.import_format(),
         trusted: sources.config.trust.trusted,
-        ignored: &|path| is_left_out(workspace, &top, path) || is_of_strangers(sources, path),
+        ignored: &|path| is_ignored(workspace, &top, path) || is_untrusted_parent(sources, path),
     })
 }
 
 /// Reads the current memory files.
 pub(crate) fn read(sources: &ContextSources, workspace: &Arc<Workspace>) -> Memory {
     let outside = OutsideFiles {
-        notes: parallax_store::note_folders(&sources.dirs, &sources.directory),
+        notes: parallax_store::memory_directories(&sources.dirs, &sources.directory),
         extensions: sources.extensions.context_files(),
     };
     with_options(sources, workspace, &outside, load_memory)
@@ -122,7 +122,7 @@ pub(crate) fn too_large(sources: &ContextSources, file: &MemoryFile) -> Option<S
 }
 
 /// Mentions once per project that another program's file exists.
-fn hint_at_others(sources: &ContextSources) -> Option<String> {
+fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
     let config = &sources.config;
     let names = config.settings.memory_file_names();
     let there = config.trust.trusted
@@ -171,9 +171,9 @@ pub fn gather(
     let project = memory.project_block(cwd).unwrap_or_default();
     let mut warnings = memory.warnings.clone();
     warnings.extend(memory.files().filter_map(|(_, file)| too_large(sources, file)));
-    warnings.extend(hint_at_others(sources));
+    warnings.extend(hint_at_other_files(sources));
     let sources = memory.files().map(|(tier, file)| source(sources, tier, file)).collect();
-    let known = known_contexts(contents);
+    let known = sent_contexts(contents);
     let root = workspace.root().display().to_string();
     let preface = if known.iter().any(|context| context.contains(&root)) {
         let dated = known.iter().rfind(|context| context.contains("\nDate: "));
@@ -231,7 +231,7 @@ fn source(sources: &ContextSources, tier: MemoryScope, file: &MemoryFile) -> Sou
 }
 
 /// Returns the context blocks in the contents, oldest first.
-fn known_contexts(contents: &[Sealed]) -> Vec<String> {
+fn sent_contexts(contents: &[Sealed]) -> Vec<String> {
     let holds = |content: &&Sealed| content.json().contains("<session_context>");
     let mut known = Vec::new();
     for content in contents.iter().filter(holds).filter_map(|content| content.open().ok()) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parallax_config::{MemoryFile, beneath};
+use parallax_config::{MemoryFile, collect_upwards};
 use parallax_files::Workspace;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::FolderContext;
@@ -43,10 +43,10 @@ impl NestedContext {
 
     /// Returns the discovered files that are still in the history.
     pub(crate) fn files(&self) -> Vec<MemoryFile> {
-        self.known().clone()
+        self.lock_files().clone()
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<MemoryFile>> {
+    fn lock_files(&self) -> MutexGuard<'_, Vec<MemoryFile>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +62,7 @@ impl NestedContext {
         };
         let folder = if path.is_dir() { Some(path) } else { path.parent() };
         let Some(folder) = folder else { return Vec::new() };
-        let found = self.known().clone();
+        let found = self.lock_files().clone();
         let known = |path: &Path| {
             // The name may be a link to a known file.
             let file = real(path);
@@ -73,13 +73,13 @@ impl NestedContext {
         };
         let memory =
             with_options(&self.sources, &self.workspace, &OutsideFiles::default(), |options| {
-                beneath(options, folder, root, &known)
+                collect_upwards(options, folder, root, &known)
             });
-        self.tell(memory.warnings);
+        self.emit_warnings(memory.warnings);
         memory.project
     }
 
-    fn tell(&self, warnings: Vec<String>) {
+    fn emit_warnings(&self, warnings: Vec<String>) {
         for text in warnings {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.insert(text.clone()) {
@@ -103,15 +103,15 @@ impl FolderContext for NestedContext {
         for path in touched {
             for file in self.for_path(path, touched) {
                 blocks.extend(file.block(cwd));
-                self.known().push(file);
+                self.lock_files().push(file);
             }
         }
         (!blocks.is_empty()).then(|| format!("\n\n{BEGIN}\n{}\n{END}", blocks.join("\n\n")))
     }
 
-    fn keep_what_is_in(&self, contents: &[Sealed]) {
+    fn retain_sent(&self, contents: &[Sealed]) {
         let cwd = &self.sources.config.cwd;
-        self.known().retain(|file| {
+        self.lock_files().retain(|file| {
             // The heading as it appears in JSON, without quotes.
             let heading = serde_json::Value::String(file.heading(cwd)).to_string();
             let heading = heading.trim_matches('"');
@@ -142,7 +142,7 @@ impl FolderContext for NestedContext {
         for path in texts.iter().flat_map(|text| headings(text)) {
             let path = parallax_files::lexical(cwd, Path::new(&path));
             if !self.begun_with.contains(&path) {
-                self.known().push(MemoryFile { path, text: String::new() });
+                self.lock_files().push(MemoryFile { path, text: String::new() });
             }
         }
     }

@@ -150,7 +150,7 @@ impl Observer for SessionTap {
     }
 
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>) {
-        if let Some((kind, value)) = messages::observed(scope, observation) {
+        if let Some((kind, value)) = messages::observation_message(scope, observation) {
             self.send(kind, value);
         }
     }

@@ -39,8 +39,8 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
             Some((extension.name(), rest))
         });
         match of {
-            Some((name, what)) if wanted(name) => found.push(trouble(name, what)),
-            None if only.is_none() => found.push(trouble("", warning)),
+            Some((name, what)) if wanted(name) => found.push(extension_problem(name, what)),
+            None if only.is_none() => found.push(extension_problem("", warning)),
             _ => {}
         }
     }
@@ -70,7 +70,7 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
         rules_of(extension, &mut told);
         hooks_of(extension, &mut told);
         skills_and_agents(launch, extension, &mut told);
-        found.extend(told.iter().map(|what| trouble(name, what)));
+        found.extend(told.iter().map(|what| extension_problem(name, what)));
     }
     found
 }
@@ -167,7 +167,7 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
         let skill = match read_skill(&file, &tier) {
             Ok(skill) => skill,
             Err(why) => {
-                told.push(format!("invalid skill `{}`: {why}", shown(&file, extension)));
+                told.push(format!("invalid skill `{}`: {why}", display_path(&file, extension)));
                 continue;
             }
         };
@@ -175,7 +175,7 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
             Some(other) if other.file != skill.file => told.push(format!(
                 "its skill `{}` is overridden by `{}`",
                 skill.name,
-                other.place()
+                other.location()
             )),
             Some(other) if other.disabled => told
                 .push(format!("its skill `{}` is disabled: `parallax skills enable`", skill.name)),
@@ -198,25 +198,27 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
                     }
                 }
             }
-            Err(why) => told.push(format!("invalid agent `{}`: {why}", shown(&file, extension))),
+            Err(why) => {
+                told.push(format!("invalid agent `{}`: {why}", display_path(&file, extension)))
+            }
         }
     }
 }
 
-fn trouble(extension: &str, what: &str) -> ExtensionProblem {
+fn extension_problem(extension: &str, what: &str) -> ExtensionProblem {
     ExtensionProblem { extension: extension.to_owned(), what: what.to_owned() }
 }
 
-fn shown(file: &Path, extension: &Extension) -> String {
+fn display_path(file: &Path, extension: &Extension) -> String {
     file.strip_prefix(&extension.folder).unwrap_or(file).display().to_string()
 }
 
 /// Reports invalid policy rules.
 fn rules_of(extension: &Extension, told: &mut Vec<String>) {
     for (path, text) in rule_files(&extension.folder) {
-        let name = shown(&path, extension);
+        let name = display_path(&path, extension);
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
-            told.push(format!("`{name}`: {}", problem.said()));
+            told.push(format!("`{name}`: {}", problem.message()));
         }
     }
 }
@@ -230,7 +232,7 @@ fn hooks_of(extension: &Extension, told: &mut Vec<String>) {
         let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';']));
         for word in words.filter(|word| word.starts_with(&folder)) {
             if !Path::new(word).exists() && looked.insert(word.to_owned()) {
-                let file = shown(Path::new(word), extension);
+                let file = display_path(Path::new(word), extension);
                 let event = hook.event.as_str();
                 told.push(format!("its {event} hook runs `{file}`, which does not exist"));
             }

@@ -39,7 +39,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
         return check(CheckStatus::Info, "cannot determine the path of this program".to_owned());
     };
     let shown = own.display();
-    match found_in_path(environment, name) {
+    match find_in_path(environment, name) {
         None => check(CheckStatus::Info, format!("{shown}; `{name}` is not in `PATH`")),
         Some(first) if real(&first) == real(&own) => check(CheckStatus::Ok, shown.to_string()),
         Some(first) => {
@@ -62,9 +62,9 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
 }
 
 /// Returns the program that a shell would start.
-pub(crate) fn found_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
+pub(crate) fn find_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
     // Parts of it need not be Unicode.
-    let path = environment.of_process("PATH").map(std::ffi::OsString::from);
+    let path = environment.process_variable("PATH").map(std::ffi::OsString::from);
     let path = path.or_else(|| std::env::var_os("PATH"))?;
     let files = std::env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>();
     files.into_iter().find(|file| is_executable(file))
@@ -142,7 +142,7 @@ fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorChec
 }
 
 fn shell(environment: &Environment) -> DoctorCheck {
-    let found = |name: &str| found_in_path(environment, name);
+    let found = |name: &str| find_in_path(environment, name);
     let check = |status, detail: String| DoctorCheck::new("shell", status, "Shell", detail);
     let git = match found("git") {
         Some(git) => format!("git: {}", git.display()),
@@ -161,7 +161,7 @@ fn shell(environment: &Environment) -> DoctorCheck {
 
 fn terminal(environment: &Environment) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("terminal", status, "Terminal", detail);
-    let term = environment.of_process("TERM").unwrap_or_default();
+    let term = environment.process_variable("TERM").unwrap_or_default();
     if !std::io::stdout().is_terminal() {
         return check(CheckStatus::Info, "standard output is not a terminal".to_owned());
     }
@@ -169,13 +169,13 @@ fn terminal(environment: &Environment) -> DoctorCheck {
         return check(CheckStatus::Warning, format!("`TERM` is `{term}`: no colors, no cursor"))
             .with_remedy("Use a terminal with cursor movement, or `--screen-reader`.");
     }
-    let colors = match environment.of_process("COLORTERM") {
+    let colors = match environment.process_variable("COLORTERM") {
         Some("truecolor" | "24bit") => "true color",
         _ if term.contains("256") => "256 colors",
         _ => "16 colors",
     };
-    let program = environment.of_process("TERM_PROGRAM").map(|name| format!(", {name}"));
-    let multiplexer = environment.of_process("TMUX").map(|_| ", in tmux");
+    let program = environment.process_variable("TERM_PROGRAM").map(|name| format!(", {name}"));
+    let multiplexer = environment.process_variable("TMUX").map(|_| ", in tmux");
     check(
         CheckStatus::Ok,
         format!(

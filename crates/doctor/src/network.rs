@@ -74,7 +74,7 @@ async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let environment = launch.config().environment.clone();
     let roots = launch.client_options().extra_roots;
     let looking = tokio::task::spawn_blocking(move || {
-        let env = |name: &str| environment.of_process(name).map(str::to_owned);
+        let env = |name: &str| environment.process_variable(name).map(str::to_owned);
         (parallax_http::invalid_proxies(&env), parallax_http::unusable_roots(&roots))
     });
     let (proxies, roots) = looking.await.unwrap_or_default();
@@ -131,7 +131,7 @@ fn gemini(launch: &SessionConfig) -> Result<Gemini, String> {
 }
 
 /// Returns a URL without the user, the password, and the query, which may hold keys.
-fn shown(url: &Url) -> String {
+fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     // Only URLs without a host refuse; they have neither.
     let _ = url.set_username("");
@@ -167,10 +167,10 @@ fn proxy(
     let (url, detail) = match &found {
         Some(proxy) => {
             let url = Url::parse(proxy).ok();
-            let name = url.as_ref().map_or_else(|| "a malformed address".to_owned(), shown);
-            (url, format!("{name} for {}", shown(base)))
+            let name = url.as_ref().map_or_else(|| "a malformed address".to_owned(), display_url);
+            (url, format!("{name} for {}", display_url(base)))
         }
-        None => (Some(base.clone()), format!("none for {}", shown(base))),
+        None => (Some(base.clone()), format!("none for {}", display_url(base))),
     };
     let target = url.as_ref().and_then(|url| {
         let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
@@ -288,7 +288,8 @@ fn parse_date(text: &str) -> Option<SystemTime> {
 
 fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
     if let Some(proxy) = proxy.filter(|_| failure.message.contains("tunnel")) {
-        let proxy = Url::parse(proxy).map_or_else(|_| "the proxy".to_owned(), |url| shown(&url));
+        let proxy =
+            Url::parse(proxy).map_or_else(|_| "the proxy".to_owned(), |url| display_url(&url));
         let needs_login = failure.message.contains("authorization required");
         let (why, remedy) = match needs_login {
             true => (

@@ -156,7 +156,7 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
 }
 
 fn is_installed(launch: &SessionConfig, program: &str) -> bool {
-    machine::found_in_path(&launch.config().environment, program).is_some()
+    machine::find_in_path(&launch.config().environment, program).is_some()
 }
 
 /// Checks the connection to the editor, if it is enabled.

@@ -163,7 +163,7 @@ impl ApprovalState {
         {
             policy_decision = overridden;
         }
-        let mut doubt = tool.doubt().filter(|_| policy_decision.kind == Decision::Allow);
+        let mut doubt = tool.approval_reason().filter(|_| policy_decision.kind == Decision::Allow);
         // Only the user can enable `yolo` for everything.
         let allows_everything = mode == ApprovalMode::Yolo && !self.yolo_by_rule;
         if !allows_everything && let Some(doubt) = doubt.take() {
@@ -291,12 +291,12 @@ impl ApprovalState {
         is_build_file: fn(&Path) -> bool,
     ) {
         if taint::is_untrusted(name, Some(kind)) {
-            taint::add_words(&mut self.taint, &outcome.for_model.output);
+            taint::add_untrusted_words(&mut self.taint, &outcome.for_model.output);
             // Only the quoted part of a failure is untrusted.
             let quoted = outcome.error.as_ref().and_then(|error| {
                 error.message.split_once("<untrusted_context>").map(|(_, quoted)| quoted)
             });
-            taint::add_words(&mut self.taint, quoted.unwrap_or_default());
+            taint::add_untrusted_words(&mut self.taint, quoted.unwrap_or_default());
         }
         if outcome.error.is_none() {
             for path in effects.writes.iter().filter(|path| is_build_file(path)) {

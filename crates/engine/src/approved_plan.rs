@@ -16,7 +16,10 @@ pub struct ApprovedPlan {
 impl ApprovedPlan {
     /// Returns the plan that is active after these records. `contents`: the number of contents of
     /// the session.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>, contents: usize) -> Option<Self> {
+    pub fn from_records<'a>(
+        records: impl IntoIterator<Item = &'a Record>,
+        contents: usize,
+    ) -> Option<Self> {
         let (mut plan, mut at) = (None, 0);
         for record in records {
             match record {

@@ -81,12 +81,12 @@ impl Budget {
     /// The same budget for a nested session (a subagent): its spending counts here, and its prompts
     /// belong to the running prompt.
     #[must_use]
-    pub fn within(&self) -> Self {
+    pub fn nested(&self) -> Self {
         Self { inner: true, ..self.clone() }
     }
 
     /// Whether the user can be asked to raise a spent budget.
-    pub(crate) fn asks(&self) -> bool {
+    pub(crate) fn can_ask_user(&self) -> bool {
         self.asks
     }
 
@@ -99,7 +99,7 @@ impl Budget {
 
     /// Resumes the clock of the turn.
     pub(crate) fn resume_clock(&self) {
-        self.ledger.go();
+        self.ledger.start_clock();
     }
 
     /// Pauses the clock: the turn is over, or the user is asked.
@@ -130,7 +130,7 @@ impl Budget {
         let limited = |BudgetUse { kind, scope, limit, used }| {
             Some(ExhaustedBudget { kind, scope, limit: limit?, used })
         };
-        let uses = self.ledger.uses().into_iter().filter_map(limited);
+        let uses = self.ledger.budget_uses().into_iter().filter_map(limited);
         uses.filter(|spent| spent.kind != BudgetKind::Time)
     }
 }
@@ -245,11 +245,11 @@ mod tests {
         budget.pause_clock();
         budget.start_turn();
         assert_eq!(budget.exceeded(), None);
-        budget.within().ledger().count(&call(0.25, 0));
+        budget.nested().ledger().count(&call(0.25, 0));
         let over = budget.exceeded().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
         // A raised limit applies inside too, and warns again.
-        budget.within().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
+        budget.nested().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
         assert_eq!(budget.exceeded(), None);
         assert!(budget.approaching_limit().is_some());
         budget.ledger().set(BudgetKind::Cost, BudgetScope::Session, None);

@@ -28,7 +28,7 @@ impl Progress for CallProgress {
         self.bus.send(EventBody::ItemAdvanced { item, advance });
     }
 
-    fn aside(&self, text: &str) {
+    fn emit_aside(&self, text: &str) {
         self.bus.send(EventBody::Aside { text: text.to_owned() });
     }
 

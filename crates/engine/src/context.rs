@@ -90,8 +90,8 @@ impl ContextManager {
         RequestFrame {
             model,
             limits,
-            system: tokens::of_text(&self.system_prompt(mode, &tools.names)),
-            tools: tools.json.as_ref().map_or(0, |tools| tokens::of_text(tools.get())),
+            system: tokens::estimate_text(&self.system_prompt(mode, &tools.names)),
+            tools: tools.json.as_ref().map_or(0, |tools| tokens::estimate_text(tools.get())),
         }
     }
 
@@ -126,7 +126,7 @@ impl ContextManager {
     /// Lets directory context that the history no longer contains be added again.
     pub(crate) fn drop_lost_context(&self, history: &History) {
         if let Some(context) = &self.folder_context {
-            context.keep_what_is_in(&contents_of(history.view()));
+            context.retain_sent(&contents_of(history.view()));
         }
         self.forget_editor_context();
     }

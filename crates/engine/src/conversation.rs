@@ -253,7 +253,7 @@ impl Conversation {
             tail,
             said: Some(said),
         }));
-        self.history.keep(content);
+        self.history.append(content);
         if !injected.is_empty() {
             for content in function_response::injection(injected) {
                 self.history.push(&content, ContentMetadata::synthetic());
@@ -274,10 +274,10 @@ impl Conversation {
     }
 
     /// Keeps the text of an unfinished answer that may be continued later.
-    pub(crate) fn keep_partial(&mut self, unfinished: &UnfinishedAnswer) {
+    pub(crate) fn record_partial(&mut self, unfinished: &UnfinishedAnswer) {
         let content = unfinished.content();
         if !content.parts.is_empty() {
-            self.history.keep(content.seal_for(&unfinished.model));
+            self.history.append(content.seal_for(&unfinished.model));
         }
         self.is_last_answer_partial = true;
     }
@@ -308,7 +308,7 @@ impl Conversation {
     }
 
     /// Returns the model's text since the newest prompt, over all continuations.
-    pub(crate) fn answered(&self) -> String {
+    pub(crate) fn current_response(&self) -> String {
         let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
         let contents = self.history.contents().get(at..).unwrap_or_default();
         let said = contents.iter().filter(|content| content.role() == Role::Model);
@@ -457,7 +457,7 @@ mod tests {
         conversation.close_open_calls("closed");
         assert!(!conversation.is_interrupted());
         assert_eq!(conversation.history().last_role(), Some(Role::Model));
-        assert_eq!(conversation.answered(), "closed");
+        assert_eq!(conversation.current_response(), "closed");
     }
 
     #[test]

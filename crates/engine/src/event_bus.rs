@@ -97,12 +97,12 @@ impl EventBus {
     }
 
     /// Creates a bus without readers, whose session is observed.
-    pub fn observed(observers: Vec<Arc<dyn Observer>>) -> Self {
+    pub fn with_observers(observers: Vec<Arc<dyn Observer>>) -> Self {
         Self { observers: observers.into(), ..Self::default() }
     }
 
     /// Creates the bus of a subagent: it has readers of its own and the same observers.
-    pub(crate) fn of_subagent(&self, subagent: SubagentScope) -> Self {
+    pub(crate) fn for_subagent(&self, subagent: SubagentScope) -> Self {
         Self {
             observers: Arc::clone(&self.observers),
             subagents: self.subagents.iter().cloned().chain([subagent]).collect(),
@@ -112,7 +112,7 @@ impl EventBus {
     }
 
     /// Whether anything observes the session now.
-    pub(crate) fn is_observed(&self) -> bool {
+    pub(crate) fn has_observers(&self) -> bool {
         self.observers.iter().any(|observer| observer.is_active())
     }
 
@@ -139,7 +139,7 @@ impl EventBus {
 
     /// Reports a request to the observers that was sent `ago` earlier. Returns its number.
     pub(crate) fn observe_request(&self, request: &Request, ago: Duration) -> u64 {
-        if !self.is_observed() {
+        if !self.has_observers() {
             return 0;
         }
         let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;

@@ -74,7 +74,7 @@ impl History {
     fn rebuild_view(&mut self) {
         self.epoch += 1;
         let newest = self.compactions.iter().rev();
-        let mut views = newest.map(|compaction| view::under(compaction, &self.contents));
+        let mut views = newest.map(|compaction| view::compacted_view(compaction, &self.contents));
         self.view = views.find_map(|view| view).unwrap_or_else(|| {
             let contents = self.contents.iter().cloned().zip(0..);
             contents
@@ -192,11 +192,11 @@ impl History {
             partial: remarks.partial,
             synthetic: remarks.synthetic,
         }));
-        self.keep(sealed);
+        self.append(sealed);
     }
 
     /// Appends a content whose records are already in the journal.
-    pub(crate) fn keep(&mut self, content: Sealed) {
+    pub(crate) fn append(&mut self, content: Sealed) {
         self.view.push(ViewEntry::new(content.clone(), EntryOrigin::Original(self.contents.len())));
         self.contents.push(content);
     }
@@ -269,7 +269,7 @@ impl History {
             Some((contents, count)) if contents <= self.contents.len() => {
                 let newest = self.view.iter().rev();
                 let since = newest.take_while(|entry| {
-                    entry.origin.place().is_some_and(|place| place >= contents)
+                    entry.origin.content_index().is_some_and(|place| place >= contents)
                 });
                 count + since.map(|entry| entry.tokens).sum::<u64>()
             }

@@ -51,8 +51,8 @@ impl HookRunner {
     }
 
     /// Whether any hook subscribes to the event.
-    pub(crate) fn listens(&self, event: HookEvent, chunk: bool) -> bool {
-        self.user.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
+    pub(crate) fn has_subscriber(&self, event: HookEvent, chunk: bool) -> bool {
+        self.user.as_ref().is_some_and(|hooks| hooks.has_subscriber(event, chunk))
     }
 
     /// Runs the hooks of an event and shows their messages to the user.
@@ -63,7 +63,7 @@ impl HookRunner {
         cancel: &CancellationToken,
     ) -> HookOutcome {
         let Some(hooks) = &self.user else { return HookOutcome::default() };
-        if !hooks.listens(call.event, call.chunk) {
+        if !hooks.has_subscriber(call.event, call.chunk) {
             return HookOutcome::default();
         }
         let (names, event) = (hooks.titles(&call), call.event);
@@ -84,7 +84,8 @@ impl HookRunner {
 
     /// Runs hooks in the background, without waiting for them.
     fn spawn(&mut self, call: HookCall) {
-        let Some(hooks) = self.user.clone().filter(|hooks| hooks.listens(call.event, false)) else {
+        let Some(hooks) = self.user.clone().filter(|hooks| hooks.has_subscriber(call.event, false))
+        else {
             return;
         };
         // They may outlive the turn, but not their own time limit.

@@ -81,7 +81,7 @@ impl ModelClient {
 
     /// Returns the limit if no further request may be sent. In its final turn, a subagent has one
     /// request, regardless of earlier ones.
-    pub(crate) fn reached_limit(&self, is_final_turn: bool) -> Option<u32> {
+    pub(crate) fn exceeded_limit(&self, is_final_turn: bool) -> Option<u32> {
         let limit = match is_final_turn {
             true => Some(self.requests_at_prompt + 1),
             false => self.options.max_requests,
@@ -121,7 +121,7 @@ impl ModelClient {
         unfinished: UnfinishedAnswer,
         conversation: &mut Conversation,
     ) {
-        conversation.keep_partial(&unfinished);
+        conversation.record_partial(&unfinished);
         self.options.unfinished = Some(unfinished);
     }
 
@@ -177,13 +177,13 @@ mod tests {
     fn requests_are_limited_and_the_final_turn_of_a_subagent_has_one() {
         let mut client = client(Some(2), None);
         client.count_request();
-        assert_eq!(client.reached_limit(false), None);
+        assert_eq!(client.exceeded_limit(false), None);
         client.count_request();
-        assert_eq!(client.reached_limit(false), Some(2));
+        assert_eq!(client.exceeded_limit(false), Some(2));
         client.start_prompt();
-        assert_eq!(client.reached_limit(true), None);
+        assert_eq!(client.exceeded_limit(true), None);
         client.count_request();
-        assert_eq!(client.reached_limit(true), Some(3));
+        assert_eq!(client.exceeded_limit(true), Some(3));
     }
 
     #[test]

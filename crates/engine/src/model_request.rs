@@ -26,7 +26,7 @@ pub(crate) use self::rejected_content::{RejectedContent, exclude_named_tool, is_
 pub(crate) use self::request::{AttemptKind, RequestBuilder};
 pub(crate) use self::response_validation::{ATTEMPTS, InvalidResponse};
 pub(crate) use self::retry_action::{RetryAction, blocked, classify, context_full};
-pub(crate) use self::stream::{StreamEnd, StreamSource, only};
+pub(crate) use self::stream::{StreamEnd, StreamSource, single_chunk};
 
 /// The model's response.
 pub(crate) enum ModelReply {

@@ -47,7 +47,7 @@ struct ToolDeclaration<'a> {
 }
 
 impl<'a> ToolDeclaration<'a> {
-    fn of(spec: &'a ToolSpec, description: &'a str) -> Self {
+    fn new(spec: &'a ToolSpec, description: &'a str) -> Self {
         let waits = WAITABLE_TOOLS.contains(&spec.name.as_str())
             || spec.name.starts_with(DISCOVERED_PREFIX);
         let parameters = match waits {
@@ -122,7 +122,7 @@ impl Registry {
         self.tools
             .extend(more.tools().into_iter().filter(|tool| !names.contains(&tool.spec().name)));
         self.index();
-        self.restrictions.forget_declarations();
+        self.restrictions.redeclare_tools();
     }
 
     /// Returns the source of dynamic tools.
@@ -131,16 +131,16 @@ impl Registry {
     }
 
     /// Returns what to wait for before the first request; returned once.
-    pub(crate) fn settled(&mut self) -> Option<BoxFuture<'static, ()>> {
+    pub(crate) fn take_readiness(&mut self) -> Option<BoxFuture<'static, ()>> {
         match std::mem::replace(&mut self.waited, true) {
             true => None,
-            false => self.more.as_ref().map(|more| more.settled()),
+            false => self.more.as_ref().map(|more| more.wait_until_ready()),
         }
     }
 
     /// Returns a warning about tools that are missing.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.more.as_ref().and_then(|more| more.trouble())
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.more.as_ref().and_then(|more| more.take_warning())
     }
 
     /// Returns what the model should know about dynamic tools.
@@ -149,8 +149,8 @@ impl Registry {
     }
 
     /// Returns what to wait for before a name is reported as unknown.
-    pub(crate) fn look_for(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
-        self.more.as_ref().map(|more| more.look_for(name))
+    pub(crate) fn wait_for_tool(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
+        self.more.as_ref().map(|more| more.wait_for_tool(name))
     }
 
     fn index(&mut self) {
@@ -212,7 +212,7 @@ impl Registry {
         let descriptions: Vec<_> = tools.iter().map(|tool| tool.description(mode)).collect();
         let described = tools.iter().zip(&descriptions);
         let json: Vec<ToolDeclaration> = described
-            .map(|(tool, description)| ToolDeclaration::of(tool.spec(), description.trim()))
+            .map(|(tool, description)| ToolDeclaration::new(tool.spec(), description.trim()))
             .collect();
         ToolDeclarations {
             json: match json.is_empty() {
@@ -230,8 +230,13 @@ impl Registry {
         interactive: bool,
     ) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter().filter(move |tool| {
-            tool.offered(mode)
-                && !policy_engine.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
+            tool.is_declared(mode)
+                && !policy_engine.is_tool_denied(
+                    &tool.spec().name,
+                    &tool.spec().aliases,
+                    mode,
+                    interactive,
+                )
         })
     }
 
@@ -288,7 +293,7 @@ mod tests {
     fn wait_parameter_is_declared_where_the_schema_allows() {
         let waits = |name: &str, parameters: Value| {
             let spec = spec(name, parameters);
-            let told = serde_json::to_value(ToolDeclaration::of(&spec, "")).unwrap();
+            let told = serde_json::to_value(ToolDeclaration::new(&spec, "")).unwrap();
             told["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"
         };
         assert!(waits("update_topic", json!({"type": "object", "properties": {}})));

@@ -94,7 +94,7 @@ impl ModelRouter {
     }
 
     /// Whether routing is active.
-    pub(crate) fn chooses(&self, configured: &str) -> bool {
+    pub(crate) fn is_active(&self, configured: &str) -> bool {
         self.routes_for(configured).is_some()
     }
 
@@ -111,7 +111,7 @@ impl ModelRouter {
     /// replaces it.
     pub(crate) fn settings_alias(&self, model: &str, configured: &str) -> String {
         let asked = self.route.as_ref().map_or(configured, |route| &route.asked);
-        let chosen = self.chooses(configured) && asked == configured;
+        let chosen = self.is_active(configured) && asked == configured;
         match chosen || self.catalog().resolve(asked) == model {
             true => asked.to_owned(),
             false => model.to_owned(),
@@ -225,7 +225,7 @@ impl ModelRouter {
         if self.fast_model_failed {
             return rule(true, "the fast model failed at the previous prompt");
         }
-        match prompt_rules::look(&prompt) {
+        match prompt_rules::classify(&prompt) {
             PromptSize::Large(why) => rule(true, why),
             PromptSize::Small => rule(false, "the prompt is short and clear"),
             PromptSize::Continuation => match &self.last_model {

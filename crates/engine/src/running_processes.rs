@@ -47,7 +47,7 @@ impl RunningProcesses {
     }
 
     /// Removes a finished call.
-    pub(crate) fn leave(&self, item: &ItemId) {
+    pub(crate) fn remove(&self, item: &ItemId) {
         self.lines().remove(item);
     }
 

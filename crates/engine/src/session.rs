@@ -270,14 +270,14 @@ impl Session {
             &mut self.inbox,
         )
         .await;
-        self.bus.send(EventBody::TurnStarted { prompt: input.shown().to_owned() });
+        self.bus.send(EventBody::TurnStarted { prompt: input.display_text().to_owned() });
         let overrides = input.take_overrides();
         let Self { current, registry, approvals, inbox, .. } = self;
         current.apply_overrides(overrides, registry, approvals, inbox);
         let reason = self.run_turn(input, cancel).await.err().unwrap_or(EndReason::Done);
         let Self { current, registry, approvals, inbox, .. } = self;
         current.clear_overrides(registry, approvals, inbox);
-        if let Some(trouble) = self.registry.trouble() {
+        if let Some(trouble) = self.registry.take_warning() {
             self.inbox.notice(Level::Warning, trouble);
         }
         self.router.end_turn(&reason, self.inbox.model());
@@ -314,7 +314,7 @@ impl Session {
             EndReason::Failed(failure) => Some(&failure.message),
             _ => None,
         };
-        if self.conversation.history().len() > 0 || self.current.is_taken_back() {
+        if self.conversation.history().len() > 0 || self.current.is_removed() {
             let (time, reason, detail) = (now(), word.to_owned(), detail.cloned());
             self.conversation.history_mut().record(&Record::TurnEnd { time, reason, detail });
         }

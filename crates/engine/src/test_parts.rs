@@ -66,7 +66,7 @@ impl PolicyEngine for TestPolicyEngine {
         PolicyDecision::new(self.0, "test", "because")
     }
 
-    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+    fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
 

@@ -12,7 +12,7 @@ const PDF: u64 = 25_800;
 const SMALL_PDF: u64 = 600;
 
 /// Estimates a text: a quarter token per ASCII character, one and a half per other character.
-pub fn of_text(text: &str) -> u64 {
+pub fn estimate_text(text: &str) -> u64 {
     if text.len() > LONG || text.is_ascii() {
         return (text.len() / 4) as u64;
     }
@@ -22,18 +22,19 @@ pub fn of_text(text: &str) -> u64 {
 }
 
 /// Estimates a content from its JSON. Media count by type, not by bytes.
-pub fn of_content(json: &str) -> u64 {
+pub fn estimate_content(json: &str) -> u64 {
     if !json.contains("\"inlineData\"") {
-        return of_text(json);
+        return estimate_text(json);
     }
-    serde_json::from_str::<Value>(json).map_or_else(|_| of_text(json), |value| of_value(&value, 0))
+    serde_json::from_str::<Value>(json)
+        .map_or_else(|_| estimate_text(json), |value| estimate_value(&value, 0))
 }
 
-fn of_value(value: &Value, depth: u8) -> u64 {
+fn estimate_value(value: &Value, depth: u8) -> u64 {
     match value {
-        Value::String(text) => of_text(text),
+        Value::String(text) => estimate_text(text),
         Value::Array(items) if depth < 8 => {
-            items.iter().map(|item| of_value(item, depth + 1)).sum()
+            items.iter().map(|item| estimate_value(item, depth + 1)).sum()
         }
         Value::Object(fields) if depth < 8 => {
             if let Some(mime) = fields.get("mimeType").and_then(Value::as_str)
@@ -45,14 +46,17 @@ fn of_value(value: &Value, depth: u8) -> u64 {
                     _ => IMAGE,
                 };
             }
-            fields.iter().map(|(key, item)| of_text(key) + of_value(item, depth + 1)).sum()
+            fields
+                .iter()
+                .map(|(key, item)| estimate_text(key) + estimate_value(item, depth + 1))
+                .sum()
         }
-        other => of_text(&other.to_string()),
+        other => estimate_text(&other.to_string()),
     }
 }
 
 /// Returns the estimated tokens of a request of this size.
-pub(crate) fn of_request(request_bytes: u64) -> u64 {
+pub(crate) fn estimate_request(request_bytes: u64) -> u64 {
     request_bytes / 4
 }
 
@@ -62,19 +66,19 @@ mod tests {
 
     #[test]
     fn media_count_by_kind_and_text_by_characters() {
-        assert_eq!(of_text("abcdefgh"), 2);
-        assert_eq!(of_text("日本"), 3);
+        assert_eq!(estimate_text("abcdefgh"), 2);
+        assert_eq!(estimate_text("日本"), 3);
         let image = format!(
             r#"{{"role":"user","parts":[{{"inlineData":{{"mimeType":"image/png","data":"{}"}}}}]}}"#,
             "A".repeat(90_000)
         );
-        assert!((3_000..3_020).contains(&of_content(&image)));
+        assert!((3_000..3_020).contains(&estimate_content(&image)));
         let pdf = |bytes: usize| {
             image
                 .replace("image/png", "application/pdf")
                 .replace(&"A".repeat(90_000), &"A".repeat(bytes))
         };
-        assert!((600..700).contains(&of_content(&pdf(300))));
-        assert!((25_800..25_830).contains(&of_content(&pdf(900_000))));
+        assert!((600..700).contains(&estimate_content(&pdf(300))));
+        assert!((25_800..25_830).contains(&estimate_content(&pdf(900_000))));
     }
 }

@@ -40,13 +40,13 @@ impl UsageTrackingModel {
 /// Returns the cost of a response: what the service charged, else by the price. Some gateways do
 /// not report usage: it is then estimated from the request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
-    let guessed = Usage { prompt: tokens::of_request(request_bytes), ..Usage::default() };
+    let guessed = Usage { prompt: tokens::estimate_request(request_bytes), ..Usage::default() };
     cost_of(price, if *usage == Usage::default() { &guessed } else { usage })
 }
 
 /// Returns what the service charged, else the cost by the price.
 pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
-    let by_price = price.map(|price| price.of(usage));
+    let by_price = price.map(|price| price.cost(usage));
     match usage.charged {
         Some(charged) => Some(Cost::charged(charged, by_price)),
         None => by_price,

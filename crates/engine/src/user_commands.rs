@@ -69,8 +69,8 @@ impl UserCommands {
             let mut watch = BackgroundWatcher::new(Arc::clone(&shell), bus.clone(), ended.clone());
             emitters.spawn(async move {
                 while changes.next().await.is_some() {
-                    tell(Arc::clone(&shell), LOG_LINES, &bus).await;
-                    watch.look().await;
+                    emit_processes(Arc::clone(&shell), LOG_LINES, &bus).await;
+                    watch.check_processes().await;
                 }
             });
         }
@@ -136,7 +136,7 @@ impl UserCommands {
         let Some(RunningCommand { item, command, begun, .. }) = self.running.remove(&id) else {
             return;
         };
-        self.processes.leave(&item);
+        self.processes.remove(&item);
         let text = report(&command, &outcome);
         let ShellOutcome { ending, display, directory, .. } = outcome;
         self.bus.send(EventBody::ItemDone {
@@ -166,7 +166,7 @@ impl UserCommands {
         while self.emitters.try_join_next().is_some() {}
         self.emitters.spawn(async move {
             match shell {
-                Some(shell) => tell(shell, lines, &bus).await,
+                Some(shell) => emit_processes(shell, lines, &bus).await,
                 None => bus.send(EventBody::Background { processes: Vec::new() }),
             }
         });
@@ -180,12 +180,12 @@ impl UserCommands {
         self.emitters.spawn(async move {
             let ending = Arc::clone(&shell);
             let _ = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
-            tell(shell, LOG_LINES, &bus).await;
+            emit_processes(shell, LOG_LINES, &bus).await;
         });
     }
 }
 
-async fn tell(shell: Arc<dyn Shell>, lines: usize, bus: &EventBus) {
+async fn emit_processes(shell: Arc<dyn Shell>, lines: usize, bus: &EventBus) {
     let looking = tokio::task::spawn_blocking(move || shell.background(lines));
     if let Ok(processes) = looking.await {
         bus.send(EventBody::Background { processes });

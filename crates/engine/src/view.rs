@@ -20,7 +20,7 @@ pub(crate) enum EntryOrigin {
 
 impl EntryOrigin {
     /// Returns the index among all contents.
-    pub(crate) fn place(self) -> Option<usize> {
+    pub(crate) fn content_index(self) -> Option<usize> {
         match self {
             Self::Original(at) | Self::Edited(at) => Some(at),
             Self::Generated => None,
@@ -39,7 +39,7 @@ pub(crate) struct ViewEntry {
 
 impl ViewEntry {
     pub(crate) fn new(content: Sealed, origin: EntryOrigin) -> Self {
-        let tokens = tokens::of_content(content.json());
+        let tokens = tokens::estimate_content(content.json());
         Self { content, origin, tokens }
     }
 }
@@ -56,7 +56,10 @@ pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<Sealed> {
 
 /// Returns the view of all contents under a compaction; `None` when it does not fit them (a damaged
 /// journal).
-pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Option<Vec<ViewEntry>> {
+pub(crate) fn compacted_view(
+    compaction: &CompactionRecord,
+    contents: &[Sealed],
+) -> Option<Vec<ViewEntry>> {
     let mut view = Vec::new();
     let mut next = 0;
     for piece in &compaction.pieces {

@@ -119,7 +119,7 @@ async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut Log) -> Op
     if is_complete || log.error.is_some() {
         return None;
     }
-    Some(format!("the agent ended early ({}): {}", told(ending), stderr.trim()))
+    Some(format!("the agent ended early ({}): {}", describe_ending(ending), stderr.trim()))
 }
 
 async fn send(stdin: &mut Option<ChildStdin>, line: &Value) {
@@ -243,7 +243,7 @@ impl Log {
 }
 
 /// Describes how a program ended.
-pub(crate) fn told(ending: Ending) -> String {
+pub(crate) fn describe_ending(ending: Ending) -> String {
     match ending {
         Ending::Exited { code } => format!("exit code {code}"),
         Ending::Signalled { signal } => format!("signal {signal}"),

@@ -72,7 +72,7 @@ struct CaseFile {
     prompt: Option<String>,
     #[serde(default)]
     prompts: Vec<String>,
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(default, deserialize_with = "deserialize_one_or_many")]
     setup: Vec<String>,
     approval_mode: Option<String>,
     #[serde(default)]
@@ -84,7 +84,7 @@ struct CaseFile {
     judge: Option<Judge>,
 }
 
-fn one_or_many<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>, D::Error> {
+fn deserialize_one_or_many<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Setup {
@@ -186,7 +186,7 @@ impl Case {
     }
 
     /// Returns the path of the recording of its judge.
-    pub(crate) fn judge_recording(&self) -> PathBuf {
+    pub(crate) fn judge_recording_path(&self) -> PathBuf {
         self.directory.join("judge.jsonl")
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parallax_exec::Ending;
 use serde_json::Value;
 
-use crate::agent::{AgentRun, confined, told};
+use crate::agent::{AgentRun, confined, describe_ending};
 use crate::case::Case;
 use crate::check::{Check, expression, schema};
 use crate::results::CheckResult;
@@ -129,7 +129,11 @@ impl CaseOutcome<'_> {
                 let said = String::from_utf8_lossy(said.map_or(&[], Vec::as_slice)).into_owned();
                 let lines: Vec<&str> = said.trim().lines().collect();
                 let end = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
-                Some(format!("`{command}`: {}: {}", told(output.ending), end.join(" / ")))
+                Some(format!(
+                    "`{command}`: {}: {}",
+                    describe_ending(output.ending),
+                    end.join(" / ")
+                ))
             }
         }
     }

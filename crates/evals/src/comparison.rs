@@ -63,8 +63,8 @@ pub struct ChangedCase {
 
 impl Comparison {
     /// Compares results by case.
-    pub fn of(before: &[RunResult], after: &[RunResult]) -> Self {
-        let (first, second) = (by_case(before), by_case(after));
+    pub fn new(before: &[RunResult], after: &[RunResult]) -> Self {
+        let (first, second) = (pass_rates_by_case(before), pass_rates_by_case(after));
         let mut changed = Vec::new();
         let mut unpaired: Vec<String> = Vec::new();
         let (mut better, mut worse) = (0, 0);
@@ -147,7 +147,7 @@ impl Comparison {
     }
 }
 
-fn by_case(results: &[RunResult]) -> BTreeMap<&str, Proportion> {
+fn pass_rates_by_case(results: &[RunResult]) -> BTreeMap<&str, Proportion> {
     let mut cases = BTreeMap::new();
     for result in results {
         let share = cases.entry(result.case.as_str()).or_insert(Proportion { passed: 0, total: 0 });
@@ -210,14 +210,14 @@ mod tests {
         let all = |pass: bool| -> Vec<RunResult> {
             results(&names.iter().map(|name| (name.as_str(), pass)).collect::<Vec<_>>())
         };
-        let clear = Comparison::of(&all(false), &all(true));
+        let clear = Comparison::new(&all(false), &all(true));
         assert!(clear.p_value < 0.001 && clear.text().contains("B is better."));
-        let one = Comparison::of(
+        let one = Comparison::new(
             &results(&[("a", true), ("b", false)]),
             &results(&[("a", true), ("b", true)]),
         );
         assert!(one.text().contains("do not show") && one.text().contains("+ b  0 % → 100 %"));
-        let other = Comparison::of(&results(&[("a", true)]), &results(&[("z", true)]));
+        let other = Comparison::new(&results(&[("a", true)]), &results(&[("z", true)]));
         assert_eq!(other.unpaired, ["a", "z"]);
     }
 }

@@ -33,7 +33,7 @@ impl Display for PageText<'_> {
 /// Returns the page. `style` is the style sheet of DevTools; `sessions` maps session IDs to the
 /// paths of exported session pages, relative to this page.
 pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, String>) -> String {
-    let report = Report::of(results);
+    let report = Report::from_results(results);
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     let _ = write!(

@@ -48,7 +48,7 @@ pub struct Report {
 
 impl Report {
     /// Aggregates results.
-    pub fn of(results: &[RunResult]) -> Self {
+    pub fn from_results(results: &[RunResult]) -> Self {
         let mut models: BTreeMap<&str, Vec<&RunResult>> = BTreeMap::new();
         let mut tags: BTreeMap<&str, Vec<&RunResult>> = BTreeMap::new();
         for result in results {
@@ -58,7 +58,8 @@ impl Report {
             }
         }
         let all: Vec<&RunResult> = results.iter().collect();
-        let runs_per_case = by_case(&all).values().map(|(_, runs)| *runs).max().unwrap_or_default();
+        let runs_per_case =
+            counts_by_case(&all).values().map(|(_, runs)| *runs).max().unwrap_or_default();
         let groups = |groups: BTreeMap<&str, Vec<&RunResult>>| {
             groups.into_iter().map(|(name, runs)| group(name, &runs, runs_per_case)).collect()
         };
@@ -117,7 +118,7 @@ fn seconds(milliseconds: u64) -> f64 {
 }
 
 /// Returns the passed and total runs by case and model.
-fn by_case<'a>(results: &[&'a RunResult]) -> BTreeMap<(&'a str, &'a str), (u64, u64)> {
+fn counts_by_case<'a>(results: &[&'a RunResult]) -> BTreeMap<(&'a str, &'a str), (u64, u64)> {
     let mut cases = BTreeMap::new();
     for result in results {
         let counts: &mut (u64, u64) =
@@ -133,7 +134,7 @@ fn group(name: &str, results: &[&RunResult], runs_per_case: u64) -> RunGroup {
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let passed = count(results.iter().filter(|result| result.pass).count());
     let share = Proportion { passed, total: count(results.len()) };
-    let cases = by_case(results);
+    let cases = counts_by_case(results);
     let all: f64 = cases
         .values()
         .map(|(passed, total)| all_pass(*passed, *total, runs_per_case.min(*total)))
@@ -183,7 +184,7 @@ mod tests {
             result("b", 1, true),
             result("b", 2, true),
         ];
-        let report = Report::of(&results);
+        let report = Report::from_results(&results);
         assert_eq!((report.total.passed, report.total.runs), (3, 4));
         assert_eq!((report.runs_per_case, report.total.cost), (2, Some(2.0)));
         assert!((report.total.all_runs_pass - 0.5).abs() < 1e-9, "b passes always, a does not");

@@ -183,7 +183,7 @@ impl Suite {
         }
         let is_cancelled = cancel.is_cancelled() && result.error.as_deref() == Some(CANCELED);
         if self.keeps_failed && !result.pass && !is_cancelled {
-            workspace.keep();
+            workspace.persist();
             let place = format!("files: {}", workspace.path().display());
             let before = result.error.take().map(|error| format!("{error}; "));
             result.error = Some(before.unwrap_or_default() + &place);
@@ -219,7 +219,7 @@ impl Suite {
         }
         // A run that broke must not replace an earlier recording.
         if conversation.error.is_none() {
-            self.keep_recording(workspace, "new-recording.jsonl", &case.recording())?;
+            self.store_recording(workspace, "new-recording.jsonl", &case.recording())?;
         }
         let outcome = CaseOutcome {
             case,
@@ -237,7 +237,7 @@ impl Suite {
             let changes = workspace.changes(&self.program).await;
             let model = by.model.as_ref().or(job.model.as_ref());
             let mut arguments = model_arguments(model);
-            let stored = case.judge_recording();
+            let stored = case.judge_recording_path();
             arguments.extend(self.answers_of(workspace, "new-judge.jsonl", &stored)?);
             let place = (self.program.as_path(), workspace.outside());
             let material = (&conversation, changes.as_str());
@@ -245,7 +245,7 @@ impl Suite {
             if cancel.is_cancelled() {
                 return Err(CANCELED.to_owned());
             }
-            self.keep_recording(workspace, "new-judge.jsonl", &stored)?;
+            self.store_recording(workspace, "new-judge.jsonl", &stored)?;
             conversation.tokens += said.tokens;
             conversation.cost = conversation.cost.zip(said.cost).map(|(one, other)| one + other);
             checks.push(found);
@@ -290,7 +290,7 @@ impl Suite {
         Ok(vec![flag.to_owned(), file.display().to_string()])
     }
 
-    fn keep_recording(
+    fn store_recording(
         &self,
         workspace: &CaseWorkspace,
         new: &str,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_exec::{Ending, PipedChild};
 
-use crate::agent::{confined, told};
+use crate::agent::{confined, describe_ending};
 use crate::case::Case;
 use crate::error::EvalError;
 
@@ -59,7 +59,7 @@ impl CaseWorkspace {
     }
 
     /// Keeps the files on disk.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn persist(&mut self) {
         self.is_kept = true;
     }
 
@@ -80,7 +80,7 @@ impl CaseWorkspace {
                 Ok(output) if output.ending == (Ending::Exited { code: 0 }) => continue,
                 Ok(output) => {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                    format!("{}: {}", told(output.ending), said.trim())
+                    format!("{}: {}", describe_ending(output.ending), said.trim())
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     format!("it ran for more than {} s", SETUP_LIMIT.as_secs())

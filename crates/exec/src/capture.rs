@@ -81,7 +81,7 @@ impl Capture {
     }
 
     /// Whether more text was added than is kept.
-    pub fn is_over(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.total_characters > (self.limits.head + self.limits.tail) as u64
     }
 
@@ -101,9 +101,9 @@ impl Capture {
     }
 
     /// Returns the captured text, split at line ends where possible.
-    pub fn kept(&mut self) -> CapturedText {
+    pub fn captured_text(&mut self) -> CapturedText {
         self.trim();
-        if !self.is_over() {
+        if !self.is_truncated() {
             let mut text = String::with_capacity(self.head.len() + self.tail.len());
             text.push_str(&self.head);
             text.push_str(&self.tail);
@@ -207,7 +207,7 @@ mod tests {
         let mut capture = Capture::new(CaptureLimits::from_threshold(10));
         capture.push("äbcd");
         capture.push("efghiü");
-        let kept = capture.kept();
+        let kept = capture.captured_text();
         assert_eq!((kept.head.as_str(), kept.tail), ("äbcdefghiü", None));
     }
 
@@ -219,7 +219,7 @@ mod tests {
             for piece in text.chunks(step) {
                 capture.push(&piece.iter().collect::<String>());
             }
-            let kept = capture.kept();
+            let kept = capture.captured_text();
             assert_eq!(kept.head, text[..20].iter().collect::<String>());
             assert_eq!(kept.tail, Some(text[920..].iter().collect()));
             assert_eq!(kept.omitted_characters, 900);
@@ -232,7 +232,7 @@ mod tests {
         for number in 0..100 {
             capture.push(&format!("line {number}\n"));
         }
-        let kept = capture.kept();
+        let kept = capture.captured_text();
         assert_eq!(kept.head, "line 0\nline 1");
         let tail = kept.tail.unwrap_or_default();
         assert!(tail.starts_with("line ") && tail.ends_with("line 99"), "{tail}");

@@ -118,7 +118,7 @@ const ENABLED: &str = "security.environmentVariableRedaction.enabled";
 impl DropReason {
     /// Returns the setting that can make such a variable pass: add the name to `allowed`, or set
     /// `enabled` to `false`.
-    fn keep(self, strict: bool) -> Option<&'static str> {
+    fn override_setting(self, strict: bool) -> Option<&'static str> {
         match self {
             Self::OwnCredential => None,
             // On a CI runner values are always checked.
@@ -160,7 +160,7 @@ pub fn pass(
             Some(why) => dropped.push(DroppedVariable {
                 name: name.to_string_lossy().into_owned(),
                 why,
-                keep: why.keep(strict),
+                keep: why.override_setting(strict),
             }),
         }
     }

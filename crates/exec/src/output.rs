@@ -108,7 +108,7 @@ impl OutputSink {
         if self.sniffer.binary {
             return;
         }
-        if self.sniffer.look(bytes) {
+        if self.sniffer.check(bytes) {
             self.capture.clear();
             if let Some(coloured) = &mut self.coloured {
                 coloured.take();
@@ -130,13 +130,13 @@ impl OutputSink {
                 emulator.take_rows(&mut text, self.coloured.as_mut());
             }
         }
-        self.keep(&text).await;
+        self.store_text(&text).await;
         text.clear();
         self.text = text;
     }
 
     /// Stores final text in memory, copy, and log.
-    async fn keep(&mut self, text: &str) {
+    async fn store_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -152,7 +152,7 @@ impl OutputSink {
         }
         // The copy starts when memory no longer holds everything, with all text so far.
         self.capture.push_untrimmed(text);
-        if self.capture.is_over() {
+        if self.capture.is_truncated() {
             self.copying = true;
             if let Some(copy) = &mut self.copy {
                 for piece in self.capture.pieces() {
@@ -176,7 +176,7 @@ impl OutputSink {
         self.flush_all().await;
         let mut log = OutputFileWriter::new(path, LOG_LIMIT, LimitBehavior::KeepNewest)
             .redacted(self.redact.clone());
-        let kept = self.capture.kept();
+        let kept = self.capture.captured_text();
         log.append(&kept.head).await;
         if let Some(tail) = &kept.tail {
             let omitted = kept.omitted_characters;
@@ -218,20 +218,20 @@ impl OutputSink {
         if let OutputReader::Stream { filter, .. } = &mut self.reader {
             filter.flush_line(&mut text);
         }
-        self.keep(&text).await;
+        self.store_text(&text).await;
         if let Some(log) = &mut self.log {
             log.flush_lines().await;
         }
     }
 
     /// Returns when live output or the log is due next.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        if self.log.is_some() { self.log_due } else { self.live.due() }
+    pub(crate) fn due_at(&self) -> Option<Instant> {
+        if self.log.is_some() { self.log_due } else { self.live.due_at() }
     }
 
     /// Returns live output, if it is due.
     pub(crate) fn live(&mut self) -> Option<String> {
-        let due = self.live.due()?;
+        let due = self.live.due_at()?;
         (due <= Instant::now()).then(|| self.live.take())
     }
 
@@ -247,7 +247,7 @@ impl OutputSink {
 
     /// Returns the remaining live output.
     pub(crate) fn last_live(&mut self) -> Option<String> {
-        self.live.due()?;
+        self.live.due_at()?;
         Some(self.live.take())
     }
 
@@ -262,7 +262,7 @@ impl OutputSink {
                 self.reader = OutputReader::stream();
             }
         }
-        self.keep(&text).await;
+        self.store_text(&text).await;
     }
 
     /// Finishes the output.
@@ -275,7 +275,7 @@ impl OutputSink {
         {
             let mut text = String::new();
             filter.finish(&mut text);
-            self.keep(&text).await;
+            self.store_text(&text).await;
         }
         self.snapshot().await
     }
@@ -290,7 +290,7 @@ impl OutputSink {
             recorder.flush().await;
         }
         Output {
-            kept: self.capture.kept(),
+            kept: self.capture.captured_text(),
             bytes: self.bytes,
             binary: false,
             file: self.copy.as_ref().and_then(OutputFileWriter::file),
@@ -313,7 +313,7 @@ const MIN_SNIFF_BYTES: usize = 512;
 
 impl Sniffer {
     /// Checks more bytes; returns true once they are known to be binary.
-    fn look(&mut self, bytes: &[u8]) -> bool {
+    fn check(&mut self, bytes: &[u8]) -> bool {
         let room = SNIFF_BYTES.saturating_sub(self.head.len());
         if room > 0 {
             self.head.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
@@ -383,7 +383,7 @@ impl LiveBuffer {
         }
     }
 
-    fn due(&self) -> Option<Instant> {
+    fn due_at(&self) -> Option<Instant> {
         if self.pending.is_empty() {
             return None;
         }

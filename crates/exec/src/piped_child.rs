@@ -81,8 +81,9 @@ impl PipedChild {
     pub async fn output(mut self, limit: usize, time: Duration) -> io::Result<ChildOutput> {
         drop(self.stdin.take());
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
-        let all =
-            async { tokio::join!(beginning(stdout, limit), beginning(stderr, limit), self.wait()) };
+        let all = async {
+            tokio::join!(read_prefix(stdout, limit), read_prefix(stderr, limit), self.wait())
+        };
         let (stdout, stderr, ending) = tokio::time::timeout(time, all)
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
@@ -106,7 +107,7 @@ impl Drop for PipedChild {
 
 /// Returns the beginning of a stream. The rest is read and discarded, so that the program does not
 /// block.
-async fn beginning(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
+async fn read_prefix(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut stream) = stream else { return kept };
     let mut buffer = vec![0; 16 << 10];

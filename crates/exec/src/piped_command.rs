@@ -111,8 +111,8 @@ impl Processes {
             let talk = async {
                 tokio::join!(
                     feed,
-                    keep(streams.stdout, &mut stdout, kept),
-                    keep(streams.stderr, &mut stderr, kept)
+                    read_bounded(streams.stdout, &mut stdout, kept),
+                    read_bounded(streams.stderr, &mut stderr, kept)
                 )
             };
             tokio::pin!(talk);
@@ -160,7 +160,7 @@ impl Processes {
 }
 
 /// Reads to the end and keeps the beginning.
-async fn keep(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>, most: usize) {
+async fn read_bounded(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>, most: usize) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length) = source.read(&mut buffer).await {
         if length == 0 {

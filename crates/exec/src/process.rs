@@ -213,7 +213,7 @@ impl RunningCommand {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
                 }
-                () = until(self.sink.due()) => {
+                () = until(self.sink.due_at()) => {
                     self.sink.flush_log().await;
                     if let Some(text) = self.sink.live() {
                         self.show(&text, live);
@@ -248,14 +248,14 @@ impl RunningCommand {
 
     async fn finish(mut self) -> FinishedCommand {
         let output = self.sink.finish().await;
-        let left = self.processes.left_running(&self.tree).await;
+        let left = self.processes.surviving_processes(&self.tree).await;
         if left.is_empty() {
-            self.guard.leave();
+            self.guard.mark_ended();
         } else {
             let known = self.sink.log().map(Into::into);
             let is_logged = known.is_some();
             let log = self.processes.adopt(&self.tree, &left, &self.text, known);
-            self.guard.stay();
+            self.guard.mark_remaining();
             if !self.at_end && !is_logged {
                 self.sink.start_log_from_here(log).await;
             }
@@ -301,7 +301,7 @@ async fn drain(source: &mut OutputSource, sink: &mut OutputSink, closing: &Cance
         tokio::select! {
             biased;
             () = closing.cancelled() => break,
-            () = until(sink.due()) => sink.flush_log().await,
+            () = until(sink.due_at()) => sink.flush_log().await,
             length = source.read(&mut buffer) => {
                 if length == 0 {
                     break;

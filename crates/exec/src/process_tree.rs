@@ -47,7 +47,7 @@ struct Process {
 impl Process {
     /// Whether it is a network broker of this process: nothing that was started in a sandbox
     /// becomes a child of this process.
-    fn is_gate_keeper(&self, own: i32) -> bool {
+    fn is_network_broker(&self, own: i32) -> bool {
         self.keeper && self.parent == own && self.session == self.member.pid
     }
 }
@@ -142,7 +142,7 @@ impl ProcessTree {
         for process in processes {
             let pid = process.member.pid;
             // It ends by itself with the last process that uses it.
-            let keeper = process.is_gate_keeper(*own);
+            let keeper = process.is_network_broker(*own);
             if keeper && process.zombie {
                 processes_in.dead.push(pid);
             }

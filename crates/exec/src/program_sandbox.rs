@@ -129,10 +129,10 @@ pub enum ProgramSandboxError {
 /// # Errors
 /// Returns an error if the value is unknown or not supported here.
 pub fn choose(word: Option<&str>, inside: bool) -> Result<ProgramSandbox, ProgramSandboxError> {
-    choose_on(word, inside, cfg!(target_os = "macos"))
+    choose_from(word, inside, cfg!(target_os = "macos"))
 }
 
-fn choose_on(
+fn choose_from(
     word: Option<&str>,
     inside: bool,
     macos: bool,
@@ -194,10 +194,10 @@ mod tests {
             (Some("dokcer"), None, None),
         ];
         for (word, linux, macos) in table {
-            assert_eq!(choose_on(word, false, false).ok(), linux, "{word:?} on Linux");
-            assert_eq!(choose_on(word, false, true).ok(), macos, "{word:?} on macOS");
+            assert_eq!(choose_from(word, false, false).ok(), linux, "{word:?} on Linux");
+            assert_eq!(choose_from(word, false, true).ok(), macos, "{word:?} on macOS");
         }
-        assert_eq!(choose_on(Some("docker"), true, false).ok(), Some(Unsaid));
-        assert_eq!(choose_on(Some("false"), true, false).ok(), Some(Off));
+        assert_eq!(choose_from(Some("docker"), true, false).ok(), Some(Unsaid));
+        assert_eq!(choose_from(Some("false"), true, false).ok(), Some(Off));
     }
 }

@@ -66,7 +66,7 @@ impl Redact for Redactor {
         let Some((set, each)) = FOUND.as_ref() else { return text };
         let matched = set.matches(&text);
         for shape in matched.iter().filter_map(|index| each.get(index)) {
-            let put = |found: &Captures<'_>| match is_word_or_call(found) {
+            let put = |found: &Captures<'_>| match is_not_secret(found) {
                 true => found[0].to_owned(),
                 false => {
                     let part = |name| found.name(name).map_or("", |part| part.as_str());
@@ -84,7 +84,7 @@ impl Redact for Redactor {
 }
 
 /// Whether the right side of an assignment is not a secret.
-fn is_word_or_call(found: &Captures<'_>) -> bool {
+fn is_not_secret(found: &Captures<'_>) -> bool {
     let Some(value) = found.name("value") else { return false };
     let (digits, letters) =
         value.as_str().bytes().fold((false, false), |(digits, letters), byte| {

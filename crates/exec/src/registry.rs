@@ -154,7 +154,7 @@ impl Processes {
 
     /// Returns a receiver for background processes that ended: immediately for detached ones,
     /// within a second for processes left behind.
-    pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
+    pub fn subscribe_to_ends(&self) -> broadcast::Receiver<BackgroundProcess> {
         self.shared.ended.subscribe()
     }
 
@@ -273,8 +273,8 @@ impl Processes {
     }
 
     /// Returns the process IDs that a command left running after its shell ended.
-    pub(crate) async fn left_running(&self, tree: &ProcessTree) -> Vec<i32> {
-        let roots = self.look(tree.clone()).await;
+    pub(crate) async fn surviving_processes(&self, tree: &ProcessTree) -> Vec<i32> {
+        let roots = self.remaining_processes(tree.clone()).await;
         if roots.is_empty() {
             return roots;
         }
@@ -303,7 +303,7 @@ impl Processes {
     }
 
     /// Returns the remaining processes of a command, and reaps dead ones.
-    async fn look(&self, tree: ProcessTree) -> Vec<i32> {
+    async fn remaining_processes(&self, tree: ProcessTree) -> Vec<i32> {
         self.search(tree).await.roots
     }
 
@@ -361,7 +361,7 @@ impl Processes {
                 {
                     return;
                 }
-                processes.look(tree.clone()).await;
+                processes.remaining_processes(tree.clone()).await;
             }
         });
     }
@@ -372,7 +372,7 @@ impl Processes {
         self.spawn(async move {
             let mut known = HashSet::new();
             loop {
-                known.extend(processes.look(tree.clone()).await);
+                known.extend(processes.remaining_processes(tree.clone()).await);
                 known.retain(|pid| {
                     process_tree::collect(*pid).is_none() && process_tree::is_alive(*pid)
                 });
@@ -394,7 +394,7 @@ impl Processes {
                 return;
             }
             self.refresh();
-            if self.look(tree.clone()).await.is_empty() {
+            if self.remaining_processes(tree.clone()).await.is_empty() {
                 self.shared.state().trees.remove(&tree.root);
                 return;
             }
@@ -414,8 +414,8 @@ impl Drop for Owner {
     }
 }
 
-/// Registers a command. Dropping it without [`leave`](Self::leave) or [`stay`](Self::stay) ends the
-/// command.
+/// Registers a command. Dropping it without [`mark_ended`](Self::mark_ended) or
+/// [`mark_remaining`](Self::mark_remaining) ends the command.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<RegistryShared>,
@@ -425,7 +425,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Records that no process of the command is left.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn mark_ended(&mut self) {
         self.open = false;
         let mut state = self.shared.state();
         state.controls.remove(&self.tree.root);
@@ -433,7 +433,7 @@ impl Guard {
     }
 
     /// Records that some processes continue; they end with the session.
-    pub(crate) fn stay(&mut self) {
+    pub(crate) fn mark_remaining(&mut self) {
         self.open = false;
         self.shared.state().controls.remove(&self.tree.root);
     }

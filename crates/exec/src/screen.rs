@@ -53,7 +53,7 @@ impl CellStyle {
         inverse: false,
     };
 
-    fn of(cell: &Cell) -> Self {
+    fn from_cell(cell: &Cell) -> Self {
         Self {
             foreground: cell.fgcolor(),
             background: cell.bgcolor(),
@@ -106,7 +106,7 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         if cell.is_wide_continuation() {
             continue;
         }
-        let wanted = if colour { CellStyle::of(cell) } else { CellStyle::PLAIN };
+        let wanted = if colour { CellStyle::from_cell(cell) } else { CellStyle::PLAIN };
         let is_blank = matches!(cell.contents(), "" | " ");
         if is_blank && wanted.is_invisible() {
             pending_spaces += 1;

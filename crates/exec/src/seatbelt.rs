@@ -122,7 +122,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
         ["TARGET_DIR", "TMP_DIR", "CACHE_DIR", "PARALLAX_DIR"].map(parameter).to_vec();
     let include = paths.include.iter().take(5).enumerate();
     own.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
-    own.extend(TOOL_FOLDERS.map(at_home));
+    own.extend(TOOL_FOLDERS.map(in_home));
     let own: String = own.iter().map(|place| format!(" (subpath {place})")).collect();
     match profile.read_scope {
         ReadScope::Permissive | ReadScope::Restrictive => line("(allow file-read*)"),
@@ -131,7 +131,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
             let system: String =
                 SYSTEM.iter().map(|path| format!(" (subpath {})", quoted(path))).collect();
             let home: String =
-                READ_BY_STRICT.map(at_home).map(|place| format!(" (subpath {place})")).concat();
+                READ_BY_STRICT.map(in_home).map(|place| format!(" (subpath {place})")).concat();
             let paths = paths.readable.iter().map(|path| quoted(&path.to_string_lossy()));
             let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
             line(&format!("(allow file-read* (literal \"/\"){own}{home}{more}{system})"));
@@ -161,7 +161,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
         let path = quoted(&path.to_string_lossy());
         line(&format!("(deny file-read* file-write* (subpath {path}))"));
     }
-    let engines = ENGINES.map(quoted).into_iter().chain(ENGINES_AT_HOME.map(at_home));
+    let engines = ENGINES.map(quoted).into_iter().chain(ENGINES_AT_HOME.map(in_home));
     for engine in engines {
         line(&format!(
             "(deny file-read* file-write* process-exec network-outbound (subpath {engine}))"
@@ -175,7 +175,7 @@ fn parameter(name: &str) -> String {
     format!("(param \"{name}\")")
 }
 
-fn at_home(name: &str) -> String {
+fn in_home(name: &str) -> String {
     format!("(string-append (param \"HOME_DIR\") \"/{name}\")")
 }
 

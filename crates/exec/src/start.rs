@@ -91,7 +91,7 @@ pub(crate) async fn start(
     };
     let arguments = arguments_for(&shell, &text);
     let (program, arguments, leader) = match command.sandbox.take() {
-        None => (shell.program.clone().into(), arguments, SessionLeader::of(helper)),
+        None => (shell.program.clone().into(), arguments, SessionLeader::from_helper(helper)),
         Some(plan) => {
             let with_terminal = matches!(command.mode, Mode::Terminal(_));
             let inner = shell.program.clone();
@@ -157,7 +157,7 @@ enum SessionLeader {
 }
 
 impl SessionLeader {
-    fn of(helper: Option<PathBuf>) -> Self {
+    fn from_helper(helper: Option<PathBuf>) -> Self {
         helper.map_or(Self::GroupOnly, Self::Helper)
     }
 }

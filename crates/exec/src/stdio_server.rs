@@ -151,7 +151,7 @@ impl StdioServer {
 
     /// Releases the processes that the program, which has ended, left running.
     pub(crate) fn release(mut self) {
-        self.guard.leave();
+        self.guard.mark_ended();
         self.processes.reap_later(self.tree);
     }
 
@@ -161,7 +161,7 @@ impl StdioServer {
         let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();
         let ended = tokio::task::spawn_blocking(move || process_tree::end(&[tree])).await;
-        self.guard.leave();
+        self.guard.mark_ended();
         match ending {
             Some(ending) => Some(ending),
             None if ended.is_ok() => tokio::time::timeout(STDIN_CLOSE_GRACE, self.child.wait())

@@ -133,7 +133,7 @@ impl ControlStripper {
             (_, '\x1b') => (ControlState::Escape, false),
             // Cancel and substitute end any sequence.
             (_, '\x18' | '\x1a') => (ControlState::Ground, false),
-            (ControlState::Ground, _) => self.ground(character),
+            (ControlState::Ground, _) => self.handle_ground(character),
             (ControlState::Escape, '[') => (ControlState::Sequence, false),
             (ControlState::Escape, ']' | 'P' | 'X' | '^' | '_') => (ControlState::Text, false),
             (ControlState::Escape | ControlState::EscapeIntermediate, ' '..='/') => {
@@ -157,13 +157,13 @@ impl ControlStripper {
             (
                 ControlState::Escape | ControlState::EscapeIntermediate | ControlState::Sequence,
                 _,
-            ) => self.ground(character),
+            ) => self.handle_ground(character),
         };
         self.state = state;
         kept
     }
 
-    fn ground(&self, character: char) -> (ControlState, bool) {
+    fn handle_ground(&self, character: char) -> (ControlState, bool) {
         match character {
             '\u{9b}' => (ControlState::Sequence, false),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (ControlState::Text, false),

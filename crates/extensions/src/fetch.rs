@@ -14,7 +14,7 @@ use crate::github::{GithubClient, ReleaseQuery};
 use crate::review::{Review, review};
 use crate::source::{ExtensionSource, source_of};
 use crate::temporary_tree::TemporaryTree;
-use crate::{forbidden, refused, unreachable};
+use crate::{forbidden, input_failure, unreachable};
 
 /// Options for fetching an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl ExtensionManager<'_> {
     ) -> Result<FetchedExtension, Failure> {
         let home = self.config.expand_home(Path::new(text));
         let text = home.to_str().unwrap_or(text);
-        let source = source_of(text, &self.config.cwd).map_err(refused)?;
-        self.may_come_from(text, &source).map_err(forbidden)?;
+        let source = source_of(text, &self.config.cwd).map_err(input_failure)?;
+        self.check_allowed(text, &source).map_err(forbidden)?;
         let is_local =
             matches!(source, ExtensionSource::Folder(_) | ExtensionSource::ArchiveFile(_));
         if is_local && (options.reference.is_some() || options.auto_update) {
-            return Err(refused("`--ref` and `--auto-update` require a URL".to_owned()));
+            return Err(input_failure("`--ref` and `--auto-update` require a URL".to_owned()));
         }
         let files = match source {
             ExtensionSource::Folder(folder) => ExtensionFiles {
@@ -114,11 +114,11 @@ impl ExtensionManager<'_> {
             ExtensionSource::Git(address) => self.repository(address.clone(), address, options)?,
             ExtensionSource::Github { owner, name } => self.github(&owner, &name, options)?,
         };
-        looked_over(files, options)
+        review_files(files, options)
     }
 
     /// Checks a source against `security.allowedExtensions` and `security.blockGitExtensions`.
-    fn may_come_from(&self, text: &str, source: &ExtensionSource) -> Result<(), String> {
+    fn check_allowed(&self, text: &str, source: &ExtensionSource) -> Result<(), String> {
         let settings = &self.config.settings;
         let allowed = settings.list("security.allowedExtensions");
         if !allowed.is_empty() {
@@ -147,10 +147,10 @@ impl ExtensionManager<'_> {
         source: String,
         get: impl FnOnce(&Path) -> Result<PathBuf, Failure>,
     ) -> Result<ExtensionFiles, Failure> {
-        let temporary = temporary().map_err(refused)?;
+        let temporary = temporary().map_err(input_failure)?;
         let file = get(temporary.path())?;
         let folder = temporary.path().join("unpacked");
-        std::fs::create_dir(&folder).map_err(|error| refused(error.to_string()))?;
+        std::fs::create_dir(&folder).map_err(|error| input_failure(error.to_string()))?;
         let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
         unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
         Ok(ExtensionFiles {
@@ -169,7 +169,7 @@ impl ExtensionManager<'_> {
         address: String,
         options: &FetchOptions,
     ) -> Result<ExtensionFiles, Failure> {
-        let temporary = temporary().map_err(refused)?;
+        let temporary = temporary().map_err(input_failure)?;
         let token = self.net().token;
         let commit = crate::clone::clone(
             &address,
@@ -181,7 +181,7 @@ impl ExtensionManager<'_> {
         let folder = temporary.path().join("repository");
         // The repository data is not needed, and its Git settings are untrusted.
         parallax_files::remove_tree(&folder.join(".git"))
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| input_failure(error.to_string()))?;
         Ok(ExtensionFiles {
             folder,
             kind: InstallKind::Git,
@@ -230,9 +230,12 @@ impl ExtensionManager<'_> {
     }
 }
 
-fn looked_over(files: ExtensionFiles, options: &FetchOptions) -> Result<FetchedExtension, Failure> {
+fn review_files(
+    files: ExtensionFiles,
+    options: &FetchOptions,
+) -> Result<FetchedExtension, Failure> {
     let ExtensionFiles { folder, kind, source, commit, release_tag, temporary } = files;
-    let of = |why: String| refused(format!("`{source}` cannot be installed: {why}"));
+    let of = |why: String| input_failure(format!("`{source}` cannot be installed: {why}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
     let named =
         |why: String| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    LockEntry, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
-    lock_kept, locked, locked_kept, powers, stays_inside, switch_extension,
+    LockEntry, Manifest, content_hash, fingerprint, forget_extension_switches, lock, lock_kept,
+    locked, read_kept_lock, retain_extension_values, stays_inside, switch_extension,
 };
 use parallax_exec::create_private_folder;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -15,8 +15,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::ExtensionManager;
 use crate::fetch::FetchedExtension;
 use crate::review::{Review, review};
-use crate::staging::{COMES, GOES, InstallLock, StagingDirectory, sweep};
-use crate::{forbidden, refused};
+use crate::staging::{COMES, GOES, InstallLock, StagingDirectory, remove_stale};
+use crate::{forbidden, input_failure};
 
 /// Directory of previous versions, one per extension.
 const PREVIOUS: &str = ".previous";
@@ -34,13 +34,13 @@ pub enum UninstallResult {
 }
 
 impl ExtensionManager<'_> {
-    fn place(&self, name: &str) -> PathBuf {
+    fn target_directory(&self, name: &str) -> PathBuf {
         self.config.extension_home().join(name)
     }
 
     /// Removes leftovers of interrupted installations. Blocking.
     pub fn tidy_extensions(&self) {
-        sweep(&self.config.extension_home());
+        remove_stale(&self.config.extension_home());
     }
 
     /// Installs a fetched extension. Blocking.
@@ -49,9 +49,9 @@ impl ExtensionManager<'_> {
     /// Returns an error if an extension of this name is installed or the disk cannot be written.
     pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
         let name = &fetched.manifest.name;
-        let _alone = self.change_alone()?;
+        let _alone = self.lock()?;
         self.require_new_extension(name)?;
-        let place = self.put(fetched).map_err(refused)?;
+        let place = self.replace_extension(fetched).map_err(input_failure)?;
         // Switches of a previous extension with this name must not apply to the new one.
         forget_extension_switches(&self.config.dirs, name)
             .and_then(|()| switch_extension(&self.config.dirs, name, true, None))
@@ -66,7 +66,7 @@ impl ExtensionManager<'_> {
     pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
         match self.installed_now(name) {
             None => Ok(()),
-            Some(there) => Err(refused(format!(
+            Some(there) => Err(input_failure(format!(
                 "Extension `{name}` is already installed (`{}`). Run `parallax extensions update \
                  {name}` to update it, or uninstall it first",
                 there.display()
@@ -75,9 +75,10 @@ impl ExtensionManager<'_> {
     }
 
     /// Locks the installed extensions against changes by other processes.
-    pub(crate) fn change_alone(&self) -> Result<InstallLock, Failure> {
+    pub(crate) fn lock(&self) -> Result<InstallLock, Failure> {
         let home = self.config.extension_home();
-        InstallLock::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
+        InstallLock::wait(&home)
+            .map_err(|error| input_failure(format!("`{}`: {error}", home.display())))
     }
 
     /// Returns where an extension of this name is installed, including one that another process
@@ -87,18 +88,18 @@ impl ExtensionManager<'_> {
         let is_gone =
             |known: &Extension| known.home == ExtensionHome::Gemini && !known.enabled_for_user;
         let known = known.filter(|known| !is_gone(known)).map(|known| known.installed);
-        let place = self.place(name);
+        let place = self.target_directory(name);
         known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
     }
 
     /// Copies the extension next to its target and renames it into place. The replaced version is
     /// kept as the previous one. The caller must hold the lock.
-    pub(crate) fn put(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
+    pub(crate) fn replace_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
         let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
         create_private_folder(&home).map_err(told)?;
-        sweep(&home);
+        remove_stale(&home);
         let staging = StagingDirectory::new(&home, COMES).map_err(told)?;
         let fresh = staging.path().join("fresh");
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
@@ -114,9 +115,9 @@ impl ExtensionManager<'_> {
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
             hash: content_hash(&fresh).map_err(told)?,
-            powers: powers(&fresh),
+            powers: fingerprint(&fresh),
         };
-        let target = self.place(name);
+        let target = self.target_directory(name);
         let there = target.symlink_metadata().is_ok();
         if there {
             parallax_files::exchange(&fresh, &target).map_err(told)?;
@@ -125,7 +126,7 @@ impl ExtensionManager<'_> {
         }
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
-        let kept = there.then(|| self.keep_previous(name, &fresh));
+        let kept = there.then(|| self.store_previous(name, &fresh));
         if let Err(error) = lock(&self.config.dirs, name, Some(&locked)) {
             // Restore the previous state.
             match kept {
@@ -141,20 +142,20 @@ impl ExtensionManager<'_> {
             if let Err(error) = kept {
                 tracing::warn!(%error, name, "failed to save the previous version");
             }
-            self.note_kept(name, before.as_ref());
+            self.record_kept_commit(name, before.as_ref());
         }
         Ok(target)
     }
 
     /// Keeps the replaced version for `rollback`.
-    fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<PreviousVersion> {
+    fn store_previous(&self, name: &str, old: &Path) -> std::io::Result<PreviousVersion> {
         let folder = self.config.extension_home().join(PREVIOUS);
         create_private_folder(&folder)?;
-        PreviousVersion::put(old, folder.join(name))
+        PreviousVersion::set_aside(old, folder.join(name))
     }
 
     /// Records the commit of the kept version.
-    fn note_kept(&self, name: &str, locked: Option<&LockEntry>) {
+    fn record_kept_commit(&self, name: &str, locked: Option<&LockEntry>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         if let Err(error) = lock_kept(&folder, name, locked) {
             tracing::warn!(%error, name, "failed to save the commit of the previous version");
@@ -168,31 +169,34 @@ impl ExtensionManager<'_> {
     pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
         let folder = self.config.extension_home().join(PREVIOUS);
         let kept = folder.join(name);
-        let target = self.place(name);
+        let target = self.target_directory(name);
         if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
-            return Err(refused(format!("no earlier version of the extension `{name}` is stored")));
+            return Err(input_failure(format!(
+                "no earlier version of the extension `{name}` is stored"
+            )));
         }
-        let _alone = self.change_alone()?;
-        let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
-        let manifest =
-            Manifest::read(&kept).map_err(|why| refused(format!("`{}`: {why}", kept.display())))?;
+        let _alone = self.lock()?;
+        let told =
+            |error: std::io::Error| input_failure(format!("`{}`: {error}", target.display()));
+        let manifest = Manifest::read(&kept)
+            .map_err(|why| input_failure(format!("`{}`: {why}", kept.display())))?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<LockEntry> {
             let hash = content_hash(&kept)?;
             // Use the recorded commit only if it belongs to these files.
-            let noted = locked_kept(&folder, name).filter(|noted| noted.hash == hash);
+            let noted = read_kept_lock(&folder, name).filter(|noted| noted.hash == hash);
             Ok(LockEntry {
                 version: manifest.version.clone(),
                 install: metadata,
                 commit: noted.and_then(|noted| noted.commit),
                 hash,
-                powers: powers(&kept),
+                powers: fingerprint(&kept),
             })
         });
         let entry = entry.transpose().map_err(told)?;
         let goes = locked(&self.config.dirs, name);
         parallax_files::exchange(&kept, &target).map_err(told)?;
         lock(&self.config.dirs, name, entry.as_ref()).map_err(config)?;
-        self.note_kept(name, goes.as_ref());
+        self.record_kept_commit(name, goes.as_ref());
         Ok(manifest.version)
     }
 
@@ -202,8 +206,9 @@ impl ExtensionManager<'_> {
     /// Returns an error if the directory contains no extension, or one that is not allowed.
     pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
         let folder = self.config.cwd.join(self.config.expand_home(folder));
-        let manifest = Manifest::read(&folder)
-            .map_err(|why| refused(format!("invalid extension `{}`: {why}", folder.display())))?;
+        let manifest = Manifest::read(&folder).map_err(|why| {
+            input_failure(format!("invalid extension `{}`: {why}", folder.display()))
+        })?;
         let named =
             |why| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
         let review = review(&folder, &manifest).map_err(named)?;
@@ -218,12 +223,12 @@ impl ExtensionManager<'_> {
         let (manifest, _) = self.review_extension(folder)?;
         let folder = self.config.cwd.join(self.config.expand_home(folder));
         let folder = std::fs::canonicalize(&folder)
-            .map_err(|error| refused(format!("`{}`: {error}", folder.display())))?;
+            .map_err(|error| input_failure(format!("`{}`: {error}", folder.display())))?;
         let name = manifest.name;
-        let _alone = self.change_alone()?;
+        let _alone = self.lock()?;
         self.require_new_extension(&name)?;
         let Some(source) = folder.to_str() else {
-            return Err(refused("the path of the directory is not valid Unicode".to_owned()));
+            return Err(input_failure("the path of the directory is not valid Unicode".to_owned()));
         };
         let metadata = InstallMetadata {
             source: source.to_owned(),
@@ -233,10 +238,10 @@ impl ExtensionManager<'_> {
             auto_update: false,
             pre_release: false,
         };
-        let place = self.place(&name);
+        let place = self.target_directory(&name);
         let written = create_private_folder(&place)
             .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
-        written.map_err(|error| refused(format!("`{}`: {error}", place.display())))?;
+        written.map_err(|error| input_failure(format!("`{}`: {error}", place.display())))?;
         forget_extension_switches(&self.config.dirs, &name).map_err(config)?;
         Ok(place)
     }
@@ -247,7 +252,7 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if the extension is not found or the disk cannot be written.
     pub fn uninstall_extension(&self, name: &str) -> Result<UninstallResult, Failure> {
-        let extension = self.known_extension(name)?;
+        let extension = self.find_extension(name)?;
         let dirs = &self.config.dirs;
         let name = extension.name();
         if extension.home == ExtensionHome::Gemini {
@@ -255,18 +260,18 @@ impl ExtensionManager<'_> {
             return Ok(UninstallResult::SwitchedOff(extension.installed));
         }
         let told = |error: std::io::Error| {
-            refused(format!("`{}`: {error}", extension.installed.display()))
+            input_failure(format!("`{}`: {error}", extension.installed.display()))
         };
-        let _alone = self.change_alone()?;
+        let _alone = self.lock()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
         let aside = StagingDirectory::new(&home, GOES).map_err(told)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
-        self.note_kept(name, None);
+        self.record_kept_commit(name, None);
         lock(dirs, name, None)
             .and_then(|()| forget_extension_switches(dirs, name))
-            .and_then(|()| keep_extension_values(dirs, &self.config.keychain, name, &[]))
+            .and_then(|()| retain_extension_values(dirs, &self.config.keychain, name, &[]))
             .map_err(config)?;
         // Otherwise the extension of Gemini CLI that this one overrode would become active.
         if dirs.gemini.join("extensions").join(name).is_dir() {
@@ -286,7 +291,7 @@ impl ExtensionManager<'_> {
         on: bool,
         scope: Option<SettingScope>,
     ) -> Result<Extension, Failure> {
-        let extension = self.known_extension(name)?;
+        let extension = self.find_extension(name)?;
         let scope = scope.map(|scope| match scope {
             SettingScope::User => ExtensionScope::User,
             SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
@@ -299,7 +304,7 @@ impl ExtensionManager<'_> {
     ///
     /// # Errors
     /// Returns an error with similar names if the extension is not found.
-    pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
+    pub fn find_extension(&self, name: &str) -> Result<Extension, Failure> {
         let extensions = self.extensions();
         extensions.find(name).cloned().ok_or_else(|| {
             let dirs = [self.config.extension_home(), self.config.dirs.gemini.join("extensions")];
@@ -309,16 +314,16 @@ impl ExtensionManager<'_> {
                 .iter()
                 .find(|warning| invalid.iter().any(|start| warning.starts_with(start)));
             if let Some(why) = why {
-                return refused(why.clone());
+                return input_failure(why.clone());
             }
             let names = extensions.all.iter().map(Extension::name);
-            let near = parallax_config::near(name, names);
+            let near = parallax_config::similar_names(name, names);
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let there = match near.is_empty() {
                 true => "see `parallax extensions list`".to_owned(),
                 false => format!("did you mean {}?", near.join(", ")),
             };
-            refused(format!("unknown extension `{name}`: {there}"))
+            input_failure(format!("unknown extension `{name}`: {there}"))
         })
     }
 }
@@ -331,7 +336,7 @@ struct PreviousVersion {
 }
 
 impl PreviousVersion {
-    fn put(old: &Path, place: PathBuf) -> std::io::Result<Self> {
+    fn set_aside(old: &Path, place: PathBuf) -> std::io::Result<Self> {
         let older = place.symlink_metadata().is_ok();
         match older {
             true => parallax_files::exchange(old, &place)?,
@@ -410,7 +415,7 @@ mod tests {
             folder
         };
         let (place, first) = (home.path().join("kept"), version("first"));
-        PreviousVersion::put(&first, place.clone()).expect("kept");
+        PreviousVersion::set_aside(&first, place.clone()).expect("kept");
         let (second, over) = (version("second"), AtomicBool::new(false));
         let kept = std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
@@ -420,7 +425,7 @@ mod tests {
                     }
                 }
             });
-            let kept = PreviousVersion::put(&second, place.clone()).expect("kept");
+            let kept = PreviousVersion::set_aside(&second, place.clone()).expect("kept");
             over.store(true, Ordering::Relaxed);
             looking.join().expect("always there");
             kept

@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use parallax_config::extensions::ExtensionChoice;
 use parallax_config::skills::{Skill, SkillTier, read_skill, skill_files};
-use parallax_config::{Config, near};
+use parallax_config::{Config, similar_names};
 use parallax_http::ClientOptions;
 use parallax_protocol::event::{Failure, FailureKind};
 
@@ -73,7 +73,7 @@ impl ExtensionManager<'_> {
 
     /// Returns a warning for each name given with `--extensions` that matches no extension, because
     /// a typo there disables all extensions.
-    pub fn extensions_of_no_name(&self) -> Vec<String> {
+    pub fn unmatched_extension_names(&self) -> Vec<String> {
         let wanted = self.only;
         if wanted.is_empty() {
             return Vec::new();
@@ -87,7 +87,7 @@ impl ExtensionManager<'_> {
         unknown
             .map(|name| {
                 let near: Vec<String> =
-                    near(name, names()).iter().map(|it| format!("`{it}`")).collect();
+                    similar_names(name, names()).iter().map(|it| format!("`{it}`")).collect();
                 let meant = match near.is_empty() {
                     true => String::new(),
                     false => format!("; did you mean {}?", near.join(" or ")),
@@ -117,7 +117,7 @@ pub fn skills_of(extension: &Extension) -> Vec<Skill> {
     let skills = files.iter().filter_map(|file| read_skill(file, &tier).ok());
     skills
         .map(|mut skill| {
-            skill.description = extension.variables.fill_shown(&skill.description);
+            skill.description = extension.variables.expand_for_model(&skill.description);
             skill
         })
         .collect()
@@ -136,7 +136,7 @@ pub fn agents_of(extension: &Extension) -> Vec<String> {
     names
 }
 
-fn refused(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }
 

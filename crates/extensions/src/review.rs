@@ -76,7 +76,7 @@ impl NameList {
     }
 
     /// Formats the names that the other version does not have.
-    fn beyond(&self, other: &Review) -> Option<String> {
+    fn names_missing_in(&self, other: &Review) -> Option<String> {
         let theirs = other.lists.iter().find(|list| list.kind == self.kind);
         let is_new = |name: &&String| theirs.is_none_or(|list| !list.names.contains(*name));
         let names: Vec<String> = self.names.iter().filter(is_new).cloned().collect();
@@ -86,20 +86,20 @@ impl NameList {
 
 impl Review {
     /// Returns everything the user consents to, one line each.
-    pub fn told(&self) -> Vec<String> {
-        self.lines.iter().cloned().chain(programs::listed(&self.programs)).collect()
+    pub fn consent_lines(&self) -> Vec<String> {
+        self.lines.iter().cloned().chain(programs::format_programs(&self.programs)).collect()
     }
 
     /// Returns what the other version may not do, one line each: additional capabilities, and new
     /// or changed programs.
-    pub fn beyond(&self, other: &Self) -> Vec<String> {
+    pub fn added_since(&self, other: &Self) -> Vec<String> {
         let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
         let is_new = |line: &&String| {
             !other.lines.contains(line) && !is_list(line) && !self.is_within(line, other)
         };
         let new = self.lines.iter().filter(is_new);
         let mut beyond: Vec<String> = new.cloned().collect();
-        beyond.extend(self.lists.iter().filter_map(|list| list.beyond(other)));
+        beyond.extend(self.lists.iter().filter_map(|list| list.names_missing_in(other)));
         for (line, detail) in &self.details {
             if other.details.get(line).is_some_and(|it| it != detail)
                 && !beyond.contains(line)
@@ -121,7 +121,7 @@ impl Review {
     }
 
     /// Adds the capability behind a line, which a newer version can narrow.
-    fn can(&mut self, line: &str, capability: Capability) {
+    fn add_capability(&mut self, line: &str, capability: Capability) {
         self.capabilities.entry(line.to_owned()).or_default().push(capability);
     }
 
@@ -235,7 +235,7 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
             matcher: hook.matcher.clone(),
             details: format!("{details:?}"),
         };
-        review.can(&line, capability);
+        review.add_capability(&line, capability);
         review.add(line, &details);
     }
     Ok(())
@@ -257,14 +257,20 @@ fn skills(folder: &Path, review: &mut Review) {
 
 /// Returns the names of the command files of a directory, without file extensions.
 fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
-    fn look(folder: &Path, prefix: &str, ends: &[&str], depth: usize, names: &mut Vec<String>) {
+    fn collect_names(
+        folder: &Path,
+        prefix: &str,
+        ends: &[&str],
+        depth: usize,
+        names: &mut Vec<String>,
+    ) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(1_000).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) && depth < 8 {
-                look(&entry.path(), &format!("{prefix}{name}:"), ends, depth + 1, names);
+                collect_names(&entry.path(), &format!("{prefix}{name}:"), ends, depth + 1, names);
             } else if let Some((stem, end)) = name.rsplit_once('.')
                 && ends.contains(&end)
             {
@@ -273,7 +279,7 @@ fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    look(folder, "", ends, 0, &mut names);
+    collect_names(folder, "", ends, 0, &mut names);
     names
 }
 
@@ -292,7 +298,7 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
                     return Err(format!("its rules in `policies/{name}{line}`: {why}"));
                 }
             }
-            review.notes.push(format!("`policies/{name}`: {}", problem.said()));
+            review.notes.push(format!("`policies/{name}`: {}", problem.message()));
         }
         review.lines.push(format!("rules: `{name}` requires more approvals or denies more"));
     }
@@ -408,9 +414,9 @@ mod tests {
         };
         let wide = version("glob, read_file", r#"{"command": "c", "env": {"A": "$A"}}"#, "a|b");
         let narrow = version("glob", r#"{"command": "c", "excludeTools": ["x"]}"#, "a");
-        assert_eq!(narrow.beyond(&wide), Vec::<String>::new());
+        assert_eq!(narrow.added_since(&wide), Vec::<String>::new());
         assert_eq!(
-            wide.beyond(&narrow),
+            wide.added_since(&narrow),
             [
                 "MCP server `s`: runs `c`; sets A; reads your variables A",
                 "hook at BeforeTool of a|b: runs `true`",

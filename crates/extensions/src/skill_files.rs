@@ -27,7 +27,7 @@ pub struct FetchedSkills {
     _folder: Option<tempfile::TempDir>,
 }
 
-fn refused(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }
 
@@ -54,7 +54,7 @@ fn skill_place(config: &Config, scope: SettingScope) -> Result<PathBuf, Failure>
     match scope {
         SettingScope::User => Ok(config.dirs.parallax.join("skills")),
         SettingScope::Workspace if config.trust.trusted => Ok(config.cwd.join(".parallax/skills")),
-        SettingScope::Workspace => Err(refused(
+        SettingScope::Workspace => Err(input_failure(
             "the folder is not trusted, so its skills would be ignored: see `parallax trust`"
                 .to_owned(),
         )),
@@ -73,8 +73,8 @@ pub fn fetch_skills(
     let (folder, kept) = match is_git_address(source) {
         true => {
             let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
-            let folder = folder.map_err(|error| refused(error.to_string()))?;
-            clone(source, None, folder.path(), None).map_err(refused)?;
+            let folder = folder.map_err(|error| input_failure(error.to_string()))?;
+            clone(source, None, folder.path(), None).map_err(input_failure)?;
             (folder.path().join("repository"), Some(folder))
         }
         false => (config.cwd.join(config.expand_home(Path::new(source))), None),
@@ -92,7 +92,7 @@ pub fn fetch_skills(
         Some(path) => real(&root.join(path), source)?,
     };
     if !place.starts_with(&root) {
-        return Err(refused(format!("`--path` is outside `{source}`")));
+        return Err(input_failure(format!("`--path` is outside `{source}`")));
     }
     // An absolute path, so that the source is valid in any directory.
     let named = match is_git_address(source) {
@@ -119,7 +119,7 @@ pub fn install_skills(
     let wrong = |skill: &Skill, error: io::Error| {
         let why = format!("failed to install the skill `{}`: {error}", skill.name);
         // An error without an OS error code is about the contents of the skill.
-        if error.raw_os_error().is_some() { refused(why) } else { forbidden(why) }
+        if error.raw_os_error().is_some() { input_failure(why) } else { forbidden(why) }
     };
     let mut installed = Vec::new();
     for skill in &fetched.skills {
@@ -147,12 +147,12 @@ pub fn link_skills(
     let mut linked = Vec::new();
     for skill in &skills.skills {
         let link = place.join(folder_name(skill)?);
-        let failed = |error: io::Error| refused(format!("`{}`: {error}", link.display()));
+        let failed = |error: io::Error| input_failure(format!("`{}`: {error}", link.display()));
         if link.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
             std::fs::remove_file(&link).map_err(failed)?;
         } else if link.exists() {
             let name = &skill.name;
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "a skill `{name}` is already installed (`{}`): remove it with `parallax skills \
                      uninstall {name}` first",
                 link.display()
@@ -186,7 +186,7 @@ pub fn uninstall_skill(
     };
     let Some(path) = entries.map(|entry| entry.path()).find(is_it) else {
         let elsewhere = known().skills.into_iter().find(|skill| skill.name == name);
-        return Err(refused(match elsewhere {
+        return Err(input_failure(match elsewhere {
             Some(skill) => format!(
                 "the skill `{name}` is not in `{}` but in `{}`: remove it there, or disable it \
                      with `parallax skills disable {name}`",
@@ -199,20 +199,20 @@ pub fn uninstall_skill(
     let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
     let removed =
         if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
-    removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
+    removed.map_err(|error| input_failure(format!("`{}`: {error}", path.display())))?;
     pin_skill(&config.dirs, &path, None).map_err(unpinned)?;
     Ok(path)
 }
 
 fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(path)
-        .map_err(|error| refused(format!("`{source}` ({}): {error}", path.display())))
+        .map_err(|error| input_failure(format!("`{source}` ({}): {error}", path.display())))
 }
 
 /// Unpacks a `.skill` file, which is an archive.
 fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
-    let folder = folder.map_err(|error| refused(error.to_string()))?;
+    let folder = folder.map_err(|error| input_failure(error.to_string()))?;
     let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
     unpack(file, folder.path(), limits)
         .map_err(|error| forbidden(format!("`{source}`: {error}")))?;
@@ -226,7 +226,7 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
         files = skill_files(&folder.join("skills"));
     }
     if files.is_empty() {
-        return Err(refused(format!(
+        return Err(input_failure(format!(
             "`{SKILL_FILE}` not found in `{source}` or its subdirectories; specify the directory \
              with `--path`"
         )));
@@ -235,7 +235,7 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
         .iter()
         .map(|file| {
             read_skill(file, &SkillTier::User)
-                .map_err(|why| refused(format!("invalid skill `{}`: {why}", file.display())))
+                .map_err(|why| input_failure(format!("invalid skill `{}`: {why}", file.display())))
         })
         .collect()
 }

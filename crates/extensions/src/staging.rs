@@ -77,7 +77,7 @@ impl InstallLock {
 }
 
 /// Removes the staging directories of processes that have ended. Blocking.
-pub(crate) fn sweep(home: &Path) {
+pub(crate) fn remove_stale(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
@@ -87,7 +87,7 @@ pub(crate) fn sweep(home: &Path) {
         let path = entry.path();
         let changed = entry.metadata().and_then(|it| it.modified());
         let age = changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-        let limit = if is_let_go(&path) { YOUNG } else { LEFT };
+        let limit = if is_abandoned(&path) { YOUNG } else { LEFT };
         if age > limit
             && let Err(error) = parallax_files::remove_tree(&path)
         {
@@ -97,7 +97,7 @@ pub(crate) fn sweep(home: &Path) {
 }
 
 /// Returns whether the process that created the directory has ended.
-fn is_let_go(folder: &Path) -> bool {
+fn is_abandoned(folder: &Path) -> bool {
     File::open(folder.join(HELD)).is_ok_and(|held| held.try_lock().is_ok())
 }
 
@@ -126,7 +126,7 @@ mod tests {
         aged(&dead, YOUNG * 2);
         aged(&old, LEFT * 2);
         aged(&new, YOUNG * 2);
-        sweep(home.path());
+        remove_stale(home.path());
         assert!(living.path().exists() && new.exists());
         assert!(!dead.exists() && !old.exists());
         let path = living.path().to_owned();

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use parallax_config::extensions::{
-    InstallKind, InstallMetadata, LockEntry, content_hash, forget_extension_switches, locked_in,
+    InstallKind, InstallMetadata, LockEntry, content_hash, forget_extension_switches, read_lock,
 };
 use parallax_protocol::event::Failure;
 
 use crate::ExtensionManager;
 use crate::fetch::{FetchOptions, FetchedExtension};
 use crate::install::config;
-use crate::{forbidden, refused};
+use crate::{forbidden, input_failure};
 
 impl ExtensionManager<'_> {
     /// Returns the entries of a lock file, or of the lock file of this home directory if `file` is
@@ -24,14 +24,14 @@ impl ExtensionManager<'_> {
     ) -> Result<Vec<(String, Option<LockEntry>)>, Failure> {
         let file = file.map(|file| self.config.cwd.join(self.config.expand_home(file)));
         if let Some(file) = file.as_ref().filter(|file| !file.is_file()) {
-            return Err(refused(format!("file `{}` not found", file.display())));
+            return Err(input_failure(format!("file `{}` not found", file.display())));
         }
-        locked_in(&self.config.dirs, file.as_deref()).map_err(config)
+        read_lock(&self.config.dirs, file.as_deref()).map_err(config)
     }
 
     /// Returns whether an extension is installed with exactly the locked files. Blocking: reads all
     /// files.
-    pub fn is_as_locked(&self, name: &str, locked: &LockEntry) -> bool {
+    pub fn matches_lock(&self, name: &str, locked: &LockEntry) -> bool {
         let extensions = self.extensions();
         let there = extensions.all.iter().find(|extension| extension.name() == name);
         there.is_some_and(|there| content_hash(&there.folder).is_ok_and(|hash| hash == locked.hash))
@@ -72,11 +72,11 @@ impl ExtensionManager<'_> {
     ///
     /// # Errors
     /// Returns an error if the disk cannot be written.
-    pub fn put_locked(&self, fetched: &FetchedExtension) -> Result<(), Failure> {
+    pub fn install_locked(&self, fetched: &FetchedExtension) -> Result<(), Failure> {
         let name = &fetched.manifest.name;
-        let _alone = self.change_alone()?;
+        let _alone = self.lock()?;
         let is_new = self.extensions().find(name).is_none();
-        self.put(fetched).map_err(refused)?;
+        self.replace_extension(fetched).map_err(input_failure)?;
         if is_new {
             // Switches of a previous extension with this name must not apply to the new one.
             forget_extension_switches(&self.config.dirs, name).map_err(config)?;

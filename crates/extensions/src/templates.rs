@@ -7,7 +7,7 @@ use parallax_protocol::event::Failure;
 use serde_json::{Value, json};
 
 use crate::ExtensionManager;
-use crate::refused;
+use crate::input_failure;
 
 /// Names of the templates.
 pub const TEMPLATES: [&str; 7] = [
@@ -58,12 +58,12 @@ impl ExtensionManager<'_> {
         let folder = self.config.cwd.join(self.config.expand_home(path));
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !is_name(&name) {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "`{name}` is not a valid extension name: use letters, digits, and dashes"
             )));
         }
         if folder.symlink_metadata().is_ok() {
-            return Err(refused(format!("`{}` already exists", folder.display())));
+            return Err(input_failure(format!("`{}` already exists", folder.display())));
         }
         let (fields, files) = content(template)?;
         let mut manifest = json!({"name": name, "version": "1.0.0"});
@@ -77,7 +77,7 @@ impl ExtensionManager<'_> {
             let parent = file.parent().unwrap_or(&folder);
             std::fs::create_dir_all(parent)
                 .and_then(|()| std::fs::write(&file, text))
-                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?;
+                .map_err(|error| input_failure(format!("`{}`: {error}", file.display())))?;
         }
         Ok(folder)
     }
@@ -109,7 +109,7 @@ fn content(template: Option<&str>) -> Result<(Value, TemplateFiles), Failure> {
             &[],
         ),
         Some(other) => {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "unknown template `{other}`; templates: `{}`",
                 TEMPLATES.join("`, `")
             )));

@@ -13,7 +13,7 @@ use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 
 use crate::ExtensionManager;
-use crate::refused;
+use crate::input_failure;
 use parallax_exec::shell::quoted;
 
 /// Directory of an extension's tests.
@@ -157,7 +157,8 @@ impl ExtensionManager<'_> {
         folder: &Path,
         trial: &ExtensionTest,
     ) -> Result<Vec<String>, Failure> {
-        let told = |error: std::io::Error| refused(format!("failed to run the test: {error}"));
+        let told =
+            |error: std::io::Error| input_failure(format!("failed to run the test: {error}"));
         let folder = std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(folder)));
         let folder = folder.map_err(told)?;
         let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(told)?;
@@ -207,7 +208,7 @@ impl ExtensionManager<'_> {
                     processes.shutdown().await;
                     end
                 })
-                .map_err(|error| refused(format!("failed to run the test: {error}")))
+                .map_err(|error| input_failure(format!("failed to run the test: {error}")))
         };
         let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
         let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
@@ -237,7 +238,7 @@ impl ExtensionManager<'_> {
             Some(Ending::Signalled { signal }) => 128 + signal,
             None => -1,
         };
-        Ok(judged(trial, code, &end.stdout, &String::from_utf8_lossy(&end.stderr)))
+        Ok(failed_expectations(trial, code, &end.stdout, &String::from_utf8_lossy(&end.stderr)))
     }
 }
 
@@ -258,7 +259,12 @@ fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsSt
 }
 
 /// Returns the failed expectations.
-fn judged(trial: &ExtensionTest, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
+fn failed_expectations(
+    trial: &ExtensionTest,
+    code: i32,
+    stdout: &[u8],
+    stderr: &str,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     if code != trial.code {
         let said = last_line(stderr);
@@ -317,8 +323,11 @@ mod tests {
             r#"{"prompt": "p", "responses": "r.jsonl", "expect": ["a \"b\""], "absent": ["zz"]}"#,
         )
         .expect("a trial");
-        assert_eq!(judged(&read, 0, br#"{"text": "a \"b\" c"}"#, ""), Vec::<String>::new());
-        let wrong = judged(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
+        assert_eq!(
+            failed_expectations(&read, 0, br#"{"text": "a \"b\" c"}"#, ""),
+            Vec::<String>::new()
+        );
+        let wrong = failed_expectations(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         assert!(wrong[0].contains("42 instead of 0: error: no"), "{wrong:?}");
     }

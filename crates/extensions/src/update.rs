@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    LockEntry, Manifest, content_hash, keep_extension_values, locked, set_extension_value,
+    LockEntry, Manifest, content_hash, locked, retain_extension_values, set_extension_value,
 };
 use parallax_protocol::event::Failure;
 
@@ -15,7 +15,7 @@ use crate::github::ReleaseQuery;
 use crate::install::config;
 use crate::review::Review;
 use crate::source::{ExtensionSource, source_of};
-use crate::{refused, unreachable};
+use crate::{input_failure, unreachable};
 
 /// A newer version, fetched and reviewed.
 #[derive(Debug)]
@@ -37,23 +37,23 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if the source cannot be reached, the extension is linked, or its source is
     /// unknown.
-    pub fn look_for_update(
+    pub fn check_for_update(
         &self,
         extension: &Extension,
     ) -> Result<Option<ExtensionUpdate>, Failure> {
         let name = extension.name();
-        self.newer(extension).map_err(|failure| Failure {
+        self.find_update(extension).map_err(|failure| Failure {
             message: format!("extension `{name}`: {}", failure.message),
             ..failure
         })
     }
 
-    fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, Failure> {
+    fn find_update(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, Failure> {
         let Some(install) = &extension.install else {
-            return Err(refused("its source is unknown: install it again".to_owned()));
+            return Err(input_failure("its source is unknown: install it again".to_owned()));
         };
         if install.kind == InstallKind::Link {
-            return Err(refused(
+            return Err(input_failure(
                 "it is linked: changes in its directory take effect immediately".to_owned(),
             ));
         }
@@ -61,7 +61,7 @@ impl ExtensionManager<'_> {
         if let Some(known) = locked(&self.config.dirs, extension.name())
             && !known.install.is_same_source(install)
         {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "`{INSTALL_METADATA}` says that it came from {}, but it was installed from {}: \
                  reinstall it from there",
                 install.described_source(),
@@ -102,14 +102,14 @@ impl ExtensionManager<'_> {
             InstallKind::Link | InstallKind::Archive => Ok(false),
             InstallKind::Local => {
                 let there = Manifest::read(Path::new(&install.source))
-                    .map_err(|why| refused(format!("`{}`: {why}", install.source)))?;
+                    .map_err(|why| input_failure(format!("`{}`: {why}", install.source)))?;
                 Ok(there.version == extension.manifest.version)
             }
             InstallKind::GithubRelease => {
-                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let source = source_of(&install.source, &self.config.cwd).map_err(input_failure)?;
                 let ExtensionSource::Github { owner, name } = source else {
                     let source = &install.source;
-                    return Err(refused(format!("`{source}` is not a GitHub repository")));
+                    return Err(input_failure(format!("`{source}` is not a GitHub repository")));
                 };
                 let wanted = ReleaseQuery {
                     owner: &owner,
@@ -121,7 +121,7 @@ impl ExtensionManager<'_> {
                 Ok(release.map(|release| release.tag) == install.release_tag)
             }
             InstallKind::Git => {
-                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let source = source_of(&install.source, &self.config.cwd).map_err(input_failure)?;
                 let address = match source {
                     ExtensionSource::Github { owner, name } => {
                         format!("https://github.com/{owner}/{name}.git")
@@ -151,7 +151,7 @@ impl ExtensionManager<'_> {
     ) -> Result<ExtensionUpdate, Failure> {
         let name = extension.name();
         if fetched.manifest.name != name {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "it was renamed to `{}`: install that, and uninstall `{name}`",
                 fetched.manifest.name
             )));
@@ -166,7 +166,7 @@ impl ExtensionManager<'_> {
         };
         Ok(ExtensionUpdate {
             from: extension.manifest.version.clone(),
-            beyond: fetched.review.beyond(&before),
+            beyond: fetched.review.added_since(&before),
             fetched,
             moved,
         })
@@ -186,7 +186,7 @@ impl ExtensionManager<'_> {
     ) -> Result<bool, Failure> {
         let (dirs, name) = (&self.config.dirs, extension.name());
         let keychain = &self.config.keychain;
-        let _alone = self.change_alone()?;
+        let _alone = self.lock()?;
         // The extension looks altered if it was read while another process had replaced its files
         // but not yet recorded their hash.
         let fetched = &update.fetched;
@@ -206,11 +206,12 @@ impl ExtensionManager<'_> {
             Ok(now) if now == update.fetched.manifest.version => return Ok(false),
             _ => {
                 let why = "another process changed it in the meantime: try again";
-                return Err(refused(format!("extension `{name}`: {why}")));
+                return Err(input_failure(format!("extension `{name}`: {why}")));
             }
         }
-        self.put(&update.fetched)
-            .map_err(|why| refused(format!("the extension `{name}` was not changed: {why}")))?;
+        self.replace_extension(&update.fetched).map_err(|why| {
+            input_failure(format!("the extension `{name}` was not changed: {why}"))
+        })?;
         let variables: Vec<String> =
             update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
         if extension.home == ExtensionHome::Gemini {
@@ -225,7 +226,7 @@ impl ExtensionManager<'_> {
                 }
             }
         }
-        keep_extension_values(dirs, keychain, name, &variables).map_err(config)?;
+        retain_extension_values(dirs, keychain, name, &variables).map_err(config)?;
         Ok(true)
     }
 
@@ -240,7 +241,7 @@ impl ExtensionManager<'_> {
                 continue;
             }
             let name = extension.name();
-            let update = match self.look_for_update(extension) {
+            let update = match self.check_for_update(extension) {
                 Ok(Some(update)) => update,
                 Ok(None) => continue,
                 Err(failure) => {
@@ -292,13 +293,13 @@ impl ExtensionManager<'_> {
                 .map(|known| format!("`{}`", known.variable))
                 .collect();
             let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "unknown setting `{setting}` of the extension `{}`; its settings: {there}",
                 extension.name()
             )));
         };
         if value.is_some_and(|value| value.contains(['\n', '\r', '\0'])) {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "the value of `{}` must be a single line",
                 known.variable
             )));

@@ -110,7 +110,7 @@ impl UnpackTarget<'_> {
         from: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.count()?;
-        let wrong = |why| ArchiveError::Entry { name: shown(name), why };
+        let wrong = |why| ArchiveError::Entry { name: display_name(name), why };
         let relative = path_of(name)?.ok_or_else(|| wrong("has no name"))?;
         self.left = self.left.checked_sub(size).ok_or_else(|| self.too_large())?;
         let path = self.root.join(relative);
@@ -144,10 +144,10 @@ impl UnpackTarget<'_> {
 
 /// Returns the path of an entry in the directory; `None` for the directory itself.
 fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
-    let escape = || ArchiveError::Escape(shown(name));
+    let escape = || ArchiveError::Escape(display_name(name));
     // Control characters could affect the terminal of a reader.
     if name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(ArchiveError::Entry { name: shown(name), why: "has an invalid name" });
+        return Err(ArchiveError::Entry { name: display_name(name), why: "has an invalid name" });
     }
     // Some archives use the Windows separator.
     let name = name.replace('\\', "/");
@@ -164,13 +164,13 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
         }
     }
     if path.components().count() > MAX_DEPTH {
-        return Err(ArchiveError::Entry { name: shown(&name), why: "is nested too deeply" });
+        return Err(ArchiveError::Entry { name: display_name(&name), why: "is nested too deeply" });
     }
     Ok((!path.as_os_str().is_empty()).then_some(path))
 }
 
 /// Returns a name for display in messages.
-fn shown(name: &str) -> String {
+fn display_name(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(200).collect()
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 
 use crate::error::FileError;
-use crate::open::{anchor, folder_beneath, open_leaf, split};
+use crate::open::{anchor, open_directory_below, open_leaf, split};
 
 /// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    fn of(file_type: FileType) -> Self {
+    fn from_file_type(file_type: FileType) -> Self {
         match file_type {
             FileType::RegularFile => Self::File,
             FileType::Directory => Self::Directory,
@@ -61,9 +61,9 @@ pub struct FileMetadata {
 impl FileMetadata {
     // The widths of these fields differ between systems.
     #[expect(clippy::unnecessary_cast, reason = "the field types differ between systems")]
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         Self {
-            kind: EntryKind::of(FileType::from_raw_mode(stat.st_mode)),
+            kind: EntryKind::from_file_type(FileType::from_raw_mode(stat.st_mode)),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
             identity: (stat.st_dev as u64, stat.st_ino as u64),
@@ -129,7 +129,7 @@ impl Confined {
     }
 
     /// Marks a path in a directory of Parallax, which may not exist yet.
-    pub(crate) fn own(self, own: bool) -> Self {
+    pub(crate) fn marked_own(self, own: bool) -> Self {
         Self { own, ..self }
     }
 
@@ -153,7 +153,7 @@ impl Confined {
     }
 
     /// Returns the absolute path as requested. Use it for messages.
-    pub fn shown(&self) -> &Path {
+    pub fn display_path(&self) -> &Path {
         &self.shown
     }
 
@@ -173,7 +173,7 @@ impl Confined {
             }
             opened => opened,
         }?;
-        let folder = folder_beneath(&root, folder, create)
+        let folder = open_directory_below(&root, folder, create)
             .map_err(|error| self.error(if create { "create" } else { "open" }, error))?;
         Ok((folder, name))
     }
@@ -199,7 +199,7 @@ impl Confined {
     ) -> Result<FileMetadata, FileError> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| self.error("read", error))?;
-        let metadata = FileMetadata::of(&stat);
+        let metadata = FileMetadata::from_stat(&stat);
         if metadata.kind == EntryKind::Link {
             return Err(FileError::Moved { path: self.shown.clone() });
         }
@@ -235,7 +235,7 @@ impl Confined {
         let file = open_leaf(folder, name, flags, Mode::empty())
             .map_err(|error| self.error(action, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| self.error(action, error))?;
-        let metadata = self.regular(FileMetadata::of(&stat))?;
+        let metadata = self.regular(FileMetadata::from_stat(&stat))?;
         Ok((File::from(file), metadata))
     }
 
@@ -282,11 +282,11 @@ fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
         let kind = match entry.file_type() {
             FileType::Unknown => {
                 match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => FileMetadata::of(&stat).kind,
+                    Ok(stat) => FileMetadata::from_stat(&stat).kind,
                     Err(_) => continue,
                 }
             }
-            known => EntryKind::of(known),
+            known => EntryKind::from_file_type(known),
         };
         listing.entries.push(DirectoryEntry { name, kind });
     }

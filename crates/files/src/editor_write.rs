@@ -32,14 +32,15 @@ pub(crate) fn write_in_editor(
         _ => false,
     };
     if !is_expected {
-        return Some(Err(FileError::Changed { path: target.shown().to_path_buf() }));
+        return Some(Err(FileError::Changed { path: target.display_path().to_path_buf() }));
     }
     // Also creates missing directories.
     if let Err(error) = target.parent(true) {
         return Some(Err(error));
     }
-    let failed =
-        |message: String| FileError::from_io(target.shown(), "write", io::Error::other(message));
+    let failed = |message: String| {
+        FileError::from_io(target.display_path(), "write", io::Error::other(message))
+    };
     let Some(written) = editor.write(target.path(), text) else {
         // The disk is written, whose content may be older than what the editor shows.
         let is_unsaved = match (&before, read_from_disk(target, MAX_WRITTEN)) {
@@ -53,6 +54,6 @@ pub(crate) fn write_in_editor(
     let written = written.map_err(failed);
     Some(written.map(|()| {
         let metadata = target.open().map_or_else(|_| unsaved(), |(_, metadata)| metadata);
-        WriteResult { created, in_place: true, snapshot: Snapshot::of(metadata, bytes) }
+        WriteResult { created, in_place: true, snapshot: Snapshot::from_bytes(metadata, bytes) }
     }))
 }

@@ -223,7 +223,7 @@ pub enum EncodeError {
 
 impl EncodeError {
     /// Returns what the encoding cannot represent, for a message.
-    pub fn what(&self) -> String {
+    pub fn unsupported_text(&self) -> String {
         match self {
             Self::Unmappable(character) => {
                 format!("`{character}` (U+{:04X})", u32::from(*character))

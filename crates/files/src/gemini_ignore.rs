@@ -32,7 +32,7 @@ pub struct GeminiIgnore {
 impl GeminiIgnore {
     /// Returns the rules of these workspace directories, with links resolved; `None` if there are
     /// none. Blocking.
-    pub fn of(roots: &[PathBuf]) -> Option<Self> {
+    pub fn load(roots: &[PathBuf]) -> Option<Self> {
         let rules = IgnoreRules::geminiignore_only(roots)?;
         Some(Self { rules, roots: roots.to_vec() })
     }
@@ -51,7 +51,7 @@ impl GeminiIgnore {
     }
 
     /// Whether the rules name the path, one of its parents, or its link target.
-    pub fn holds(&self, path: &Path) -> bool {
+    pub fn matches(&self, path: &Path) -> bool {
         let is_folder = path.is_dir();
         let within = |path: &Path| {
             let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {
@@ -72,7 +72,7 @@ mod tests {
     fn user_ignored_files_are_known_and_build_outputs_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
-        assert!(GeminiIgnore::of(std::slice::from_ref(&root)).is_none());
+        assert!(GeminiIgnore::load(std::slice::from_ref(&root)).is_none());
         for name in ["notes/a", "build/k.key", "build/x", "src/a.rs"] {
             let path = root.join(name);
             std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
@@ -80,7 +80,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("notes/a", root.join("link")).expect("a link");
         std::fs::write(root.join(".geminiignore"), "notes/\n*.key\nbuild\n").expect("a file");
-        let left = GeminiIgnore::of(std::slice::from_ref(&root)).expect("rules");
+        let left = GeminiIgnore::load(std::slice::from_ref(&root)).expect("rules");
         for (name, expected) in [
             ("notes", true),
             ("notes/a", true),
@@ -90,7 +90,7 @@ mod tests {
             ("build", false),
             ("src/a.rs", false),
         ] {
-            assert_eq!(left.holds(&root.join(name)), expected, "{name}");
+            assert_eq!(left.matches(&root.join(name)), expected, "{name}");
         }
     }
 }

@@ -177,7 +177,7 @@ impl HiddenFileTracker {
 
     /// Records where hidden links lead, and returns where else hidden links led earlier in this
     /// session: a command may have removed or replaced such a link to read its target.
-    pub fn earlier_targets(&self, targets: &[PathBuf]) -> Vec<PathBuf> {
+    pub fn previous_targets(&self, targets: &[PathBuf]) -> Vec<PathBuf> {
         let mut known = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let earlier = known.iter().filter(|path| !targets.contains(path)).cloned().collect();
         for target in targets {
@@ -198,7 +198,7 @@ impl HiddenFileTracker {
     }
 
     /// Returns the moved files according to the current record; empty without a record.
-    pub(crate) fn moved(&self) -> MovedFiles {
+    pub(crate) fn moved_files(&self) -> MovedFiles {
         let Some(record) = &self.record else { return MovedFiles::default() };
         let stamp = record
             .symlink_metadata()

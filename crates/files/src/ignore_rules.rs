@@ -54,7 +54,7 @@ impl IgnoreFlags {
     pub const NONE: Self = Self { git: false, gemini: false, custom: false };
 
     /// Returns the flags according to the settings.
-    pub fn of(filtering: &Filtering) -> Self {
+    pub fn from_settings(filtering: &Filtering) -> Self {
         Self {
             git: filtering.respect_git_ignore,
             gemini: filtering.respect_gemini_ignore,
@@ -238,7 +238,7 @@ impl IgnoreRules {
 
     /// Returns why an absolute path is ignored: by a rule for it, for a parent directory, or, if it
     /// is a link, for its target.
-    pub fn why(&self, path: &Path) -> Option<IgnoredBy> {
+    pub fn ignored_by(&self, path: &Path) -> Option<IgnoredBy> {
         let metadata = std::fs::symlink_metadata(path).ok();
         let is_folder = metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
         let real = real_path(path)?;
@@ -248,7 +248,7 @@ impl IgnoreRules {
         })
     }
 
-    /// Like [`why`](Self::why), but does not check the target of a link.
+    /// Like [`ignored_by`](Self::ignored_by), but does not check the target of a link.
     fn ignored_by_name(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         let root = self
             .roots

@@ -24,7 +24,7 @@ pub(crate) fn replace_by_editor(
     };
     match editor.read(path.path()) {
         Ok(Some(text)) if text.len() as u64 > limit => Err(FileError::TooLarge {
-            path: path.shown().to_path_buf(),
+            path: path.display_path().to_path_buf(),
             size: text.len() as u64,
             limit,
         }),
@@ -41,7 +41,7 @@ pub(crate) fn replace_by_editor(
         Err(_) if on_disk.is_err() => on_disk,
         Err(message) => {
             let message = format!("the editor: {message}");
-            Err(FileError::from_io(path.shown(), "read", io::Error::other(message)))
+            Err(FileError::from_io(path.display_path(), "read", io::Error::other(message)))
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct TextLines {
 
 impl TextLines {
     /// Whether `text` is not the whole file.
-    pub fn is_cut(&self) -> bool {
+    pub fn is_partial(&self) -> bool {
         self.first > 1 || self.last < self.total || self.long_line_cut || self.more
     }
 }
@@ -67,7 +67,7 @@ pub fn read_lines(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<TextLines, FileError> {
     let (file, metadata) = path.open()?;
-    let shown = path.shown();
+    let shown = path.display_path();
     read_from(file, metadata, range, cancelled).map_err(|error| match error {
         LineReadError::Cancelled => FileError::Cancelled { path: shown.to_path_buf() },
         LineReadError::Io(error) => FileError::from_io(shown, "read", error),
@@ -188,7 +188,7 @@ impl LineSplitter {
         }
     }
 
-    fn wanted(&self) -> bool {
+    fn is_in_range(&self) -> bool {
         !self.full && self.line >= self.range.first && self.line <= self.range.last
     }
 
@@ -201,7 +201,7 @@ impl LineSplitter {
         self.range.line_characters.saturating_mul(4).saturating_add(64)
     }
 
-    fn keep(&mut self, piece: &[u8]) {
+    fn append(&mut self, piece: &[u8]) {
         let room = self.line_bytes().saturating_sub(self.of_line);
         let piece = piece.get(..room.min(piece.len())).unwrap_or_default();
         self.kept.extend_from_slice(piece);
@@ -209,7 +209,7 @@ impl LineSplitter {
     }
 
     fn end_line(&mut self) {
-        if self.wanted() {
+        if self.is_in_range() {
             self.ends.push(self.kept.len());
             self.of_line = 0;
             self.full = self.kept.len() > MAX_TEXT;
@@ -236,8 +236,8 @@ impl LineSplitter {
             }
             let end = memchr::memchr(b'\n', rest);
             let (line, next) = rest.split_at(end.unwrap_or(rest.len()));
-            if self.wanted() {
-                self.keep(line);
+            if self.is_in_range() {
+                self.append(line);
             }
             if end.is_some() {
                 self.end_line();
@@ -259,8 +259,8 @@ impl LineSplitter {
             self.ended = is_end;
             if is_end {
                 self.end_line();
-            } else if self.wanted() {
-                self.keep(piece);
+            } else if self.is_in_range() {
+                self.append(piece);
             }
         }
     }
@@ -273,7 +273,7 @@ impl LineSplitter {
         snapshot: Snapshot,
     ) -> TextLines {
         let total = self.line - u64::from(self.ended && !more);
-        if self.wanted() && !more {
+        if self.is_in_range() && !more {
             self.ends.push(self.kept.len());
         }
         let mut text = String::with_capacity(self.kept.len());
@@ -347,14 +347,14 @@ mod tests {
         let read = lines(b"a\r\nb\nc\n", 2, 2);
         assert_eq!((read.text.as_str(), read.first, read.last, read.total), ("b", 2, 2, 3));
         let read = lines(b"a\r\nb\nc\n", 1, u64::MAX);
-        assert_eq!((read.text.as_str(), read.is_cut()), ("a\nb\nc\n", false));
+        assert_eq!((read.text.as_str(), read.is_partial()), ("a\nb\nc\n", false));
         let read = lines(b"", 1, 2000);
         assert_eq!((read.text.as_str(), read.last, read.total), ("", 1, 1));
         let read = lines(b"a\n", 9, 20);
         assert_eq!((read.text.as_str(), read.total), ("", 1));
         assert!(read.last < read.first);
         let read = lines(b"a\nb\n", 1, 2);
-        assert_eq!((read.text.as_str(), read.last, read.is_cut()), ("a\nb", 2, false));
+        assert_eq!((read.text.as_str(), read.last, read.is_partial()), ("a\nb", 2, false));
     }
 
     #[test]

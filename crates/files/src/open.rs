@@ -24,7 +24,7 @@ pub(crate) fn anchor(path: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// Opens the directory `relative` below `root` without following links. `create` creates
 /// missing directories.
-pub(crate) fn folder_beneath(
+pub(crate) fn open_directory_below(
     root: &OwnedFd,
     relative: &Path,
     create: bool,
@@ -125,15 +125,15 @@ mod tests {
         symlink("a", folder.path().join("link")).expect("link");
         symlink("/", folder.path().join("out")).expect("link");
         let root = anchor(folder.path()).expect("anchor");
-        for open in [folder_beneath, step_by_step] {
+        for open in [open_directory_below, step_by_step] {
             assert!(open(&root, Path::new("a/b"), false).is_ok());
             assert!(open(&root, Path::new(""), false).is_ok());
             assert_eq!(open(&root, Path::new("link/b"), false).err(), Some(Errno::LOOP));
             assert_eq!(open(&root, Path::new("out"), false).err(), Some(Errno::LOOP));
             assert_eq!(open(&root, Path::new("a/c"), false).err(), Some(Errno::NOENT));
         }
-        assert!(folder_beneath(&root, Path::new("x/y/z"), true).is_ok());
+        assert!(open_directory_below(&root, Path::new("x/y/z"), true).is_ok());
         assert!(folder.path().join("x/y/z").is_dir());
-        assert!(folder_beneath(&root, Path::new("../q"), true).is_err());
+        assert!(open_directory_below(&root, Path::new("../q"), true).is_err());
     }
 }

@@ -49,7 +49,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Returns the state of a file whose content is in memory.
-    pub fn of(metadata: FileMetadata, bytes: &[u8]) -> Self {
+    pub fn from_bytes(metadata: FileMetadata, bytes: &[u8]) -> Self {
         Self { metadata, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
     }
 
@@ -122,7 +122,7 @@ impl SeenFiles {
     }
 
     /// Whether the model saw the file at all.
-    pub fn knows(&self, path: &Path) -> bool {
+    pub fn has_seen(&self, path: &Path) -> bool {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.files.contains_key(path)
     }

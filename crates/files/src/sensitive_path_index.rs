@@ -141,7 +141,7 @@ impl SensitivePathIndex {
 
     /// Returns the rules of the workspace's ignore file, if they count. Blocking.
     pub fn rules(&self, roots: &[PathBuf]) -> Option<GeminiIgnore> {
-        self.hides_ignored.then(|| GeminiIgnore::of(roots)).flatten()
+        self.hides_ignored.then(|| GeminiIgnore::load(roots)).flatten()
     }
 
     /// Searches the directories of the workspace; only links of protected names are followed. The
@@ -160,19 +160,19 @@ impl SensitivePathIndex {
         }
         seen.looks += 1;
         let time = if seen.looks == 1 { FIRST } else { LATER };
-        let mut found = seen.look(roots, rules, Instant::now() + time);
+        let mut found = seen.refresh(roots, rules, Instant::now() + time);
         let look = seen.looks;
         // Links have their own time: a workspace of many directories must not use it up.
         let end = Instant::now() + time;
         let search = Search { roots, dirs: &self.dirs, look, end, coarse: seen.coarse };
         search.run(&mut seen.links, &mut found);
         let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
-        let inside = trusted.iter().filter(|path| search.holds(path));
+        let inside = trusted.iter().filter(|path| search.is_in_workspace(path));
         found.link_targets.extend(inside.cloned());
         outermost(&mut found.link_targets);
         drop(trusted);
         seen.folders.retain(|_, folder| folder.look == look);
-        seen.links.keep(look);
+        seen.links.retain_visited(look);
         let targets = found.link_targets.iter().chain(&found.git_parts).cloned();
         let targets = LinkTargets::new(targets).with_git_directories(found.git_directories.clone());
         seen.targets = Some((Instant::now(), Arc::new(targets)));
@@ -180,7 +180,7 @@ impl SensitivePathIndex {
     }
 
     /// Returns the targets of links that the last search found, if it was recent enough.
-    fn known_targets(&self, roots: &[PathBuf], age: Duration) -> Option<Arc<LinkTargets>> {
+    fn recent_targets(&self, roots: &[PathBuf], age: Duration) -> Option<Arc<LinkTargets>> {
         let caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         let (time, targets) = caches.get(&key(roots))?.targets.as_ref()?;
         (time.elapsed() < age).then(|| Arc::clone(targets))
@@ -196,17 +196,17 @@ fn key(roots: &[PathBuf]) -> Vec<PathBuf> {
 
 impl FindLinkTargets for SensitivePathIndex {
     fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
-        self.known_targets(roots, FRESH).unwrap_or_else(|| self.link_targets_now(roots))
+        self.recent_targets(roots, FRESH).unwrap_or_else(|| self.link_targets_now(roots))
     }
 
     fn link_targets_now(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
         self.find(roots, self.rules(roots).as_ref());
-        self.known_targets(roots, Duration::MAX).unwrap_or_default()
+        self.recent_targets(roots, Duration::MAX).unwrap_or_default()
     }
 }
 
 impl PathCache {
-    fn look(
+    fn refresh(
         &mut self,
         roots: &[PathBuf],
         rules: Option<&GeminiIgnore>,
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(found.protected, [root.join("x/.vscode")]);
         assert_eq!(found.repositories, [root.join(".git"), root.join("sub/.git")]);
         write(root, ".geminiignore", "a/\n");
-        let rules = GeminiIgnore::of(&roots[..1]);
+        let rules = GeminiIgnore::load(&roots[..1]);
         let kept = names.find(&roots[..1], rules.as_ref());
         assert_eq!((kept.left_alone, kept.secrets), (vec![root.join("a")], vec![]));
     }

@@ -30,7 +30,7 @@ pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
 
 /// Like [`folder_tree`], for some directories of the workspace.
 pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
-    let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
+    let rules = workspace.ignore_rules(IgnoreFlags::from_settings(workspace.filtering()));
     let mut text = String::new();
     let mut is_cut = false;
     let mut left = max_items;
@@ -64,7 +64,7 @@ fn gather(
     left: &mut usize,
 ) -> Vec<TreeNode> {
     let mut nodes = vec![TreeNode::default()];
-    let moved = workspace.moved();
+    let moved = workspace.moved_files();
     let mut queue: VecDeque<(usize, PathBuf)> = VecDeque::from([(0, root.to_path_buf())]);
     while let Some((index, path)) = queue.pop_front() {
         let listing = workspace
@@ -94,7 +94,7 @@ fn gather(
                 break;
             }
             *left -= 1;
-            shown_files.push(clean(&file.name));
+            shown_files.push(sanitize_name(&file.name));
         }
         let mut shown_folders = Vec::new();
         for folder in folders {
@@ -108,7 +108,11 @@ fn gather(
                 || rules.entry(&path, true).is_some()
                 || moved.former_path(&path).is_some();
             let child = nodes.len();
-            nodes.push(TreeNode { name: clean(&folder.name), cut: closed, ..TreeNode::default() });
+            nodes.push(TreeNode {
+                name: sanitize_name(&folder.name),
+                cut: closed,
+                ..TreeNode::default()
+            });
             shown_folders.push(child);
             if !closed {
                 queue.push_back((child, path));
@@ -124,7 +128,7 @@ fn gather(
 }
 
 /// Returns a name on one line, because control characters could fake further lines.
-fn clean(name: &std::ffi::OsStr) -> String {
+fn sanitize_name(name: &std::ffi::OsStr) -> String {
     name.to_string_lossy()
         .chars()
         .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })

@@ -51,14 +51,14 @@ pub struct SkippedEntries {
 /// files, and follows no links. Build it serial or parallel. Another `filter_entry` would replace
 /// the ignore rules, so filter the results instead.
 pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
-    let mut flags = IgnoreFlags::of(workspace.filtering());
+    let mut flags = IgnoreFlags::from_settings(workspace.filtering());
     flags.git = options.respect_git_ignore.unwrap_or(flags.git);
     flags.gemini = options.respect_gemini_ignore.unwrap_or(flags.gemini);
     if options.no_ignore {
         flags.git = false;
     }
     let rules = Arc::new(workspace.ignore_rules(flags));
-    let moved = workspace.moved();
+    let moved = workspace.moved_files();
     let mut builder = WalkBuilder::from_iter(roots);
     builder
         .standard_filters(false)
@@ -112,7 +112,7 @@ fn target_is_ignored(rules: &IgnoreRules, moved: &MovedFiles, entry: &DirEntry) 
     entry.path_is_symlink()
         && real_path(entry.path()).is_some_and(|real: PathBuf| {
             real.as_path() != entry.path()
-                && (rules.why(Path::new(&real)).is_some()
+                && (rules.ignored_by(Path::new(&real)).is_some()
                     || moved.former_path_with_parents(&real).is_some())
         })
 }

@@ -19,7 +19,8 @@ pub(crate) fn read_from_disk(
     limit: u64,
 ) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
-    let too_large = |size| FileError::TooLarge { path: path.shown().to_path_buf(), size, limit };
+    let too_large =
+        |size| FileError::TooLarge { path: path.display_path().to_path_buf(), size, limit };
     if metadata.size > limit {
         return Err(too_large(metadata.size));
     }
@@ -27,7 +28,7 @@ pub(crate) fn read_from_disk(
     // Kernel files report size 0 but have content; other files may grow.
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
-        .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
+        .map_err(|error| FileError::from_io(path.display_path(), "read", error))?;
     if bytes.len() as u64 > limit {
         return Err(too_large(bytes.len() as u64));
     }
@@ -43,6 +44,6 @@ pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata),
     let mut bytes = Vec::new();
     file.take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
+        .map_err(|error| FileError::from_io(path.display_path(), "read", error))?;
     Ok((bytes, metadata))
 }

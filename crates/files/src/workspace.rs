@@ -175,7 +175,7 @@ impl Workspace {
     }
 
     /// Makes a directory or a single file readable (with the user's approval).
-    pub fn add_readable(&self, path: &Path) {
+    pub fn allow_reading(&self, path: &Path) {
         let place = ResolvedDirectory::new(&self.root, path);
         self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(place);
     }
@@ -210,7 +210,7 @@ impl Workspace {
         if let Some(segment) = self.protected_segment(&folders, &shown, &real) {
             return Err(PathError::Protected { path: shown, segment, allowed: self.allowed() });
         }
-        if let Some(former_path) = self.moved().former_path_with_parents(&real) {
+        if let Some(former_path) = self.moved_files().former_path_with_parents(&real) {
             return Err(PathError::Hidden { path: shown, former_path: former_path.to_path_buf() });
         }
         // Use the outermost directory: opening walks from there without following links, so more of
@@ -242,7 +242,7 @@ impl Workspace {
             true => self.editor.clone(),
             false => SessionEditor::default(),
         };
-        Ok(confined.own(own).in_editor(editor))
+        Ok(confined.marked_own(own).in_editor(editor))
     }
 
     /// Returns the editor that runs commands without a sandbox, if there is one.
@@ -272,8 +272,8 @@ impl Workspace {
     }
 
     /// Returns the hidden files that were moved, as currently known.
-    pub(crate) fn moved(&self) -> MovedFiles {
-        self.hidden_files.moved()
+    pub(crate) fn moved_files(&self) -> MovedFiles {
+        self.hidden_files.moved_files()
     }
 
     /// Returns the current ignore rules. Use the value for one operation only: it reads no ignore
@@ -284,7 +284,7 @@ impl Workspace {
 
     /// Returns why an absolute path is ignored by the session's settings, if it is.
     pub fn is_ignored(&self, path: &Path) -> Option<IgnoredBy> {
-        self.ignore_rules(IgnoreFlags::of(&self.filtering)).why(path)
+        self.ignore_rules(IgnoreFlags::from_settings(&self.filtering)).ignored_by(path)
     }
 
     /// Like [`is_ignored`](Self::is_ignored), for a path that may be above the session's
@@ -294,9 +294,9 @@ impl Workspace {
         if !roots.iter().any(|root| path.starts_with(root)) {
             roots.push(top.to_path_buf());
         }
-        let flags = IgnoreFlags::of(&self.filtering);
+        let flags = IgnoreFlags::from_settings(&self.filtering);
         let cache = Arc::clone(&self.ignore_cache);
-        IgnoreRules::new(cache, roots, &self.filtering, flags).why(path)
+        IgnoreRules::new(cache, roots, &self.filtering, flags).ignored_by(path)
     }
 
     /// Resolves a leading `@`: `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
@@ -318,7 +318,7 @@ impl Workspace {
     }
 
     /// Whether an entry with this name is protected from tools, wherever it is in the workspace.
-    pub fn protects(&self, name: &OsStr, is_folder: bool) -> bool {
+    pub fn is_protected_name(&self, name: &OsStr, is_folder: bool) -> bool {
         is_protected_name(&name.to_string_lossy(), self.allow_node_modules)
             || !is_folder && is_secret_file(name)
     }

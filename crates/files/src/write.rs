@@ -65,11 +65,11 @@ pub fn atomic_write(
     if metadata.links > 1
         && let Some(file) = file
     {
-        return write.in_place(file, metadata);
+        return write.write_in_place(file, metadata);
     }
     match write.exchange(metadata) {
         Err(ReplaceError::NotReplaceable(error)) => match file {
-            Some(file) => write.in_place(file, metadata),
+            Some(file) => write.write_in_place(file, metadata),
             None => Err(error),
         },
         Err(ReplaceError::Final(error)) => Err(error),
@@ -133,11 +133,11 @@ impl WriteJob<'_> {
     }
 
     fn io_error(&self, error: std::io::Error) -> FileError {
-        FileError::from_io(self.target.shown(), "write", error)
+        FileError::from_io(self.target.display_path(), "write", error)
     }
 
     fn changed(&self) -> FileError {
-        FileError::Changed { path: self.target.shown().to_path_buf() }
+        FileError::Changed { path: self.target.display_path().to_path_buf() }
     }
 
     /// Returns a temporary file with all of the content, synced. If supported, it gets its name
@@ -214,7 +214,7 @@ impl WriteJob<'_> {
         match rename_new(self.folder, &temporary.name, self.name) {
             Ok(()) => temporary.armed = false,
             Err(Errno::EXIST) => {
-                return Err(FileError::Exists { path: self.target.shown().to_path_buf() });
+                return Err(FileError::Exists { path: self.target.display_path().to_path_buf() });
             }
             Err(error) => return Err(self.error(error)),
         }
@@ -234,7 +234,7 @@ impl WriteJob<'_> {
             TemporaryFileError::System(error) => refused(error),
             TemporaryFileError::Told(error) => ReplaceError::Final(error),
         })?;
-        self.keep_properties(&file, metadata)?;
+        self.preserve_properties(&file, metadata)?;
         let _turn = self.take_turn();
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
@@ -245,9 +245,9 @@ impl WriteJob<'_> {
 
     /// Preserves owner, attributes, and mode of the old file. A foreign owner that cannot be
     /// preserved prevents the replacement.
-    fn keep_properties(&self, file: &File, metadata: FileMetadata) -> Result<(), ReplaceError> {
+    fn preserve_properties(&self, file: &File, metadata: FileMetadata) -> Result<(), ReplaceError> {
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
-        if FileMetadata::of(&stat).owner != metadata.owner {
+        if FileMetadata::from_stat(&stat).owner != metadata.owner {
             let (user, group) = metadata.owner;
             rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
                 .map_err(|error| ReplaceError::NotReplaceable(self.error(error)))?;
@@ -281,7 +281,7 @@ impl WriteJob<'_> {
         match self.expected {
             ExpectedState::Anything => Ok(()),
             ExpectedState::Absent => {
-                Err(FileError::Exists { path: self.target.shown().to_path_buf() })
+                Err(FileError::Exists { path: self.target.display_path().to_path_buf() })
             }
             ExpectedState::Content(wanted) => {
                 let (file, _) = self
@@ -297,9 +297,13 @@ impl WriteJob<'_> {
         }
     }
 
-    fn in_place(&self, mut file: File, metadata: FileMetadata) -> Result<WriteResult, FileError> {
+    fn write_in_place(
+        &self,
+        mut file: File,
+        metadata: FileMetadata,
+    ) -> Result<WriteResult, FileError> {
         if metadata.size > MAX_IN_PLACE {
-            let path = self.target.shown().to_path_buf();
+            let path = self.target.display_path().to_path_buf();
             return Err(FileError::TooLarge { path, size: metadata.size, limit: MAX_IN_PLACE });
         }
         let mut old = Vec::new();
@@ -347,7 +351,7 @@ impl WriteJob<'_> {
             let _ = rustix::fs::fsync(folder);
         }
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
-        let snapshot = Snapshot::of(FileMetadata::of(&stat), self.bytes);
+        let snapshot = Snapshot::from_bytes(FileMetadata::from_stat(&stat), self.bytes);
         Ok(WriteResult { created, in_place, snapshot })
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn body_for_attempt(
         if at > 0 {
             body.push(b',');
         }
-        match foreign(content) {
+        match convert_foreign(content) {
             Some(content) => write_json(&mut body, &content),
             None => body.extend_from_slice(content.json().as_bytes()),
         }
@@ -91,7 +91,7 @@ pub(crate) fn body_for_attempt(
 
 /// Converts a content of another provider for the Gemini API, which requires signatures on calls
 /// and valid JSON arguments. Returns `None` if no conversion is needed.
-fn foreign(content: &Sealed) -> Option<Content> {
+fn convert_foreign(content: &Sealed) -> Option<Content> {
     content.origin()?;
     let mut opened = content.open().ok()?;
     let mut is_signed = false;

@@ -222,7 +222,7 @@ impl Gemini {
         self.model.transport()
     }
 
-    fn missing(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+    fn lock_missing(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.inner.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -239,7 +239,7 @@ impl Gemini {
             let replacement = models.replacement(&model).filter(|_| is_utility(&request));
             let replacement = replacement.map(str::to_owned);
             if let Some(other) = &replacement
-                && self.missing().contains(&model)
+                && self.lock_missing().contains(&model)
             {
                 request.model.clone_from(other);
                 continue;
@@ -249,7 +249,7 @@ impl Gemini {
             match (call.collect(&cancel).await, replacement, again) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
                     tracing::info!(%model, %other, "the model does not exist, another one is used");
-                    self.missing().push(model);
+                    self.lock_missing().push(model);
                     again.model = other;
                     request = again;
                 }

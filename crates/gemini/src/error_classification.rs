@@ -90,7 +90,7 @@ impl Rejection<'_> {
                 Some(delay) => self.0.waiting(delay),
                 // Capacity returns.
                 None if exhausted_capacity => self.capacity(None),
-                None => self.0.later(),
+                None => self.0.retry_after_backoff(),
             };
         }
         let quota_ids: Vec<&str> = violations
@@ -137,7 +137,7 @@ impl Rejection<'_> {
         if exhausted_capacity {
             return self.capacity(None);
         }
-        self.0.later()
+        self.0.retry_after_backoff()
     }
 
     /// Returns the class of an overloaded model: it is retried like any other service failure,

@@ -129,12 +129,12 @@ impl CredentialSource {
         scopes: &[String],
     ) -> Result<AccessToken, String> {
         match self.file().await? {
-            Some(file) => self.by_file(client, &file, scopes).await,
-            None => self.by_machine(client, scopes).await,
+            Some(file) => self.token_from_file(client, &file, scopes).await,
+            None => self.token_from_metadata_server(client, scopes).await,
         }
     }
 
-    async fn by_file(
+    async fn token_from_file(
         &self,
         client: &Client,
         file: &Value,
@@ -207,7 +207,7 @@ impl CredentialSource {
             "delegates": file.get("delegates").cloned().unwrap_or_else(|| json!([]))});
         let request = client.post(url).bearer_auth(&acting.text).json(&body);
         let response = response(request).await?;
-        Ok(AccessToken::lasting(text(&response, "accessToken")?, 3_600))
+        Ok(AccessToken::with_lifetime(text(&response, "accessToken")?, 3_600))
     }
 
     /// Returns a token for the credentials of a user or a service account.
@@ -249,7 +249,11 @@ impl CredentialSource {
         granted(&response(request).await?)
     }
 
-    async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<AccessToken, String> {
+    async fn token_from_metadata_server(
+        &self,
+        client: &Client,
+        scopes: &[String],
+    ) -> Result<AccessToken, String> {
         let path = "computeMetadata/v1/instance/service-accounts/default/token";
         let mut url = Url::parse(&format!("http://{}/{path}", self.machine))
             .map_err(|_| "`GCE_METADATA_HOST` is not a valid host".to_owned())?;
@@ -335,7 +339,7 @@ fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String
 
 fn granted(answer: &Value) -> Result<AccessToken, String> {
     let seconds = answer.get("expires_in").and_then(Value::as_u64).unwrap_or(3_600);
-    Ok(AccessToken::lasting(text(answer, "access_token")?, seconds))
+    Ok(AccessToken::with_lifetime(text(answer, "access_token")?, seconds))
 }
 
 /// Returns the JSON response of a service. Errors contain its reason, but nothing that was sent.
@@ -350,7 +354,7 @@ async fn response_text(request: RequestBuilder) -> Result<String, String> {
     let mut waits = WAITS.iter();
     loop {
         let again = request.try_clone();
-        match (one_response(again.ok_or("the request cannot be repeated")?).await, waits.next()) {
+        match (send_once(again.ok_or("the request cannot be repeated")?).await, waits.next()) {
             (Err((_, true)), Some(wait)) => tokio::time::sleep(*wait).await,
             (result, _) => return result.map_err(|(message, _)| message),
         }
@@ -358,7 +362,7 @@ async fn response_text(request: RequestBuilder) -> Result<String, String> {
 }
 
 /// Returns the body, or the error and whether the same request may succeed later.
-async fn one_response(request: RequestBuilder) -> Result<String, (String, bool)> {
+async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
     let last = |message: String| (message, false);
     let reading = async {
         let failed = |error: parallax_http::reqwest::Error| last(error_chain(&error.without_url()));

@@ -68,7 +68,7 @@ pub(crate) struct AccessToken {
 }
 
 impl AccessToken {
-    fn lasting(text: String, seconds: u64) -> Self {
+    fn with_lifetime(text: String, seconds: u64) -> Self {
         let expires = Instant::now().checked_add(Duration::from_secs(seconds.min(86_400)));
         Self { text, expires: expires.unwrap_or_else(Instant::now) }
     }
@@ -166,7 +166,7 @@ impl TokenSource {
                 let response = credentials::response(request).await?;
                 let token = text(&response, "token")?;
                 let seconds = seconds_left(&token).unwrap_or(3_600);
-                Ok(AccessToken::lasting(token, seconds))
+                Ok(AccessToken::with_lifetime(token, seconds))
             }
         }
     }

@@ -30,7 +30,7 @@ impl AnswerSchema {
     }
 
     /// Adds the required format to the prompt.
-    pub(crate) fn instruct(&self, prompt: &mut Prompt) {
+    pub(crate) fn add_instructions(&self, prompt: &mut Prompt) {
         prompt.attachments.push(Part::text(self.schema.instruction()));
     }
 

@@ -14,7 +14,7 @@ use crate::runner::Runner;
 use crate::signals::Signals;
 
 /// Returns the events of a turn in which the text answers the typed line.
-fn as_turn(typed: String, text: &str) -> impl Iterator<Item = Event> {
+fn to_turn_events(typed: String, text: &str) -> impl Iterator<Item = Event> {
     let text = text.trim_end();
     let item = ItemId::new("told");
     let done = ItemDone::Text { text: Arc::new(text.to_owned()), dropped: false };
@@ -37,8 +37,8 @@ pub(crate) async fn print_between_turns(
     typed: String,
     output: CommandOutput,
 ) {
-    for event in as_turn(typed, &output.text) {
-        runner.take(event, events, |_| true);
+    for event in to_turn_events(typed, &output.text) {
+        runner.process_event(event, events, |_| true);
     }
     runner.summary.structured = Some(output.data);
     runner.end(&RunOutcome::success()).await;
@@ -59,10 +59,10 @@ pub async fn print_command_output(
     let mut runner = Runner::new(io, ops, signals, &options, Some(typed.clone()));
     runner.begin().await;
     for event in before {
-        runner.take(event, events, |_| true);
+        runner.process_event(event, events, |_| true);
     }
-    for event in as_turn(typed, &output.text) {
-        runner.take(event, events, |_| true);
+    for event in to_turn_events(typed, &output.text) {
+        runner.process_event(event, events, |_| true);
     }
     // In text format, the data would replace the text.
     runner.summary.structured = (options.format != OutputFormat::Text).then_some(output.data);

@@ -59,7 +59,7 @@ impl ExitCode {
     }
 
     /// Returns the exit code of a failure.
-    pub fn of(failure: &Failure) -> Self {
+    pub fn for_failure(failure: &Failure) -> Self {
         match failure.kind {
             // The key is valid but lacks a permission.
             FailureKind::Auth if failure.status == Some(403) => Self::GENERAL,

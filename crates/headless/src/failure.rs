@@ -44,7 +44,7 @@ impl From<&Failure> for ErrorObject {
             FailureKind::Overflow => "CONTEXT_OVERFLOW",
             FailureKind::Internal => "InternalError",
         };
-        let own = u16::from(ExitCode::of(failure).0);
+        let own = u16::from(ExitCode::for_failure(failure).0);
         let code = match failure.kind {
             FailureKind::Api | FailureKind::Quota => failure.status.unwrap_or(own),
             FailureKind::Auth if failure.status == Some(403) => 403,
@@ -77,7 +77,7 @@ impl RunOutcome {
 
     pub(crate) fn failure(failure: &Failure) -> Self {
         let error = Some(ErrorObject::from(failure));
-        Self { exit: ExitCode::of(failure), reason: "failed", error, warning: None }
+        Self { exit: ExitCode::for_failure(failure), reason: "failed", error, warning: None }
     }
 
     pub(crate) fn internal(message: &str) -> Self {
@@ -190,7 +190,7 @@ pub fn report_failure(
 ) -> ExitCode {
     let error = ErrorObject::from(failure);
     report_error(format, session_id, &error, stdout, stderr);
-    ExitCode::of(failure)
+    ExitCode::for_failure(failure)
 }
 
 /// Reports that a budget was used up before the first prompt, in the given format, and returns the
@@ -224,7 +224,7 @@ pub fn report_error(
             // The message may have a hint on a separate line.
             for (index, line) in error.message.lines().enumerate() {
                 let tone = if index == 0 { MessageStyle::Error } else { MessageStyle::Note };
-                pending.say(tone, false, line);
+                pending.write_message(tone, false, line);
             }
         }
         OutputFormat::Json => {

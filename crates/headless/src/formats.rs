@@ -7,7 +7,7 @@ use crate::stream_json::StreamJsonFormatter;
 use crate::text::TextFormatter;
 
 /// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.
-pub(crate) fn face_for(
+pub(crate) fn create_formatter(
     options: &RunOptions,
     display_prompt: Option<String>,
 ) -> Box<dyn OutputFormatter> {

@@ -79,7 +79,7 @@ impl SessionScript {
         }
     }
 
-    fn act(mut self, act: ScriptAction) -> Self {
+    fn push_action(mut self, act: ScriptAction) -> Self {
         if !self.open {
             self.turns.push(Vec::new());
             self.open = true;
@@ -89,7 +89,7 @@ impl SessionScript {
     }
 
     fn send(self, body: EventBody) -> Self {
-        self.act(ScriptAction::Send(Box::new(body)))
+        self.push_action(ScriptAction::Send(Box::new(body)))
     }
 
     fn close(mut self) -> Self {
@@ -249,7 +249,7 @@ impl SessionScript {
             outcome: Some(ApprovalResponse::Cancel),
         };
         self.send(EventBody::ApprovalRequested(Box::new(ask)))
-            .act(ScriptAction::AwaitDecision(id.into()))
+            .push_action(ScriptAction::AwaitDecision(id.into()))
             .send(closed)
     }
 
@@ -271,15 +271,15 @@ impl SessionScript {
     }
 
     pub(crate) fn end_on_interrupt(self) -> Self {
-        self.act(ScriptAction::EndOnInterrupt).close()
+        self.push_action(ScriptAction::EndOnInterrupt).close()
     }
 
     pub(crate) fn hang(self) -> Self {
-        self.act(ScriptAction::Hang).close()
+        self.push_action(ScriptAction::Hang).close()
     }
 
-    pub(crate) fn die(self) -> Self {
-        self.act(ScriptAction::Die).close()
+    pub(crate) fn exit_abruptly(self) -> Self {
+        self.push_action(ScriptAction::Die).close()
     }
 }
 

@@ -2,7 +2,9 @@
 //! with `-o json`.
 
 use parallax_commands::command_groups;
-use parallax_commands::{TABLE, is_alias, is_own, is_reserved, of_other_agent, own_of};
+use parallax_commands::{
+    TABLE, equivalent_command, is_alias, is_parallax_only, is_reserved, strip_parallax_prefix,
+};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Usage;
 use parallax_protocol::policy::Decision;
@@ -54,7 +56,7 @@ pub fn run(
     arguments: &str,
 ) -> Option<Result<CommandOutput, Failure>> {
     // Custom commands can override built-in commands that Gemini CLI does not have.
-    if !is_reserved(name) && session.commands.takes(name) {
+    if !is_reserved(name) && session.commands.has_command(name) {
         return None;
     }
     if !is_reserved(name)
@@ -62,8 +64,8 @@ pub fn run(
     {
         return Some(Ok(CommandOutput { data: json!({"text": text}), text: format!("{text}\n") }));
     }
-    let name = own_of(name).unwrap_or(name);
-    if let Some(here) = of_other_agent(name) {
+    let name = strip_parallax_prefix(name).unwrap_or(name);
+    if let Some(here) = equivalent_command(name) {
         let (name, first) = here.split_once(' ').unwrap_or((here, ""));
         return run(session, name, format!("{first} {arguments}").trim());
     }
@@ -102,14 +104,16 @@ pub fn run(
         }
         ("plan", _) if plans(arguments) => return None,
         ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
-        _ if is_reserved(name) || is_own(name) || is_alias(name) => Err(needs_terminal(name, word)),
+        _ if is_reserved(name) || is_parallax_only(name) || is_alias(name) => {
+            Err(needs_terminal(name, word))
+        }
         _ => return None,
     };
     Some(told)
 }
 
 fn about(session: &OpenSession) -> CommandOutput {
-    let about = About::of(session.launch());
+    let about = About::collect(session.launch());
     let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
     let rows = [
         ("version", format!("{}{commit}", about.version)),
@@ -174,7 +178,7 @@ fn chats(session: &OpenSession) -> CommandOutput {
     let chats = session.launch().session_library().chats();
     let rows = chats.iter().map(|chat| format!("{} ({})", chat.tag, chat.age()));
     let data = chats.iter().map(|chat| json!({"tag": chat.tag, "path": chat.path}));
-    CommandOutput { text: or_none(rows.collect(), "Nothing is saved."), data: data.collect() }
+    CommandOutput { text: lines_or(rows.collect(), "Nothing is saved."), data: data.collect() }
 }
 
 fn custom_commands(session: &OpenSession) -> CommandOutput {
@@ -190,7 +194,7 @@ fn custom_commands(session: &OpenSession) -> CommandOutput {
     }
     rows.extend(session.commands.notices());
     rows.extend(catalog.problems().map(str::to_owned));
-    CommandOutput { text: or_none(rows, "No custom commands."), data: data.into() }
+    CommandOutput { text: lines_or(rows, "No custom commands."), data: data.into() }
 }
 
 fn directories(session: &OpenSession) -> CommandOutput {
@@ -210,7 +214,7 @@ fn extensions(session: &OpenSession) -> CommandOutput {
         data.push(json!({"name": name, "version": version, "enabled": extension.active,
             "path": extension.folder}));
     }
-    CommandOutput { text: or_none(rows, "No extensions are installed."), data: data.into() }
+    CommandOutput { text: lines_or(rows, "No extensions are installed."), data: data.into() }
 }
 
 fn hooks(session: &OpenSession) -> Result<CommandOutput, Failure> {
@@ -225,7 +229,7 @@ fn hooks(session: &OpenSession) -> Result<CommandOutput, Failure> {
             "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
             "accepted": hook.accepted, "running": hook.running, "file": hook.file})
     });
-    Ok(CommandOutput { text: or_none(rows, "No hooks."), data: data.collect() })
+    Ok(CommandOutput { text: lines_or(rows, "No hooks."), data: data.collect() })
 }
 
 fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
@@ -265,7 +269,7 @@ fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
             "last_words": row.last_words,
             "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
     });
-    CommandOutput { text: or_none(lines, "No MCP servers are configured."), data: data.collect() }
+    CommandOutput { text: lines_or(lines, "No MCP servers are configured."), data: data.collect() }
 }
 
 fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
@@ -283,11 +287,11 @@ fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
         json!({"path": file.path, "tier": file.tier.words(), "tokens": file.tokens,
             "text": whole.then_some(&file.text)})
     });
-    CommandOutput { text: or_none(lines, "No context files are loaded."), data: data.collect() }
+    CommandOutput { text: lines_or(lines, "No context files are loaded."), data: data.collect() }
 }
 
 fn model(session: &OpenSession) -> CommandOutput {
-    let about = About::of(session.launch());
+    let about = About::collect(session.launch());
     let choices = session.launch().provider_manager().model_choices();
     let mut lines = vec![format!("{} is set", session.model)];
     lines.extend(choices.iter().map(|choice| match choice.model == choice.name {
@@ -303,7 +307,7 @@ fn model(session: &OpenSession) -> CommandOutput {
 
 fn trust(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let folder = &session.launch().options().directory;
-    let trusted = session.launch().trust_manager().of(folder)?.trusted;
+    let trusted = session.launch().trust_manager().trust(folder)?.trusted;
     let word = if trusted { "trusted" } else { "not trusted" };
     Ok(CommandOutput {
         text: format!("{} is {word}.\n", folder.display()),
@@ -342,7 +346,7 @@ fn skills(session: &OpenSession) -> CommandOutput {
             "enabled": skill.enabled})
     });
     let rows = rows.chain(notes).collect();
-    CommandOutput { text: or_none(rows, "No skills."), data: data.collect() }
+    CommandOutput { text: lines_or(rows, "No skills."), data: data.collect() }
 }
 
 /// Uses the journal, or the records of a resumed session as long as nothing was appended.
@@ -350,7 +354,7 @@ fn stats(session: &OpenSession) -> CommandOutput {
     let mut models: Vec<(String, u64, Tokens)> = Vec::new();
     let (mut calls, mut failed) = (0_u64, 0_u64);
     let written = session.journal_reader()();
-    let past = session.past();
+    let past = session.initial_records();
     let records = if written.is_empty() { &*past } else { &*written };
     for record in records {
         match record {
@@ -443,6 +447,6 @@ fn joined(lines: Vec<String>) -> String {
     text
 }
 
-fn or_none(lines: Vec<String>, none: &str) -> String {
+fn lines_or(lines: Vec<String>, none: &str) -> String {
     if lines.is_empty() { format!("{none}\n") } else { joined(lines) }
 }

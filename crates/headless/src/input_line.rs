@@ -57,7 +57,7 @@ pub(crate) enum InputLine {
         /// Place of the result.
         place: ResultPlace,
         /// Whether to pin it.
-        #[serde(default = "yes")]
+        #[serde(default = "default_true")]
         on: bool,
     },
     /// Answers a question of the model.
@@ -85,7 +85,7 @@ pub(crate) enum InputLine {
     },
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

@@ -103,7 +103,7 @@ impl OutputFormatter for JsonFormatter {
     }
 
     fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, _pending: &mut Pending) {
-        if level == Level::Error || self.repetitions.admit(kind, text) {
+        if level == Level::Error || self.repetitions.should_report(kind, text) {
             self.warn(text.to_owned());
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum MessageStyle {
 
 impl Pending {
     /// Writes one message line to stderr; `text` may be untrusted.
-    pub(crate) fn say(&mut self, tone: MessageStyle, colour: bool, text: &str) {
+    pub(crate) fn write_message(&mut self, tone: MessageStyle, colour: bool, text: &str) {
         let (label, paint) = match tone {
             MessageStyle::Note => ("", ""),
             MessageStyle::Warning => ("warning: ", "\x1b[33m"),

@@ -111,7 +111,7 @@ async fn turn(runner: &mut Runner, events: &mut EventReader) -> RunOutcome {
                 let needs_reaction = |body: &EventBody| {
                     matches!(body, EventBody::TurnEnded(_) | EventBody::ApprovalRequested(_))
                 };
-                match runner.take(*event, events, needs_reaction).body {
+                match runner.process_event(*event, events, needs_reaction).body {
                     EventBody::TurnEnded(end) => Some(end.reason),
                     EventBody::ApprovalRequested(ask) => {
                         // Without a user to respond, the approval request would wait forever.
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn dead_session_is_a_failure() {
-        let done = run(SessionScript::new(OutputFormat::Text).text(&["x"]).die());
+        let done = run(SessionScript::new(OutputFormat::Text).text(&["x"]).exit_abruptly());
         assert_eq!((done.code, done.stdout.as_str()), (1, "x\n"));
     }
 }

@@ -22,7 +22,7 @@ struct NoticeCount {
 
 impl RepeatedNotices {
     /// Counts a notice; without a kind, its text is the kind. Returns whether to report it.
-    pub(crate) fn admit(&mut self, kind: Option<&str>, text: &str) -> bool {
+    pub(crate) fn should_report(&mut self, kind: Option<&str>, text: &str) -> bool {
         let key = kind.unwrap_or(text);
         let Some(known) = self.0.iter_mut().find(|known| known.kind == key) else {
             if self.0.len() < MOST_KINDS {
@@ -63,12 +63,12 @@ mod tests {
     fn notices_of_one_kind_are_reported_three_times_and_counted() {
         let mut notices = RepeatedNotices::default();
         let admitted = |notices: &mut RepeatedNotices, kind, texts: std::ops::Range<usize>| {
-            texts.filter(|n| notices.admit(kind, &format!("text {n}"))).count()
+            texts.filter(|n| notices.should_report(kind, &format!("text {n}"))).count()
         };
         assert_eq!(admitted(&mut notices, Some("hook a"), 0..9), 3);
         assert_eq!(admitted(&mut notices, Some("hook b"), 0..4), 3);
         assert_eq!(admitted(&mut notices, None, 0..9), 9);
-        assert_eq!((0..5).filter(|_| notices.admit(None, "same")).count(), 3);
+        assert_eq!((0..5).filter(|_| notices.should_report(None, "same")).count(), 3);
         assert_eq!(
             notices.take(),
             ["6 more of this kind, the last one: text 8", "text 3", "2 more times: same"]

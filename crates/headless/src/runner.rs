@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::exit::ExitCode;
 use crate::failure::{RunOutcome, push_error_document};
-use crate::formats::face_for;
+use crate::formats::create_formatter;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::output::{MessageStyle, OutputStreams};
 use crate::output_formatter::{FlushState, OutputFormatter, Summary};
@@ -87,7 +87,7 @@ impl Runner {
     ) -> Self {
         Self {
             ops,
-            face: face_for(options, display_prompt),
+            face: create_formatter(options, display_prompt),
             summary: Summary::new(options),
             output: OutputStreams::new(io, options.shared_terminal),
             signals,
@@ -133,7 +133,7 @@ impl Runner {
                 self.signal(number).await;
                 RunnerStep::Again
             }
-            step = patience(self.interruption.as_ref()) => self.out_of_patience(step).await,
+            step = exit_timeout(self.interruption.as_ref()) => self.handle_exit_timeout(step).await,
             event = events.next() => event.map_or(RunnerStep::Closed, |event| RunnerStep::Event(Box::new(event))),
         }
     }
@@ -150,13 +150,13 @@ impl Runner {
         }
     }
 
-    async fn out_of_patience(&mut self, step: ExitTimeout) -> RunnerStep {
+    async fn handle_exit_timeout(&mut self, step: ExitTimeout) -> RunnerStep {
         match step {
             ExitTimeout::Hint => {
                 if let Some(interruption) = &mut self.interruption {
                     interruption.hint_at = None;
                 }
-                self.output.pending.say(MessageStyle::Note, self.colour, "Cancelling…");
+                self.output.pending.write_message(MessageStyle::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
                 RunnerStep::Again
             }
@@ -166,7 +166,7 @@ impl Runner {
 
     /// Processes an event and those already waiting behind it, until there is enough output to
     /// write or `stop` returns `true` for an event.
-    pub(crate) fn take(
+    pub(crate) fn process_event(
         &mut self,
         mut event: Event,
         events: &mut EventReader,
@@ -187,7 +187,7 @@ impl Runner {
             {
                 match self.format {
                     OutputFormat::Text => {
-                        self.output.pending.say(MessageStyle::Warning, self.colour, text);
+                        self.output.pending.write_message(MessageStyle::Warning, self.colour, text);
                     }
                     // In these formats, stderr is reserved for failures.
                     _ => self.face.notice(Level::Warning, None, text, &mut self.output.pending),
@@ -253,8 +253,8 @@ impl Runner {
                     self.signal(number).await;
                     continue;
                 }
-                step = patience(self.interruption.as_ref()) => {
-                    if let RunnerStep::GiveUp = self.out_of_patience(step).await {
+                step = exit_timeout(self.interruption.as_ref()) => {
+                    if let RunnerStep::GiveUp = self.handle_exit_timeout(step).await {
                         return;
                     }
                     continue;
@@ -308,7 +308,7 @@ impl Runner {
                 }
                 () = given_up => return,
                 event = events.next() => match event {
-                    Some(event) => drop(self.take(event, events, |_| false)),
+                    Some(event) => drop(self.process_event(event, events, |_| false)),
                     None => return,
                 },
             }
@@ -337,7 +337,7 @@ impl Runner {
             if self.format != OutputFormat::Text {
                 push_error_document(pending, &self.session_id, error, self.format);
             } else if !told {
-                pending.say(MessageStyle::Error, self.colour, &error.message);
+                pending.write_message(MessageStyle::Error, self.colour, &error.message);
             }
             self.flush().await;
         }
@@ -350,7 +350,7 @@ enum ExitTimeout {
     Over,
 }
 
-async fn patience(interruption: Option<&Interruption>) -> ExitTimeout {
+async fn exit_timeout(interruption: Option<&Interruption>) -> ExitTimeout {
     let Some(interruption) = interruption else { return std::future::pending().await };
     match interruption.hint_at {
         Some(hint_at) if hint_at < interruption.give_up_at => {

@@ -41,17 +41,17 @@ impl Sanitizer {
     }
 
     /// Sanitizes a whole text.
-    pub fn clean(text: &str) -> String {
+    pub fn sanitize(text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         Self::new().push(text, &mut out);
         out
     }
 
     /// Sanitizes a whole text; one that is harmless already is not copied.
-    pub fn cleaned(text: String) -> String {
+    pub fn sanitize_owned(text: String) -> String {
         match plain_prefix(text.as_bytes()) == text.len() {
             true => text,
-            false => Self::clean(&text),
+            false => Self::sanitize(&text),
         }
     }
 
@@ -74,7 +74,7 @@ impl Sanitizer {
 
     fn step(&mut self, char: char, out: &mut String) {
         match self.state {
-            EscapeState::Ground => self.ground(char, out),
+            EscapeState::Ground => self.handle_ground(char, out),
             EscapeState::Escape => match char {
                 '[' => self.enter(EscapeState::Csi),
                 ']' | 'P' | 'X' | '^' | '_' => self.enter(EscapeState::ControlString),
@@ -83,12 +83,12 @@ impl Sanitizer {
                 _ => self.abort(char, out),
             },
             EscapeState::EscapeIntermediate => match char {
-                ' '..='/' if self.goes_on() => {}
+                ' '..='/' if self.continues_sequence() => {}
                 '0'..='~' => self.state = EscapeState::Ground,
                 _ => self.abort(char, out),
             },
             EscapeState::Csi => match char {
-                ' '..='?' if self.goes_on() => {}
+                ' '..='?' if self.continues_sequence() => {}
                 '@'..='~' => self.state = EscapeState::Ground,
                 _ => self.abort(char, out),
             },
@@ -96,7 +96,7 @@ impl Sanitizer {
                 '\x07' | '\u{9c}' | '\x18' | '\x1a' => self.state = EscapeState::Ground,
                 '\x1b' => self.state = EscapeState::ControlStringEscape,
                 '\n' => self.abort(char, out),
-                _ if self.goes_on() => {}
+                _ if self.continues_sequence() => {}
                 _ => self.abort(char, out),
             },
             EscapeState::ControlStringEscape => {
@@ -111,7 +111,7 @@ impl Sanitizer {
         }
     }
 
-    fn ground(&mut self, char: char, out: &mut String) {
+    fn handle_ground(&mut self, char: char, out: &mut String) {
         match char {
             '\x1b' => self.state = EscapeState::Escape,
             '\u{9b}' => self.enter(EscapeState::Csi),
@@ -127,7 +127,7 @@ impl Sanitizer {
         self.length = 0;
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn continues_sequence(&mut self) -> bool {
         self.length += 1;
         self.length < MAX_SEQUENCE
     }
@@ -135,7 +135,7 @@ impl Sanitizer {
     /// Aborts the sequence and handles the character by itself.
     fn abort(&mut self, char: char, out: &mut String) {
         self.state = EscapeState::Ground;
-        self.ground(char, out);
+        self.handle_ground(char, out);
     }
 }
 
@@ -194,15 +194,15 @@ mod tests {
             ("tab\tund Umlaut ä – “x” 漢字\n", "tab\tund Umlaut ä – “x” 漢字\n"),
             ("\x1b[31\x1b[32mx\x1b[1é", "xé"),
         ] {
-            assert_eq!(Sanitizer::clean(dirty), clean, "{dirty:?}");
+            assert_eq!(Sanitizer::sanitize(dirty), clean, "{dirty:?}");
         }
     }
 
     #[test]
     fn unfinished_control_string_does_not_swallow_the_answer() {
-        assert_eq!(Sanitizer::clean("\x1b]0;oops\nnext line"), "\nnext line");
+        assert_eq!(Sanitizer::sanitize("\x1b]0;oops\nnext line"), "\nnext line");
         let long = format!("\x1bP{}end", "x".repeat(10_000));
-        assert!(Sanitizer::clean(&long).ends_with("end"));
+        assert!(Sanitizer::sanitize(&long).ends_with("end"));
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     proptest! {
         #[test]
         fn sanitized_text_does_not_depend_on_chunking(text in dirty(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
-            let whole = Sanitizer::clean(&text);
+            let whole = Sanitizer::sanitize(&text);
             let mut cuts: Vec<usize> = cuts.into_iter().filter(|&at| text.is_char_boundary(at)).collect();
             cuts.push(text.len());
             cuts.sort_unstable();
@@ -248,7 +248,7 @@ mod tests {
             }
             prop_assert_eq!(&out, &whole);
             prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_deceptive(c)));
-            prop_assert_eq!(Sanitizer::clean(&whole), whole);
+            prop_assert_eq!(Sanitizer::sanitize(&whole), whole);
         }
     }
 }

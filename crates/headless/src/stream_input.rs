@@ -205,7 +205,7 @@ impl<'a> Conversation<'a> {
                 }
                 QueuedLine::Request { typed, op } => {
                     self.requested = Some(typed);
-                    self.about_context(op);
+                    self.handle_context_op(op);
                 }
             }
         }
@@ -287,7 +287,7 @@ impl<'a> Conversation<'a> {
                     return outcome;
                 }
                 RunnerStep::Event(event) => {
-                    let event = runner.take(*event, events, needs_reaction);
+                    let event = runner.process_event(*event, events, needs_reaction);
                     let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
                     let is_written = self.react(event, runner).await;
                     if let Some(output) = answer
@@ -405,7 +405,7 @@ impl<'a> Conversation<'a> {
     /// Handles one line.
     fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
-        if let Err(problem) = incoming.order.and_then(|line| self.other(line, number)) {
+        if let Err(problem) = incoming.order.and_then(|line| self.handle_other(line, number)) {
             refuse(runner, number, &problem);
         }
     }
@@ -413,13 +413,13 @@ impl<'a> Conversation<'a> {
     /// Queues a prompt after earlier lines.
     fn prompt(&mut self, mut prompt: Prompt) {
         if let Some(schema) = &self.schema {
-            schema.instruct(&mut prompt);
+            schema.add_instructions(&mut prompt);
         }
         self.queued.push_back(QueuedLine::Prompt(prompt));
     }
 
     /// Runs a typed text if it is a built-in command; otherwise prepares a prompt.
-    fn typed(&mut self, text: String, number: u64) -> Result<(), String> {
+    fn handle_typed(&mut self, text: String, number: u64) -> Result<(), String> {
         if text.trim().is_empty() {
             return Err("the message is empty".to_owned());
         }
@@ -452,14 +452,14 @@ impl<'a> Conversation<'a> {
     }
 
     /// Sends an operation that an event answers.
-    fn about_context(&mut self, op: Op) {
+    fn handle_context_op(&mut self, op: Op) {
         self.expected_answers += 1;
         self.outbox.push_back(op);
     }
 
-    fn other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
+    fn handle_other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
         match line {
-            InputLine::Message { content } => return self.typed(content, number),
+            InputLine::Message { content } => return self.handle_typed(content, number),
             InputLine::Steer { content } if content.trim().is_empty() => {
                 return Err("the message is empty".to_owned());
             }
@@ -489,10 +489,10 @@ impl<'a> Conversation<'a> {
                 self.expected_undos += 1;
                 self.outbox.push_back(Op::Undo { prompt: turn, force });
             }
-            InputLine::Compact { focus } => self.about_context(Op::Compact { focus }),
-            InputLine::UndoCompaction => self.about_context(Op::UndoCompaction),
-            InputLine::Context => self.about_context(Op::DescribeContext),
-            InputLine::LeaveOut { places } => self.about_context(Op::DropResults(places)),
+            InputLine::Compact { focus } => self.handle_context_op(Op::Compact { focus }),
+            InputLine::UndoCompaction => self.handle_context_op(Op::UndoCompaction),
+            InputLine::Context => self.handle_context_op(Op::DescribeContext),
+            InputLine::LeaveOut { places } => self.handle_context_op(Op::DropResults(places)),
             // Has no answer.
             InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
@@ -544,7 +544,7 @@ impl<'a> Conversation<'a> {
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Command { text } => match classify(text.trim_end()) {
-                Slash::Command { .. } => return self.typed(text, number),
+                Slash::Command { .. } => return self.handle_typed(text, number),
                 Slash::Text => {
                     return Err(format!(
                         "`{}` is not a command: commands begin with `/`",

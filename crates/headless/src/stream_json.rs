@@ -357,7 +357,7 @@ impl OutputFormatter for StreamJsonFormatter {
     fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
         match level {
             Level::Info => {}
-            Level::Warning if !self.repetitions.admit(kind, text) => {}
+            Level::Warning if !self.repetitions.should_report(kind, text) => {}
             Level::Warning => self.problem("warning", text, pending),
             Level::Error => self.problem("error", text, pending),
         }

@@ -52,9 +52,9 @@ impl TextFormatter {
         }
     }
 
-    fn say(&self, tone: MessageStyle, text: &str, pending: &mut Pending) {
+    fn write_message(&self, tone: MessageStyle, text: &str, pending: &mut Pending) {
         if tone == MessageStyle::Error || !self.quiet {
-            pending.say(tone, self.colour, text);
+            pending.write_message(tone, self.colour, text);
         }
     }
 
@@ -79,7 +79,7 @@ impl TextFormatter {
         if self.hold {
             return;
         }
-        let text = if self.raw { text } else { Sanitizer::cleaned(text) };
+        let text = if self.raw { text } else { Sanitizer::sanitize_owned(text) };
         if let Some(last) = text.as_bytes().last() {
             self.at_line_start = *last == b'\n';
         }
@@ -108,7 +108,7 @@ impl TextFormatter {
     fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
         if let Some(line) = tool_error(done) {
             // Output of programs may be colored.
-            self.say(MessageStyle::Note, &Sanitizer::clean(&line), pending);
+            self.write_message(MessageStyle::Note, &Sanitizer::sanitize(&line), pending);
         }
     }
 }
@@ -125,10 +125,10 @@ fn tool_error(done: &ToolDone) -> Option<String> {
 impl OutputFormatter for TextFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
         for warning in folded(std::mem::take(&mut self.warnings)) {
-            self.say(MessageStyle::Warning, &warning, pending);
+            self.write_message(MessageStyle::Warning, &warning, pending);
         }
         if summary.scripted {
-            self.say(MessageStyle::Note, SCRIPTED, pending);
+            self.write_message(MessageStyle::Note, SCRIPTED, pending);
         }
     }
 
@@ -165,13 +165,15 @@ impl OutputFormatter for TextFormatter {
             EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
                 self.notice(*level, kind.as_deref(), text, pending);
             }
-            EventBody::Retry(retry) => self.say(MessageStyle::Note, &retry_words(retry), pending),
+            EventBody::Retry(retry) => {
+                self.write_message(MessageStyle::Note, &retry_words(retry), pending)
+            }
             _ => {}
         }
     }
 
     fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
-        if level == Level::Warning && !self.repetitions.admit(kind, text) {
+        if level == Level::Warning && !self.repetitions.should_report(kind, text) {
             return;
         }
         let tone = match level {
@@ -179,7 +181,7 @@ impl OutputFormatter for TextFormatter {
             Level::Warning => MessageStyle::Warning,
             Level::Error => MessageStyle::Error,
         };
-        self.say(tone, text, pending);
+        self.write_message(tone, text, pending);
     }
 
     fn end(
@@ -194,13 +196,13 @@ impl OutputFormatter for TextFormatter {
         }
         self.finish_message(pending);
         for warning in self.repetitions.take() {
-            self.say(MessageStyle::Warning, &warning, pending);
+            self.write_message(MessageStyle::Warning, &warning, pending);
         }
         if let Some(warning) = &outcome.warning {
-            self.say(MessageStyle::Warning, warning, pending);
+            self.write_message(MessageStyle::Warning, warning, pending);
         }
         if let Some(error) = &outcome.error {
-            self.say(MessageStyle::Error, &error.message, pending);
+            self.write_message(MessageStyle::Error, &error.message, pending);
         }
         FlushState::No
     }

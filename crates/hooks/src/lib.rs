@@ -111,7 +111,7 @@ pub struct RunningHook {
 
 impl RunningHook {
     /// Identifies a hook.
-    pub fn of(hook: &Hook) -> Self {
+    pub fn for_hook(hook: &Hook) -> Self {
         let Hook { event, source, matcher, name, command, .. } = hook.clone();
         Self { event, source, matcher, name, command }
     }
@@ -138,7 +138,7 @@ pub fn hook_list(config: &Config, extensions: &Extensions) -> Result<HookList, F
     let mut list = find_hooks(config, extensions)
         .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
     for hook in &list.hooks {
-        if let Some(why) = Matcher::of(hook).1 {
+        if let Some(why) = Matcher::parse(hook).1 {
             list.warnings.push(format!(
                 "the matcher `{}` of the hook `{}` is not a valid pattern ({why}), so it \
                      matches only a tool of exactly this name",
@@ -161,7 +161,8 @@ pub fn session_hooks(
     around: impl FnOnce() -> HookSession,
 ) -> Result<HookSetup, Failure> {
     let (shared, warnings) = session_hook_runner(config, list, mode, around)?;
-    let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of).collect();
+    let running =
+        shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::for_hook).collect();
     let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
     Ok(HookSetup { hooks, running, warnings })
 }
@@ -206,7 +207,7 @@ pub(crate) fn session_hook_runner(
     let hashes = hooks.iter().map(hash).collect();
     let shared = HookContext {
         notifies: config.settings.flag("hooksConfig.notifications"),
-        matchers: hooks.iter().map(|hook| Matcher::of(hook).0).collect(),
+        matchers: hooks.iter().map(|hook| Matcher::parse(hook).0).collect(),
         hooks,
         hashes,
         processes,
@@ -227,7 +228,7 @@ pub(crate) fn session_hook_runner(
 }
 
 impl Hooks for SessionHooks {
-    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+    fn has_subscriber(&self, event: HookEvent, chunk: bool) -> bool {
         self.shared.hooks.iter().any(|hook| hook.event == event && hook.chunks == chunk)
     }
 
@@ -255,9 +256,9 @@ impl HookContext {
         if sequential {
             let mut input = call.input;
             for index in matching {
-                let single = self.one(index, &call.subject, input.clone(), cancel).await;
+                let single = self.run_hook(index, &call.subject, input.clone(), cancel).await;
                 into_input(&mut input, call.event, &single);
-                let ends = single.ends();
+                let ends = single.stops_sequence();
                 singles.push(single);
                 if ends {
                     break;
@@ -268,9 +269,9 @@ impl HookContext {
             for (order, index) in matching.into_iter().enumerate() {
                 let (shared, input) = (Arc::clone(&self), call.input.clone());
                 let (cancel, subject) = (cancel.clone(), call.subject.clone());
-                running.spawn(
-                    async move { (order, shared.one(index, &subject, input, &cancel).await) },
-                );
+                running.spawn(async move {
+                    (order, shared.run_hook(index, &subject, input, &cancel).await)
+                });
             }
             let mut done: Vec<(usize, HookResult)> = running.join_all().await;
             done.sort_by_key(|(order, _)| *order);
@@ -298,7 +299,7 @@ impl HookContext {
                 self.hooks.get(*index).zip(self.matchers.get(*index)).is_some_and(|(hook, of)| {
                     hook.event == call.event
                         && hook.chunks == call.chunk
-                        && of.wants(&call.subject)
+                        && of.matches(&call.subject)
                         && seen.insert((hook.name.clone(), hook.command.clone()))
                 })
             })
@@ -311,7 +312,7 @@ impl HookContext {
         hooks.map(|hook| hook.title().to_owned()).collect()
     }
 
-    async fn one(
+    async fn run_hook(
         &self,
         index: usize,
         subject: &str,
@@ -322,7 +323,7 @@ impl HookContext {
         let (begun, started) = (Instant::now(), SystemTime::now());
         let observer = self.observer.as_ref().filter(|observer| observer.is_active());
         let read = observer.map(|_| self.input(&hook, input.clone()));
-        let mut single = self.ran(index, &hook, subject, input, cancel).await;
+        let mut single = self.run_program(index, &hook, subject, input, cancel).await;
         self.trace.note(&hook, subject, begun.elapsed(), &single).await;
         let end = single.end.take();
         if let (Some(observer), Some(read)) = (observer, read) {
@@ -332,7 +333,7 @@ impl HookContext {
         single
     }
 
-    async fn ran(
+    async fn run_program(
         &self,
         index: usize,
         hook: &Hook,
@@ -359,7 +360,7 @@ impl HookContext {
                 let input = self.input(hook, input);
                 return self.write_log(hook, file.as_deref(), input).await;
             }
-            HookKind::Notify(words) => return own::told(hook, words, subject),
+            HookKind::Notify(words) => return own::notification_result(hook, words, subject),
             HookKind::Broken(why) => return HookResult::failed(hook, why),
         }
         let watch = self.watch(hook).await;
@@ -566,10 +567,10 @@ fn observed_run(
 
 /// Formats a message of a hook for the user.
 pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) {
-    (level, format!("hook `{}`: {text}", result::clean(hook.title(), 200)))
+    (level, format!("hook `{}`: {text}", result::sanitize(hook.title(), 200)))
 }
 
 /// Formats the name of a hook for a message.
 pub fn shown_title(name: &str) -> String {
-    result::clean(name, result::TITLE)
+    result::sanitize(name, result::TITLE)
 }

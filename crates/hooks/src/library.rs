@@ -105,7 +105,7 @@ impl HookLibrary {
         });
         let is_known = hooks.iter().any(is_it) || on && is_listed;
         if !is_known {
-            let near = parallax_config::near(name, hooks.iter().map(Hook::title));
+            let near = parallax_config::similar_names(name, hooks.iter().map(Hook::title));
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let hint = match near.is_empty() {
                 true => "`parallax hooks list` shows all hooks".to_owned(),
@@ -138,7 +138,7 @@ impl HookLibrary {
         let found = (self.reload)()?.list()?;
         let running = self.running.get();
         let info = |hook: Hook| HookInfo {
-            running: running.map(|running| running.contains(&RunningHook::of(&hook))),
+            running: running.map(|running| running.contains(&RunningHook::for_hook(&hook))),
             title: hook.title().to_owned(),
             event: hook.event.as_str(),
             source: match &hook.extension {

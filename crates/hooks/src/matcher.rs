@@ -20,7 +20,7 @@ pub(crate) enum Matcher {
 impl Matcher {
     /// Parses the matcher of a hook. An invalid pattern is returned with an error message and
     /// matches only its literal text.
-    pub(crate) fn of(hook: &Hook) -> (Self, Option<String>) {
+    pub(crate) fn parse(hook: &Hook) -> (Self, Option<String>) {
         let text = hook.matcher.trim();
         if text.is_empty() || text == "*" {
             return (Self::All, None);
@@ -39,7 +39,7 @@ impl Matcher {
 
     /// Returns whether the matcher matches the subject. A search that exceeds the limit counts as a
     /// match, because the hook may be a guard.
-    pub(crate) fn wants(&self, subject: &str) -> bool {
+    pub(crate) fn matches(&self, subject: &str) -> bool {
         match self {
             Self::All => true,
             Self::Words(words) => words.iter().any(|word| word == subject),
@@ -57,7 +57,7 @@ mod tests {
 
     fn wants(event: HookEvent, matcher: &str, subject: &str) -> bool {
         let hook = Hook { event, matcher: matcher.to_owned(), ..hook(false) };
-        Matcher::of(&hook).0.wants(subject)
+        Matcher::parse(&hook).0.matches(subject)
     }
 
     #[test]
@@ -87,6 +87,6 @@ mod tests {
         assert!(!wants(HookEvent::SessionStart, "startup|resume", "clear"));
         assert!(wants(HookEvent::PreCompress, "manual|auto", "auto"));
         assert!(!wants(HookEvent::BeforeTool, "a(|b", "b"));
-        assert!(Matcher::of(&Hook { matcher: "a(".into(), ..hook(false) }).1.is_some());
+        assert!(Matcher::parse(&Hook { matcher: "a(".into(), ..hook(false) }).1.is_some());
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use parallax_protocol::Object;
 use parallax_protocol::hooks::{HookEvent, HookMessage, HookOutcome};
-use parallax_protocol::similar_texts::folded_by;
+use parallax_protocol::similar_texts::merge_similar_by;
 use serde_json::{Value, json};
 
-use crate::result::{HookResult, clean};
+use crate::result::{HookResult, sanitize};
 
 /// Maximum length in bytes of the name of the hook that decided; a hook without a name is
 /// identified by its command.
@@ -26,7 +26,7 @@ pub(crate) fn merge(singles: Vec<HookResult>) -> HookOutcome {
             true => single.stop.is_some(),
             false => single.decision == strictest && strictest.is_some(),
         };
-        let hook = clean(&single.title, DECIDER);
+        let hook = sanitize(&single.title, DECIDER);
         if decides && !hook.is_empty() {
             outcome.deciders.push(hook.clone());
         }
@@ -49,7 +49,7 @@ pub(crate) fn merge(singles: Vec<HookResult>) -> HookOutcome {
             outcome.output.insert(name, value);
         }
     }
-    outcome.messages = folded_by(outcome.messages, |message| &mut message.text);
+    outcome.messages = merge_similar_by(outcome.messages, |message| &mut message.text);
     outcome.decision = strictest;
     outcome.reason = reasons.join("\n");
     if !contexts.is_empty() {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(outcome.deciders, ["hook one", "hook three"]);
         assert_eq!(outcome.named("no"), "no (hooks `hook one`, `hook three`)");
         assert_eq!(outcome.named("hook one says no"), "hook one says no (hook `hook three`)");
-        assert_eq!(outcome.given("tool_input"), Some(&json!({"a": 1, "b": 2})));
+        assert_eq!(outcome.field("tool_input"), Some(&json!({"a": 1, "b": 2})));
         let context = "<hook_context>&lt;one&gt;\n&lt;two&gt;\n&lt;three&gt;</hook_context>";
         assert_eq!(outcome.context.as_deref(), Some(context));
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_config::other_agents::{our_event, our_matcher};
+use parallax_config::other_agents::{parallax_event, parallax_matcher};
 use parallax_config::{Config, SettingScope, jsonc_object, set_setting};
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -47,7 +47,7 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
         let read = jsonc_object(&file).map_err(|error| wrong(error.to_string()))?;
         let Some(settings) = read else { continue };
         if let Some(theirs) = settings.get("hooks").and_then(Value::as_object) {
-            take(theirs, &mut ours, &mut done);
+            merge_hooks(theirs, &mut ours, &mut done);
         }
         done.read.push(file);
     }
@@ -61,9 +61,9 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
 }
 
 /// Appends Claude Code's hooks to the existing ones.
-fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
+fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
     for (name, groups) in theirs {
-        let Some(event) = our_event(name).or_else(|| HookEvent::parse(name)) else {
+        let Some(event) = parallax_event(name).or_else(|| HookEvent::parse(name)) else {
             done.left_out.push(format!("unknown event `{name}`"));
             continue;
         };
@@ -82,8 +82,8 @@ fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
             let mut new = json!({"hooks": hooks});
             let matcher = group.get("matcher").and_then(Value::as_str).unwrap_or_default();
             if let (Value::Object(new), false) = (&mut new, matcher.is_empty()) {
-                let matcher = match event.is_of_tools() {
-                    true => our_matcher(matcher),
+                let matcher = match event.matches_tools() {
+                    true => parallax_matcher(matcher),
                     false => matcher.to_owned(),
                 };
                 new.insert("matcher".to_owned(), matcher.into());
@@ -144,7 +144,7 @@ mod tests {
         let empty =
             MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), left_out: Vec::new() };
         let mut done = empty.clone();
-        take(&theirs, &mut ours, &mut done);
+        merge_hooks(&theirs, &mut ours, &mut done);
         assert_eq!(
             Value::Object(ours.clone()),
             json!({
@@ -160,7 +160,7 @@ mod tests {
         );
         assert_eq!(done.left_out.len(), 2, "{:?}", done.left_out);
         let mut again = empty;
-        take(&theirs, &mut ours, &mut again);
+        merge_hooks(&theirs, &mut ours, &mut again);
         assert!(again.added.is_empty(), "{:?}", again.added);
     }
 }

@@ -8,7 +8,7 @@ use parallax_config::hooks::Hook;
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 
-use crate::result::{HookResult, clean};
+use crate::result::{HookResult, sanitize};
 use crate::{HookContext, message};
 
 /// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
@@ -17,12 +17,12 @@ const MOST: u64 = 10 * 1024 * 1024;
 const WORDS: usize = 500;
 
 /// Returns the result of a hook that notifies the user.
-pub(crate) fn told(hook: &Hook, words: &str, subject: &str) -> HookResult {
+pub(crate) fn notification_result(hook: &Hook, words: &str, subject: &str) -> HookResult {
     let event = hook.event.as_str();
     let text = match (words.trim(), subject) {
         ("", "") => event.to_owned(),
-        ("", subject) => format!("{event}: {}", clean(subject, WORDS)),
-        (words, _) => clean(words, WORDS),
+        ("", subject) => format!("{event}: {}", sanitize(subject, WORDS)),
+        (words, _) => sanitize(words, WORDS),
     };
     HookResult { messages: vec![message(hook, Level::Info, &text)], ..HookResult::default() }
 }
@@ -37,7 +37,7 @@ impl HookContext {
     ) -> HookResult {
         let path = match file {
             None => self.log.clone(),
-            Some(file) => self.project.join(self.in_home(file)),
+            Some(file) => self.project.join(self.expand_home(file)),
         };
         let shown = path.display().to_string();
         let writing = tokio::task::spawn_blocking(move || append(&path, &input));
@@ -49,7 +49,7 @@ impl HookContext {
     }
 
     /// Expands a leading `~`.
-    fn in_home(&self, path: &Path) -> PathBuf {
+    fn expand_home(&self, path: &Path) -> PathBuf {
         let variables = self.shell.environment().variables;
         let home = || variables.iter().find(|it| it.0 == "HOME").map(|it| PathBuf::from(&it.1));
         match path.strip_prefix("~") {

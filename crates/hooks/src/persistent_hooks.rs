@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::result::{clean, json};
+use crate::result::{json, sanitize};
 
 /// Maximum number of times a process is started in a session.
 const MOST_STARTS: u32 = 5;
@@ -56,7 +56,7 @@ impl PersistentHooks {
         start: impl AsyncFnOnce() -> Result<(StdioServer, StdioStreams), String>,
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, Vec<String>), String> {
-        let seat = self.seat(hook);
+        let seat = self.process_slot(hook);
         // One event at a time, so that answers arrive in order.
         let mut seat = tokio::select! {
             biased;
@@ -94,7 +94,7 @@ impl PersistentHooks {
     }
 
     /// Returns the process slot of a hook. Hooks with the same command and settings share one.
-    fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<ProcessSlot>> {
+    fn process_slot(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<ProcessSlot>> {
         let Hook { source, extension, command, env, sandbox, .. } = hook;
         let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,10 +103,10 @@ impl PersistentHooks {
 }
 
 /// Returns why a line is not the answer to the event with this number.
-fn no_answer(line: &[u8], number: u64) -> Option<String> {
+fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
-    let shown = || clean(text, TAIL);
+    let shown = || sanitize(text, TAIL);
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
     // count.
     let Some(said) = json(text) else {
@@ -165,9 +165,9 @@ impl HookProcess {
                 Ok(_) if answer.len() >= MAX_PIPED_OUTPUT => {
                     return Err(format!("its response is longer than {MAX_PIPED_OUTPUT} bytes"));
                 }
-                _ => return Err(self.last_words().await),
+                _ => return Err(self.last_output().await),
             }
-            match no_answer(&answer, number) {
+            match reply_problem(&answer, number) {
                 None => {
                     let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
                     return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
@@ -183,7 +183,7 @@ impl HookProcess {
         }
     }
 
-    async fn last_words(&mut self) -> String {
+    async fn last_output(&mut self) -> String {
         let patience = std::time::Duration::from_millis(200);
         let how = match tokio::time::timeout(patience, self.server.wait()).await {
             Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
@@ -194,7 +194,7 @@ impl HookProcess {
             Err(_) => "its process closed its output".to_owned(),
         };
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        match clean(&String::from_utf8_lossy(&tail), TAIL) {
+        match sanitize(&String::from_utf8_lossy(&tail), TAIL) {
             words if words.is_empty() => how,
             words => format!("{how}: {words}"),
         }
@@ -220,7 +220,7 @@ mod tests {
             ("7", false),
             ("{'tool': 'write_file'}", false),
         ] {
-            let why = no_answer(line.as_bytes(), 2);
+            let why = reply_problem(line.as_bytes(), 2);
             assert_eq!(why.is_none(), is_answer, "{line}: {why:?}");
         }
     }

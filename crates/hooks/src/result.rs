@@ -45,7 +45,7 @@ impl HookResult {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
         if hook.fail_closed {
-            let reason = format!("the hook `{}` must approve: {why}", clean(hook.title(), 200));
+            let reason = format!("the hook `{}` must approve: {why}", sanitize(hook.title(), 200));
             single.refuse(hook, reason);
         }
         single
@@ -63,19 +63,19 @@ impl HookResult {
     }
 
     /// Returns whether later sequential hooks are skipped.
-    pub(crate) fn ends(&self) -> bool {
+    pub(crate) fn stops_sequence(&self) -> bool {
         self.stop.is_some() || self.decision == Some(HookDecision::Deny)
     }
 
     /// Turns a denial into a warning, for events at which nothing can be denied.
-    fn heard_only(mut self, hook: &Hook) -> Self {
+    fn warn_only(mut self, hook: &Hook) -> Self {
         let denied = (self.decision == Some(HookDecision::Deny)).then_some(&self.reason);
         let Some(why) = self.stop.as_ref().or(denied).cloned() else { return self };
         (self.decision, self.stop) = (None, None);
         self.reason.clear();
         if !self.messages.iter().any(|(level, _)| *level == Level::Warning) {
             // The message names the hook.
-            let title = format!("the hook `{}` ", clean(hook.title(), 200));
+            let title = format!("the hook `{}` ", sanitize(hook.title(), 200));
             let why = match why.strip_prefix(&title) {
                 Some("denied it") => {
                     format!("it denied this, which has no effect at `{}`", hook.event.as_str())
@@ -99,15 +99,15 @@ pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> HookResult {
     let single = answer(hook, end);
     // The selection of tools can be stopped, but not denied.
     let only_stops = hook.event == HookEvent::BeforeToolSelection && single.stop.is_none();
-    if hook.event.can_be_refused() && !only_stops { single } else { single.heard_only(hook) }
+    if hook.event.can_be_refused() && !only_stops { single } else { single.warn_only(hook) }
 }
 
 /// Returns what a hook that did not end by itself printed, to be appended to the reason.
-fn last_words(end: &PipedOutput) -> String {
+fn last_output(end: &PipedOutput) -> String {
     let raw = if blank(&end.stderr) { &end.stdout } else { &end.stderr };
     match trimmed(&String::from_utf8_lossy(raw)) {
         "" => String::new(),
-        text => format!(": {}", clean(text, TEXT)),
+        text => format!(": {}", sanitize(text, TEXT)),
     }
 }
 
@@ -116,11 +116,11 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         None => {
             let timeout = hook.timeout.as_secs_f64();
             let seconds = if timeout == 1.0 { "second" } else { "seconds" };
-            let why = format!("it timed out after {timeout} {seconds}{}", last_words(end));
+            let why = format!("it timed out after {timeout} {seconds}{}", last_output(end));
             return HookResult::failed(hook, &why);
         }
         Some(Ending::Signalled { signal }) => {
-            let why = format!("it was terminated by signal {signal}{}", last_words(end));
+            let why = format!("it was terminated by signal {signal}{}", last_output(end));
             return HookResult::failed(hook, &why);
         }
         Some(Ending::Exited { code }) => code,
@@ -130,8 +130,8 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         let why = format!("its output is longer than {} MiB and was ignored", ANSWER >> 20);
         let mut single = HookResult::failed(hook, &why);
         // The exit code denies, whatever the output was.
-        if !single.ends() && !matches!(code, 0 | 1) {
-            let title = clean(hook.title(), 200);
+        if !single.stops_sequence() && !matches!(code, 0 | 1) {
+            let title = sanitize(hook.title(), 200);
             single.refuse(hook, format!("the hook `{title}` exited with code {code}"));
         }
         return single;
@@ -155,7 +155,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         true => Cow::Borrowed(text),
         false => Cow::Owned(format!("{}\n{text}", trimmed(&reason))),
     };
-    let shown = clean(&text, TEXT);
+    let shown = sanitize(&text, TEXT);
     // A long-running hook can allow only with a valid line.
     let unreadable = text.starts_with(['{', '['])
         || std::str::from_utf8(raw).is_err()
@@ -176,7 +176,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
                 let why = "it printed invalid JSON, which is treated as text";
                 single.messages.push(message(hook, Level::Warning, why));
             }
-            single.messages.push(spoken(&shown));
+            single.messages.push(user_message(&shown));
         }
         (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
         (1, false) => {
@@ -189,7 +189,8 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, true) => {
-            let reason = format!("the hook `{}` exited with code {code}", clean(hook.title(), 200));
+            let reason =
+                format!("the hook `{}` exited with code {code}", sanitize(hook.title(), 200));
             single.refuse(hook, reason);
         }
         (_, false) => single.deny(shown),
@@ -198,7 +199,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
 }
 
 /// Formats a hook's text for the user, with the prefix that scripts expect.
-fn spoken(text: &str) -> (Level, String) {
+fn user_message(text: &str) -> (Level, String) {
     (Level::Info, format!("Hook system message: {text}"))
 }
 
@@ -225,7 +226,7 @@ pub(crate) fn json(text: &str) -> Option<Object> {
 
 /// Returns why an answer is invalid, if the invalid part could be a denial.
 fn unreadable(said: &Object) -> Option<String> {
-    let shown = |value: &Value| clean(&value.to_string(), 60);
+    let shown = |value: &Value| sanitize(&value.to_string(), 60);
     match said.get("decision") {
         None | Some(Value::Null) => {}
         Some(Value::String(word)) if word.is_empty() || decision(word).is_some() => {}
@@ -262,15 +263,15 @@ fn read(hook: &Hook, said: &Object) -> HookResult {
     // Claude Code puts the decision there.
     let theirs = |name: &str| said.get("hookSpecificOutput")?.get(name)?.as_str();
     let reason = text("reason").or_else(|| theirs("permissionDecisionReason"));
-    let reason = clean(reason.unwrap_or_default(), TEXT);
+    let reason = sanitize(reason.unwrap_or_default(), TEXT);
     let word = text("decision").or_else(|| theirs("permissionDecision"));
     let mut single = HookResult { decision: word.and_then(decision), ..HookResult::default() };
     let silent = said.get("suppressOutput") == Some(&Value::Bool(true));
     if let Some(message_text) = text("systemMessage").filter(|_| !silent) {
-        single.messages.push(spoken(&clean(message_text, TEXT)));
+        single.messages.push(user_message(&sanitize(message_text, TEXT)));
     }
     if said.get("continue") == Some(&Value::Bool(false)) {
-        let why = text("stopReason").map(|why| clean(why, TEXT)).filter(|why| !why.is_empty());
+        let why = text("stopReason").map(|why| sanitize(why, TEXT)).filter(|why| !why.is_empty());
         let why = why.or_else(|| Some(reason.clone()).filter(|why| !why.is_empty()));
         single.stop = Some(why.unwrap_or_else(|| "a hook stopped it".to_owned()));
     }
@@ -287,7 +288,8 @@ fn read(hook: &Hook, said: &Object) -> HookResult {
             output.entry("tool_input").or_insert(changed);
         }
         if let Some(Value::String(context)) = output.remove("additionalContext") {
-            single.context = Some(clean(&context, CONTEXT)).filter(|context| !context.is_empty());
+            single.context =
+                Some(sanitize(&context, CONTEXT)).filter(|context| !context.is_empty());
         }
         single.output = output;
     }
@@ -295,7 +297,7 @@ fn read(hook: &Hook, said: &Object) -> HookResult {
 }
 
 /// Removes control characters and truncates a text to `limit` bytes.
-pub(crate) fn clean(text: &str, limit: usize) -> String {
+pub(crate) fn sanitize(text: &str, limit: usize) -> String {
     let keep = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     let mut clean: String = text.chars().filter(keep).collect();
     if clean.len() > limit {
@@ -411,11 +413,11 @@ pub(crate) mod tests {
             let said = interpret(&hook, &end(code, stdout, stderr));
             let texts: Vec<&str> = said.messages.iter().map(|it| it.1.as_str()).collect();
             assert_eq!(texts, [expected], "{code}");
-            assert!(!said.ends(), "{code}");
+            assert!(!said.stops_sequence(), "{code}");
         }
         let guard = Hook { event: HookEvent::SessionStart, ..hook(true) };
         let said = interpret(&guard, &end(2, "", "no"));
-        assert_eq!((said.messages.len(), said.ends()), (1, false), "{said:?}");
+        assert_eq!((said.messages.len(), said.stops_sequence()), (1, false), "{said:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use parallax_store::SessionDirs;
 use serde::{Deserialize, Serialize};
 
 use crate::own::append;
-use crate::result::{HookResult, clean};
+use crate::result::{HookResult, sanitize};
 
 /// Name of the trace file in the session's directory.
 pub const TRACE: &str = "hooks.jsonl";
@@ -88,11 +88,11 @@ impl Trace {
         let entry = HookTraceEntry {
             time: Timestamp::now().to_string(),
             event: hook.event.as_str().to_owned(),
-            subject: clean(subject, TEXT),
-            hook: clean(hook.title(), TEXT),
+            subject: sanitize(subject, TEXT),
+            hook: sanitize(hook.title(), TEXT),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             answer: answer.to_owned(),
-            text: clean(&text, TEXT),
+            text: sanitize(&text, TEXT),
         };
         let writing = tokio::task::spawn_blocking(move || append(&path, &entry));
         if let Ok(Err(error)) = writing.await {

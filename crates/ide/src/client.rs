@@ -51,15 +51,15 @@ impl MessageSink {
         match serde_json::from_slice(bytes) {
             Ok(Value::Array(messages)) => {
                 for message in messages {
-                    self.deliver_one(message).await;
+                    self.deliver_message(message).await;
                 }
             }
-            Ok(message) => self.deliver_one(message).await,
+            Ok(message) => self.deliver_message(message).await,
             Err(error) => tracing::debug!(%error, "skipped an event that is not JSON"),
         }
     }
 
-    async fn deliver_one(&self, message: Value) {
+    async fn deliver_message(&self, message: Value) {
         if message.get("method").is_some() {
             // Fails only if the client is gone.
             let _ = self.incoming.send(message).await;
@@ -207,7 +207,7 @@ impl CompanionClient {
         };
         let sent = tokio::select! {
             sent = tokio::time::timeout(limit, sending) => sent,
-            () = self.ended.cancelled() => return Err(lost()),
+            () = self.ended.cancelled() => return Err(connection_lost()),
         };
         sent.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))
     }
@@ -231,11 +231,11 @@ impl CompanionClient {
                 }
                 Transport::Stdio(stdio) => stdio.write(&message).await?,
             }
-            (&mut response).await.map_err(|_| lost())
+            (&mut response).await.map_err(|_| connection_lost())
         };
         let answered = tokio::select! {
             answered = tokio::time::timeout(limit, answering) => answered,
-            () = self.ended.cancelled() => return Err(lost()),
+            () = self.ended.cancelled() => return Err(connection_lost()),
         };
         let message =
             answered.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))?;
@@ -259,7 +259,7 @@ impl Drop for PendingGuard<'_> {
     }
 }
 
-fn lost() -> RequestError {
+fn connection_lost() -> RequestError {
     RequestError::Connection { why: "the connection was lost".into() }
 }
 

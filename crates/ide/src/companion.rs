@@ -153,7 +153,7 @@ impl Companion {
 
     /// Waits until the first connection attempt has succeeded or failed and, after success, the
     /// editor has sent its files, but not longer than `limit`.
-    pub async fn settled(&self, limit: Duration) {
+    pub async fn wait_until_settled(&self, limit: Duration) {
         let mut changes = self.changes();
         let is_settled = |snapshot: &CompanionSnapshot| match snapshot.status {
             CompanionStatus::Connecting => false,

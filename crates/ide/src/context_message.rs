@@ -32,7 +32,7 @@ impl EditorContext for CompanionContext {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let message = match &*known {
-            None => full(&snapshot.files),
+            None => describe_all(&snapshot.files),
             Some(known) => changes(known, &snapshot.files),
         }?;
         *known = Some(snapshot.files.as_ref().clone());
@@ -50,7 +50,7 @@ fn fenced(sentence: &str, value: &Value) -> Option<String> {
 }
 
 /// Describes all open files; `None` if there are none.
-fn full(files: &OpenFiles) -> Option<String> {
+fn describe_all(files: &OpenFiles) -> Option<String> {
     let mut object = Map::new();
     let active = files.active();
     if let Some(file) = active {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn first_message_has_everything() {
         let files = open(&[file("/a", Some((3, Some("```\nx")))), file("/b", None)]);
-        let message = full(&files).expect("a message");
+        let message = describe_all(&files).expect("a message");
         assert_eq!(
             json_of(&message),
             json!({
@@ -161,7 +161,7 @@ mod tests {
             })
         );
         assert_eq!(message.lines().filter(|line| line.starts_with("```")).count(), 2);
-        assert_eq!(full(&OpenFiles::default()), None);
+        assert_eq!(describe_all(&OpenFiles::default()), None);
     }
 
     #[test]

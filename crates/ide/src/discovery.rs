@@ -92,7 +92,7 @@ enum WorkspaceMatch {
 
 /// Returns the editor whose terminal this process runs in. Blocking.
 pub fn host_editor(options: &DiscoveryOptions) -> Option<HostEditor> {
-    let chain = ProcessChain::of(rustix::process::getpid().as_raw_nonzero().get());
+    let chain = ProcessChain::for_process(rustix::process::getpid().as_raw_nonzero().get());
     detect(&options.variables, chain.editor().map(|process| process.name.as_str()))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn discover(options: &DiscoveryOptions) -> Discovered {
 
 fn discover_for(options: &DiscoveryOptions, own: i32, in_container: bool) -> Discovered {
     let get = |name: &str| variable(&options.variables, name).and_then(OsStr::to_str);
-    let chain = ProcessChain::of(own);
+    let chain = ProcessChain::for_process(own);
     let given: Option<i32> = get("GEMINI_CLI_IDE_PID").and_then(|pid| pid.trim().parse().ok());
     let found = chain.editor();
     let editor_pid = given.filter(|pid| *pid > 0).or_else(|| found.map(|process| process.pid));

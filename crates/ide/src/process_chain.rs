@@ -25,7 +25,7 @@ pub(crate) struct ProcessChain(pub(crate) Vec<ChainProcess>);
 
 impl ProcessChain {
     /// Reads the chain of a process.
-    pub(crate) fn of(pid: i32) -> Self {
+    pub(crate) fn for_process(pid: i32) -> Self {
         let mut chain = Vec::new();
         let mut at = pid;
         while chain.len() < MAX_DEPTH && at > 0 {
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn chain_of_this_process_begins_with_it() {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let chain = ProcessChain::of(own);
+        let chain = ProcessChain::for_process(own);
         assert_eq!(chain.0.first().map(|process| process.pid), Some(own));
         assert!(is_alive(own));
         assert!(!is_alive(0) && !is_alive(-1) && !is_alive(i32::MAX));

@@ -61,7 +61,7 @@ impl Backend {
                     Some(0) => {
                         let error = ended.stdout.trim_end_matches('\n');
                         // Other programs store the text without encoding.
-                        if at.is_ours() { text(error) } else { Ok(error.to_owned()) }.map(Some)
+                        if at.is_own() { text(error) } else { Ok(error.to_owned()) }.map(Some)
                     }
                     Some(NOT_FOUND) => Ok(None),
                     _ => Err(ended.error_message()),

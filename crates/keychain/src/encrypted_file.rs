@@ -272,7 +272,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let file = EncryptedFile::in_home(&home.path().join("home"));
         let (one, two) =
-            (SecretLocation::ours("one"), SecretLocation { service: "s", account: "two" });
+            (SecretLocation::for_parallax("one"), SecretLocation { service: "s", account: "two" });
         assert_eq!(file.get(one), Ok(None));
         assert_eq!(file.forget(one), Ok(false));
         file.set(one, "first ü").expect("kept");

@@ -157,11 +157,11 @@ impl Keychain {
     pub fn get(&self, name: impl Into<SecretName>) -> Result<Option<Secret>, KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
-        if let Some(known) = inner.known().get(&name) {
+        if let Some(known) = inner.lock_cache().get(&name) {
             return Ok(known.clone());
         }
         let found = inner.find(&name)?.map(Secret::new);
-        inner.known().insert(name, found.clone());
+        inner.lock_cache().insert(name, found.clone());
         Ok(found)
     }
 
@@ -176,7 +176,7 @@ impl Keychain {
     ) -> Result<Option<Secret>, KeychainError> {
         let name = name.into();
         if let Some(inner) = &self.inner {
-            inner.known().remove(&name);
+            inner.lock_cache().remove(&name);
         }
         self.get(name)
     }
@@ -194,7 +194,7 @@ impl Keychain {
     ) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
-        inner.known().remove(&name);
+        inner.lock_cache().remove(&name);
         let (service, reference_account) = name.reference_location();
         let in_file = SecretLocation { service: &service, account: &reference_account };
         match &inner.encrypted_file {
@@ -207,7 +207,7 @@ impl Keychain {
             }
         }
         .map_err(KeychainError::Failed)?;
-        inner.known().insert(name, Some(secret.clone()));
+        inner.lock_cache().insert(name, Some(secret.clone()));
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl Keychain {
     pub fn forget(&self, name: impl Into<SecretName>) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
-        inner.known().remove(&name);
+        inner.lock_cache().remove(&name);
         if let Some(file) = &inner.encrypted_file {
             let (service, account) = name.reference_location();
             let forgotten = file.forget(SecretLocation { service: &service, account: &account });
@@ -228,7 +228,9 @@ impl Keychain {
             }
         }
         let backend = inner.backend().ok_or(KeychainError::Missing)?;
-        backend.forget(SecretLocation::ours(&inner.account(&name))).map_err(KeychainError::Failed)
+        backend
+            .forget(SecretLocation::for_parallax(&inner.account(&name)))
+            .map_err(KeychainError::Failed)
     }
 
     /// Returns the secret that Gemini CLI stored under this name: in an encrypted file of its home
@@ -258,9 +260,9 @@ impl KeychainState {
     fn has_system(&self) -> bool {
         *self.usable.get_or_init(|| {
             let probe = SecretName::from("probe");
-            let asked = self
-                .backend()
-                .map(|backend| backend.get(SecretLocation::ours(&self.account(&probe)), PROBE));
+            let asked = self.backend().map(|backend| {
+                backend.get(SecretLocation::for_parallax(&self.account(&probe)), PROBE)
+            });
             match asked {
                 None => false,
                 Some(Ok(_)) => true,
@@ -282,7 +284,8 @@ impl KeychainState {
             }
         }
         let backend = self.backend().ok_or(KeychainError::Missing)?;
-        let found = backend.get(SecretLocation::ours(&self.account(name)), backend::UNLOCK_TIMEOUT);
+        let found =
+            backend.get(SecretLocation::for_parallax(&self.account(name)), backend::UNLOCK_TIMEOUT);
         found.map_err(KeychainError::Failed)
     }
 
@@ -294,7 +297,7 @@ impl KeychainState {
     ) -> Result<(), String> {
         let backend = self.backend().ok_or("it is not available")?;
         let account = self.account(name);
-        let at = SecretLocation::ours(&account);
+        let at = SecretLocation::for_parallax(&account);
         backend.set(at, label, secret.expose())?;
         let kept = backend.get(at, backend::UNLOCK_TIMEOUT)?;
         match kept.as_deref() == Some(secret.expose()) {
@@ -317,7 +320,7 @@ impl KeychainState {
         format!("{} {}", name.text(), self.home)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<SecretName, Option<Secret>>> {
+    fn lock_cache(&self) -> std::sync::MutexGuard<'_, HashMap<SecretName, Option<Secret>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

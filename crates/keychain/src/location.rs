@@ -21,11 +21,11 @@ pub(crate) struct SecretLocation<'a> {
 
 impl<'a> SecretLocation<'a> {
     /// Returns a location of a Parallax secret.
-    pub(crate) fn ours(account: &'a str) -> Self {
+    pub(crate) fn for_parallax(account: &'a str) -> Self {
         Self { service: OUR_SERVICE, account }
     }
 
-    pub(crate) fn is_ours(self) -> bool {
+    pub(crate) fn is_own(self) -> bool {
         self.service == OUR_SERVICE
     }
 }

@@ -54,7 +54,11 @@ impl BlockContext {
     pub(super) const START: Self = Self { last: None, blank: false, number: None };
 
     /// Whether an empty row comes before a block of this kind.
-    pub(super) fn separates(last: Option<MarkdownBlock>, blank: bool, kind: MarkdownBlock) -> bool {
+    pub(super) fn needs_blank_row(
+        last: Option<MarkdownBlock>,
+        blank: bool,
+        kind: MarkdownBlock,
+    ) -> bool {
         match last {
             None => false,
             Some(last) => blank || last == MarkdownBlock::Apart || kind == MarkdownBlock::Apart,
@@ -258,7 +262,7 @@ impl<'w> Writer<'w, '_> {
                 self.begin_block(MarkdownBlock::Apart, range.start);
                 let columns = self.columns();
                 let sign = if self.look.plain { "-" } else { "─" };
-                self.put(vec![Line::styled(sign.repeat(columns), self.look.theme.border)]);
+                self.push_rows(vec![Line::styled(sign.repeat(columns), self.look.theme.border)]);
             }
             Event::TaskListMarker(done) => self.task(done),
             inline => {
@@ -317,7 +321,7 @@ impl<'w> Writer<'w, '_> {
         self.end_inline();
         // An empty item still shows its marker.
         if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
-            self.put(vec![Line::EMPTY]);
+            self.push_rows(vec![Line::EMPTY]);
         }
         self.prefixes.pop();
         self.levels.pop();
@@ -325,7 +329,8 @@ impl<'w> Writer<'w, '_> {
 
     fn begin_item(&mut self, at: usize) {
         self.end_inline();
-        if self.levels.last().is_some_and(|level| level.last.is_some()) && self.blank_before(at) {
+        if self.levels.last().is_some_and(|level| level.last.is_some()) && self.is_blank_before(at)
+        {
             self.separate();
         }
         if let Some(level) = self.levels.last_mut() {
@@ -361,7 +366,7 @@ impl<'w> Writer<'w, '_> {
             self.begin_text(0, self.look.base);
         }
         if let Some(inline) = &mut self.inline {
-            inline.marked(sign, style);
+            inline.push_literal(sign, style);
         }
     }
 
@@ -374,7 +379,7 @@ impl<'w> Writer<'w, '_> {
     fn begin_block(&mut self, kind: MarkdownBlock, at: usize) {
         self.end_inline();
         let last = self.levels.last().and_then(|level| level.last);
-        if BlockContext::separates(last, self.blank_before(at), kind) {
+        if BlockContext::needs_blank_row(last, self.is_blank_before(at), kind) {
             self.separate();
         }
         if let Some(level) = self.levels.last_mut() {
@@ -401,7 +406,7 @@ impl<'w> Writer<'w, '_> {
     }
 
     /// Whether the line before that of `at` is empty (apart from quote markers).
-    fn blank_before(&self, at: usize) -> bool {
+    fn is_blank_before(&self, at: usize) -> bool {
         let before = self.source.get(..at).unwrap_or("");
         let Some(line_start) = before.rfind('\n') else { return self.flow.blank };
         let line = &before[..line_start];
@@ -414,10 +419,10 @@ impl<'w> Writer<'w, '_> {
         let columns = self.columns();
         let lines = inline.end();
         let rows = lines.iter().flat_map(|line| wrap(line, columns, &[])).collect();
-        self.put(rows);
+        self.push_rows(rows);
     }
 
-    fn put(&mut self, rows: Vec<Line>) {
+    fn push_rows(&mut self, rows: Vec<Line>) {
         if self.prefixes.is_empty() {
             self.rows.extend(rows);
             return;
@@ -445,14 +450,14 @@ impl<'w> Writer<'w, '_> {
         if mermaid::is_diagram(&language)
             && let Some(rows) = mermaid::rows(&code, columns, self.look)
         {
-            return self.put(rows);
+            return self.push_rows(rows);
         }
         let lines = self.context.codes.lines(&language, &code);
         let mut rows = Vec::with_capacity(lines.len());
         for (index, (text, pieces)) in lines.iter().enumerate() {
             rows.extend(code_rows(text, pieces, index + 1, columns, self.look));
         }
-        self.put(rows);
+        self.push_rows(rows);
     }
 
     fn end_html(&mut self) {
@@ -465,12 +470,12 @@ impl<'w> Writer<'w, '_> {
             let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
             rows.extend(wrap(&line, columns, &[]));
         }
-        self.put(rows);
+        self.push_rows(rows);
     }
 
     fn end_table(&mut self) {
         let Some(table) = self.table.take() else { return };
         let rows = table.rows(self.columns());
-        self.put(rows);
+        self.push_rows(rows);
     }
 }

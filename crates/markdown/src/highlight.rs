@@ -121,14 +121,14 @@ impl Highlighter {
             }
         };
         for (at, change) in &changes {
-            put(*at, syntaxes.roles.of(scopes.as_slice()));
+            put(*at, syntaxes.roles.role(scopes.as_slice()));
             if scopes.apply(change).is_err() {
                 put(text.len(), Role::Plain);
                 self.state = HighlightState::Off;
                 return pieces;
             }
         }
-        put(text.len(), syntaxes.roles.of(scopes.as_slice()));
+        put(text.len(), syntaxes.roles.role(scopes.as_slice()));
         pieces
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::literal::{is_line_break, keeps_brackets};
+use crate::literal::{is_line_break, retains_brackets};
 use parallax_screen::{Attributes, Line, Span, Style};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
@@ -48,7 +48,7 @@ impl<'l> Inline<'l> {
     }
 
     /// Creates a collector for the text of a table cell.
-    pub(super) fn of_cell(look: &'l RenderOptions<'l>, base: Style) -> Self {
+    pub(super) fn for_table_cell(look: &'l RenderOptions<'l>, base: Style) -> Self {
         Self { in_cell: true, ..Self::new(look, base) }
     }
 
@@ -60,13 +60,13 @@ impl<'l> Inline<'l> {
     pub(super) fn event(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::Text(text) => self.text(text),
-            Event::Code(code) => self.marked(code, self.style().patch(self.look.theme.code)),
+            Event::Code(code) => self.push_literal(code, self.style().patch(self.look.theme.code)),
             Event::InlineMath(math) => self.formula(math, "$"),
             Event::DisplayMath(math) => self.formula(math, "$$"),
             Event::InlineHtml(html) if self.in_cell && is_line_break(html) => self.line_break(),
             Event::InlineHtml(html) => self.text(html),
             Event::FootnoteReference(label) => {
-                self.marked(&format!("[^{label}]"), self.style().patch(self.look.theme.link));
+                self.push_literal(&format!("[^{label}]"), self.style().patch(self.look.theme.link));
             }
             Event::SoftBreak | Event::HardBreak => self.line_break(),
             Event::Start(Tag::Emphasis) => self.open(Style::PLAIN.italic()),
@@ -80,11 +80,11 @@ impl<'l> Inline<'l> {
                 // For a link in a picture's text or the other way round, the outer one counts.
                 if self.link.is_none() {
                     let href = links::href(&target);
-                    let brackets = keeps_brackets(*link_type, &target);
+                    let brackets = retains_brackets(*link_type, &target);
                     let text = String::new();
                     self.link = Some(OpenLink { target: target.into(), href, text, brackets });
                     if brackets {
-                        self.put("<".to_owned(), self.look.base, None);
+                        self.push("<".to_owned(), self.look.base, None);
                     }
                 }
             }
@@ -113,7 +113,7 @@ impl<'l> Inline<'l> {
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else { return };
         if link.brackets {
-            return self.put(">".to_owned(), self.style(), None);
+            return self.push(">".to_owned(), self.style(), None);
         }
         let shown = link.text.trim();
         let bare = |text: &str| text.trim_start_matches("mailto:").trim_end_matches('/').to_owned();
@@ -123,7 +123,7 @@ impl<'l> Inline<'l> {
             } else {
                 format!(" ({})", link.target)
             };
-            self.put(behind, self.look.theme.secondary, link.href);
+            self.push(behind, self.look.theme.secondary, link.href);
         }
     }
 
@@ -137,14 +137,14 @@ impl<'l> Inline<'l> {
     }
 
     /// Adds text with its own style, which is not searched for URLs and formulas.
-    pub(super) fn marked(&mut self, text: &str, style: Style) {
+    pub(super) fn push_literal(&mut self, text: &str, style: Style) {
         self.flush();
         let text = sanitize::one_row(text);
         let href = self.link.as_mut().and_then(|link| {
             link.text.push_str(&text);
             link.href.clone()
         });
-        self.put(text.into_owned(), style, href);
+        self.push(text.into_owned(), style, href);
     }
 
     fn formula(&mut self, math: &str, sign: &str) {
@@ -154,7 +154,7 @@ impl<'l> Inline<'l> {
         if calculates || latex::is_formula(math) {
             let math = sanitize::one_row(math);
             let shown = latex::to_unicode(math.trim());
-            self.marked(&shown, self.style().italic());
+            self.push_literal(&shown, self.style().italic());
         } else {
             self.text(&format!("{sign}{math}{sign}"));
         }
@@ -173,18 +173,18 @@ impl<'l> Inline<'l> {
         let style = self.style();
         if let Some(link) = &self.link {
             let href = link.href.clone();
-            self.put(text, style, href);
+            self.push(text, style, href);
             return;
         }
         let text = latex::fragments(&text);
         let linked = style.patch(self.look.theme.link);
-        for (piece, href) in links::bare(&text) {
+        for (piece, href) in links::split_urls(&text) {
             let style = if href.is_some() { linked } else { style };
-            self.put(piece.to_owned(), style, href);
+            self.push(piece.to_owned(), style, href);
         }
     }
 
-    fn put(&mut self, text: String, style: Style, link: Option<Arc<str>>) {
+    fn push(&mut self, text: String, style: Style, link: Option<Arc<str>>) {
         if !text.is_empty() {
             self.current.push(Span { text: text.into(), style, link });
         }

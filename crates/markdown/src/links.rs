@@ -15,7 +15,7 @@ pub fn href(target: &str) -> Option<Arc<str>> {
 }
 
 /// Splits text into pieces, with URLs as separate linked pieces.
-pub(super) fn bare(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
+pub(super) fn split_urls(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
     if !text.contains("://") {
         return vec![(text, None)];
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn urls_are_found_without_surrounding_punctuation() {
         let found = |text: &'static str| -> Vec<&str> {
-            bare(text)
+            split_urls(text)
                 .into_iter()
                 .filter(|(_, href)| href.is_some())
                 .map(|(text, _)| text)

@@ -28,7 +28,7 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
             let call = source.get(range.clone()).and_then(|text| text.get(text.rfind("](")?..));
             return Event::Text(call.unwrap_or_default().to_owned().into());
         }
-        Event::Text(text) if drops_backslash(source, range.start) => {
+        Event::Text(text) if is_dropped_backslash(source, range.start) => {
             return Event::Text(format!("\\{text}").into());
         }
         _ => return event,
@@ -41,7 +41,7 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
 
 /// Returns whether the angle brackets around a link text are kept. They are removed for web URLs
 /// only, so `Name <me@example.org>` and `vector<std::string>` keep theirs.
-pub fn keeps_brackets(link_type: LinkType, address: &str) -> bool {
+pub fn retains_brackets(link_type: LinkType, address: &str) -> bool {
     let is_web = ["http://", "https://", "ftp://", "file://", "mailto:"].iter().any(|scheme| {
         address.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme))
     });
@@ -77,7 +77,7 @@ fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Op
     let before = source.get(..range.start)?.trim_end_matches(sign);
     let after = source.get(range.end..)?.trim_start_matches(sign);
     let is_markup = match (sign, length) {
-        _ if is_in_address(before) => false,
+        _ if ends_in_url(before) => false,
         _ if is_quoted(before, inner) || is_quoted(inner, after) => false,
         ('~', 1) => false,
         (_, 2) => is_strong_markup(sign, before, inner, after),
@@ -145,14 +145,14 @@ fn is_word(char: char) -> bool {
 }
 
 /// Returns whether a text ends within a URL.
-fn is_in_address(before: &str) -> bool {
+fn ends_in_url(before: &str) -> bool {
     let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');
     before.rsplit(ends).next().is_some_and(|word| word.contains("://"))
 }
 
 /// Returns whether the backslash dropped before this position was not a Markdown escape, as in
 /// `\d+\.\d+` or `C:\.git`.
-fn drops_backslash(source: &str, at: usize) -> bool {
+fn is_dropped_backslash(source: &str, at: usize) -> bool {
     let before = source.get(..at).unwrap_or("");
     let Some(before) = before.strip_suffix('\\') else { return false };
     let Some(escaped) = source.get(at..).and_then(|rest| rest.chars().next()) else { return false };
@@ -192,7 +192,7 @@ pub fn definitions_as_text<'s, 'e>(
     // A line that starts with `[` and belongs to no event is a definition.
     let mut lines: Vec<(usize, bool)> = line_starts(source)
         .map(|at| (at, true))
-        .filter(|(at, _)| begins_label(source, *at))
+        .filter(|(at, _)| is_label_start(source, *at))
         .collect();
     let mut used = HashSet::new();
     for (event, range) in events {
@@ -270,7 +270,7 @@ fn line_starts(source: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-fn begins_label(source: &str, at: usize) -> bool {
+fn is_label_start(source: &str, at: usize) -> bool {
     source.get(at..).is_some_and(|rest| rest.starts_with('['))
 }
 
@@ -402,9 +402,9 @@ mod tests {
 
     #[test]
     fn only_web_urls_lose_their_brackets() {
-        assert!(!keeps_brackets(LinkType::Autolink, "https://a.b"));
-        assert!(keeps_brackets(LinkType::Autolink, "std::string"));
-        assert!(keeps_brackets(LinkType::Email, "me@example.org"));
-        assert!(!keeps_brackets(LinkType::Inline, "std::string"));
+        assert!(!retains_brackets(LinkType::Autolink, "https://a.b"));
+        assert!(retains_brackets(LinkType::Autolink, "std::string"));
+        assert!(retains_brackets(LinkType::Email, "me@example.org"));
+        assert!(!retains_brackets(LinkType::Inline, "std::string"));
     }
 }

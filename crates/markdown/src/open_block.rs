@@ -32,7 +32,7 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    fn of(line: &str, info: &str) -> Option<Self> {
+    fn parse(line: &str, info: &str) -> Option<Self> {
         let indent = line.bytes().take_while(|byte| *byte == b' ').count();
         let rest = line.get(indent..)?;
         let sign = rest.chars().next().filter(|char| matches!(char, '`' | '~'))?;
@@ -123,7 +123,7 @@ pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
     let start = line_start(start);
     let fence = info.and_then(|info| {
         let rest = source.get(start..)?;
-        Fence::of(rest.lines().next()?, &info)
+        Fence::parse(rest.lines().next()?, &info)
     });
     Some(OpenBlock { start, number, fence })
 }
@@ -137,7 +137,7 @@ pub(super) enum Leaf {
 
 /// Returns the last block of a text that ends with an empty line or inside a paragraph, if no later
 /// text can change the text: the block contains no blocks, and no markup in it is open.
-pub(super) fn closed_leaf(source: &str) -> Option<Leaf> {
+pub(super) fn complete_leaf(source: &str) -> Option<Leaf> {
     let mut leaf = None;
     let mut depth = 0usize;
     for (event, range) in parser(source).into_offset_iter() {

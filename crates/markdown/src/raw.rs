@@ -55,14 +55,14 @@ fn inline(text: &str, look: &RenderOptions<'_>, spans: &mut Vec<Span>) {
         let next = rest.find(['`', '*', '[']).unwrap_or(rest.len());
         spans.push(Span::styled(rest[..next].to_owned(), look.base));
         rest = &rest[next..];
-        let (length, style) = marked(rest, look);
+        let (length, style) = marked_span(rest, look);
         spans.push(Span::styled(rest[..length].to_owned(), style));
         rest = &rest[length..];
     }
 }
 
 /// Returns the length and style of the text that begins with a marker.
-fn marked(text: &str, look: &RenderOptions<'_>) -> (usize, Style) {
+fn marked_span(text: &str, look: &RenderOptions<'_>) -> (usize, Style) {
     let theme = look.theme;
     let between = |sign: &str| {
         let inner = text.strip_prefix(sign)?;

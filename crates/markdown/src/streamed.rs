@@ -140,7 +140,8 @@ impl StreamedMarkdown {
             return;
         };
         let (first, rest) = (&text[..at], &text[at + 1..]);
-        if open_block::closed_leaf(first) != Some(Leaf::Paragraph) || render(first) != rows[..last]
+        if open_block::complete_leaf(first) != Some(Leaf::Paragraph)
+            || render(first) != rows[..last]
         {
             return;
         }
@@ -166,7 +167,7 @@ impl StreamedMarkdown {
     }
 
     /// Returns the rows not returned by [`Self::take_finished`], as they look now.
-    pub fn rest(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
+    pub fn remaining_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         self.advance(look);
         let current = self.shown.as_ref().is_some_and(|shown| {
             shown.width == look.width && shown.raw == look.raw && shown.theme == look.theme.name
@@ -260,8 +261,9 @@ impl StreamedMarkdown {
         let grown =
             self.open.len() < SMALL_BLOCK || self.open.len() >= self.looked + self.looked / 8;
         if open_block::may_begin(line, after_blank) && grown {
-            self.cut(look, again);
-        } else if line.trim().is_empty() && grown && open_block::closed_leaf(&self.open).is_some() {
+            self.render_complete_blocks(look, again);
+        } else if line.trim().is_empty() && grown && open_block::complete_leaf(&self.open).is_some()
+        {
             self.release(self.open.len(), look);
         }
         if self.open.len() > MAX_BLOCK {
@@ -270,7 +272,7 @@ impl StreamedMarkdown {
     }
 
     /// Renders everything before the last block.
-    fn cut(&mut self, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
+    fn render_complete_blocks(&mut self, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
         self.looked = self.open.len();
         let Some(last) = open_block::find(&self.open, self.flow.number) else { return };
         if last.start > 0 {
@@ -346,6 +348,7 @@ impl StreamedMarkdown {
 
 /// Returns the empty row before the first line of fenced code.
 fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
-    let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, MarkdownBlock::Apart);
+    let needed =
+        lines == 0 && BlockContext::needs_blank_row(flow.last, flow.blank, MarkdownBlock::Apart);
     if needed { vec![Line::EMPTY] } else { Vec::new() }
 }

@@ -32,7 +32,7 @@ impl<'l> Table<'l> {
             }
             Event::Start(Tag::TableCell) => {
                 let base = if self.in_head { self.look.base.bold() } else { self.look.base };
-                self.cell = Some(Inline::of_cell(self.look, base));
+                self.cell = Some(Inline::for_table_cell(self.look, base));
             }
             Event::End(TagEnd::TableCell) => {
                 if let (Some(cell), Some(row)) = (self.cell.take(), self.rows.last_mut()) {
@@ -57,7 +57,7 @@ impl<'l> Table<'l> {
         }
         match self.widths(count, columns) {
             Some(widths) if !self.look.plain => self.drawn(&widths),
-            _ => self.listed(columns),
+            _ => self.render_as_list(columns),
         }
     }
 
@@ -115,7 +115,7 @@ impl<'l> Table<'l> {
     }
 
     /// Lists one cell per line, named by the header, with an empty row between entries.
-    fn listed(&self, columns: usize) -> Vec<Line> {
+    fn render_as_list(&self, columns: usize) -> Vec<Line> {
         let Some((head, body)) = self.rows.split_first() else { return Vec::new() };
         let mut rows = Vec::new();
         if body.is_empty() {

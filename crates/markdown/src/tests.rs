@@ -28,7 +28,7 @@ fn streamed(pieces: &[&str], look: &RenderOptions<'_>) -> Vec<Line> {
     for (index, piece) in pieces.iter().enumerate() {
         stream.push(piece);
         if index % 3 == 1 {
-            stream.rest(look);
+            stream.remaining_rows(look);
         }
         rows.extend(stream.take_finished(look));
     }
@@ -43,7 +43,7 @@ fn open_fences_and_lists_are_emitted_early() {
     let mut stream = StreamedMarkdown::new();
     stream.push("Here:\n```rust\nlet a = 1;\nlet b");
     assert_eq!(texts(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
-    assert_eq!(texts(&stream.rest(&look)), ["  let b"]);
+    assert_eq!(texts(&stream.remaining_rows(&look)), ["  let b"]);
     stream.push(" = 2;\n```\n1. one\n1. two\n1. thr");
     assert_eq!(texts(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
     stream.push("ee\n1. four\n");
@@ -72,7 +72,7 @@ fn log_lines_like_definitions_are_shown() {
     // Text of an open block is shown too.
     let mut stream = StreamedMarkdown::new();
     stream.push("[INFO]: do");
-    assert_eq!(texts(&stream.rest(&look)), ["[INFO]: do"]);
+    assert_eq!(texts(&stream.remaining_rows(&look)), ["[INFO]: do"]);
 }
 
 #[test]
@@ -166,12 +166,16 @@ fn rows_of_a_paragraph_are_final_before_it_ends() {
     for word in words.split_inclusive(' ') {
         stream.push(word);
         rows.extend(stream.take_finished(&look));
-        assert!(stream.rest(&look).len() < 10, "{:?}", texts(&stream.rest(&look)));
+        assert!(
+            stream.remaining_rows(&look).len() < 10,
+            "{:?}",
+            texts(&stream.remaining_rows(&look))
+        );
     }
     assert!(rows.len() > 8, "{:?}", texts(&rows));
     stream.push("\n\n");
     rows.extend(stream.take_finished(&look));
-    assert!(stream.rest(&look).is_empty());
+    assert!(stream.remaining_rows(&look).is_empty());
     assert_eq!(rows, parsed_whole(&words, &look));
 }
 

@@ -47,7 +47,7 @@ impl ResultSource<'_> {
                 blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
                 if blocks.len() > MOST_BLOCKS {
                     let more = blocks.len() - MOST_BLOCKS;
-                    read.say(format!("[{more} more parts of the result omitted]"));
+                    read.push_text(format!("[{more} more parts of the result omitted]"));
                 }
             }
             _ => {
@@ -118,7 +118,7 @@ impl ResultSource<'_> {
             Some("resource_link") => {
                 let uri = text("uri").unwrap_or_default();
                 let name = text("title").or_else(|| text("name")).unwrap_or(uri);
-                read.say(wrap(&format!("Resource Link: {name} at {uri}")));
+                read.push_text(wrap(&format!("Resource Link: {name} at {uri}")));
                 read.shown.push(format!("[Link to {name}: {uri}]"));
             }
             other => {
@@ -147,7 +147,7 @@ impl ResultSource<'_> {
     }
 
     fn text(&self, text: &str, read: &mut ResultParts) {
-        read.say(wrap(text));
+        read.push_text(wrap(text));
         read.shown.push(text.to_owned());
     }
 
@@ -171,7 +171,7 @@ impl ResultSource<'_> {
 }
 
 impl ResultParts {
-    fn say(&mut self, text: String) {
+    fn push_text(&mut self, text: String) {
         self.parts.push(json!({"text": text}));
         self.texts.push(text);
     }
@@ -182,15 +182,15 @@ impl ResultParts {
         let data = data.as_str();
         let fits = self.size + data.len() <= MOST_MEDIA;
         if !fits {
-            return self.say(format!("{note} [omitted: too large]"));
+            return self.push_text(format!("{note} [omitted: too large]"));
         }
         let bytes = base64::prelude::BASE64_STANDARD.decode(data).ok();
         let Some((mime, bytes)) = mime.zip(bytes.filter(|bytes| !bytes.is_empty())) else {
-            return self.say(format!("{note} [omitted: cannot be decoded]"));
+            return self.push_text(format!("{note} [omitted: cannot be decoded]"));
         };
         if let Some(text) = text_of(mime, &bytes) {
-            self.say(note);
-            return self.say(wrap(&text));
+            self.push_text(note);
+            return self.push_text(wrap(&text));
         }
         // The content determines the type, not the server's declaration.
         let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
@@ -200,10 +200,10 @@ impl ResultParts {
                 true => format!("the content is not {mime}"),
                 false => "the content is neither text, image, PDF, audio, nor video".to_owned(),
             };
-            return self.say(format!("{note} [omitted: {why}]"));
+            return self.push_text(format!("{note} [omitted: {why}]"));
         };
         self.size += data.len();
-        self.say(note);
+        self.push_text(note);
         let part = Part::inline_data(mime, data);
         self.parts.push(Value::Object(part.object().clone()));
         self.media.push(part);

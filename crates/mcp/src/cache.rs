@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// Saves what a server offers, or why it failed. Blocking.
-    pub(crate) fn put(&self, key: &str, catalog: Result<&Catalog, &str>) {
+    pub(crate) fn save(&self, key: &str, catalog: Result<&Catalog, &str>) {
         let why = catalog.err().unwrap_or_default().to_owned();
         let entry = CacheEntry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
         if let Err(error) = files::write(&self.path(key), &entry) {
@@ -115,10 +115,10 @@ mod tests {
         let cache = Cache::new(home.path());
         let key = key(["a", "b"]);
         assert_eq!(cache.get(&key), CachedServer::Nothing);
-        cache.put(&key, Err("no host"));
+        cache.save(&key, Err("no host"));
         assert_eq!(cache.get(&key), CachedServer::Failed("no host".to_owned()));
         let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
-        cache.put(&key, Ok(&catalog));
+        cache.save(&key, Ok(&catalog));
         assert_eq!(cache.get(&key), CachedServer::Offered(Box::new(catalog)));
         let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
         std::fs::write(cache.path(&key), old).expect("written");

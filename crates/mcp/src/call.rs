@@ -17,7 +17,7 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::connection_errors::{is_refusal, not_sent, wants_sign_in};
+use crate::connection_errors::{is_refusal, send_error, wants_sign_in};
 use crate::error::McpError;
 use crate::messages::UNREADABLE;
 
@@ -57,7 +57,7 @@ impl Listeners {
     }
 
     /// Reports progress for a request, limited in rate.
-    pub(crate) fn tell(&self, told: &ProgressNotificationParam) {
+    pub(crate) fn report(&self, told: &ProgressNotificationParam) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
         listener.moved = Instant::now();
@@ -98,7 +98,7 @@ struct ListenerGuard {
 
 impl ListenerGuard {
     /// Returns when the last progress arrived, or when the request was sent.
-    fn moved(&self) -> Option<Instant> {
+    fn last_progress(&self) -> Option<Instant> {
         let listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.get(&self.token).map(|listener| listener.moved)
     }
@@ -171,7 +171,7 @@ pub(crate) async fn request(
                 .map_err(|error| McpError::Protocol { message: error.to_string() });
         }
         () = cancel.cancelled() => McpError::Cancelled,
-        after = late(begun, timeout, &listening) => McpError::Timeout { after },
+        after = wait_for_timeout(begun, timeout, &listening) => McpError::Timeout { after },
     };
     let why = match over {
         McpError::Cancelled => "the user cancelled it",
@@ -184,10 +184,14 @@ pub(crate) async fn request(
 
 /// Resolves when the request times out: after `timeout` without progress, or after the maximum
 /// extension. Returns the time that elapsed.
-async fn late(begun: Instant, timeout: Duration, listening: &ListenerGuard) -> Duration {
+async fn wait_for_timeout(
+    begun: Instant,
+    timeout: Duration,
+    listening: &ListenerGuard,
+) -> Duration {
     let longest = timeout.saturating_mul(LONGER);
     loop {
-        let moved = listening.moved().unwrap_or(begun);
+        let moved = listening.last_progress().unwrap_or(begun);
         let left = longest.saturating_sub(begun.elapsed());
         if left.is_zero() {
             return longest;
@@ -221,7 +225,7 @@ fn failed(error: ServiceError) -> McpError {
             McpError::SignIn { again: true }
         }
         ServiceError::TransportSend(error) => {
-            let why = not_sent(&error);
+            let why = send_error(&error);
             match is_refusal(&error) {
                 true => McpError::Refused { why },
                 false => McpError::Sending { why },

@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{AuthClient, AuthorizationManager, StreamableHttpClientTransport};
 use rmcp::{RoleClient, ServiceExt};
 
-use crate::connection_errors::refused;
+use crate::connection_errors::initialization_error;
 use crate::error::McpError;
 use crate::google::Google;
 use crate::handler::Handler;
@@ -97,9 +97,9 @@ impl ServerEnvironment {
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler
-                    .serve(LoggedTransport::around(stdio, server))
+                    .serve(LoggedTransport::wrap(stdio, server))
                     .await
-                    .map_err(|error| refused(&error))
+                    .map_err(|error| initialization_error(&error))
             }
             Endpoint::Http { url, headers } => self.http(server, url, headers, handler).await,
             Endpoint::Sse { url, headers } => self.sse(server, url, headers, handler).await,
@@ -173,19 +173,21 @@ impl ServerEnvironment {
             Some((manager, _)) => {
                 let client = EventRepairClient::new(AuthClient::new(client, manager));
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(LoggedTransport::around(transport, server)).await
+                handler.serve(LoggedTransport::wrap(transport, server)).await
             }
             None => {
                 let client = EventRepairClient::new(client);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(LoggedTransport::around(transport, server)).await
+                handler.serve(LoggedTransport::wrap(transport, server)).await
             }
         };
-        opened.map_err(|error| self.reached(url, of_kind(kind, refused(&error))))
+        opened.map_err(|error| {
+            self.add_proxy(url, with_credential_kind(kind, initialization_error(&error)))
+        })
     }
 
     /// Adds the proxy to the error of a connection that used one.
-    fn reached(&self, url: &str, error: McpError) -> McpError {
+    fn add_proxy(&self, url: &str, error: McpError) -> McpError {
         match (error, parallax_http::proxy_of(&self.http, url)) {
             (McpError::Start { why }, Some(proxy)) => {
                 McpError::Start { why: format!("through the proxy {proxy}: {why}") }
@@ -206,11 +208,11 @@ impl ServerEnvironment {
         let parameter = server.oauth.token_param_name.clone();
         let bearer = credentials.map(|(manager, _)| Bearer::new(manager, parameter));
         let opened = Sse::open(self.client()?, url, headers, bearer).await;
-        let sse = opened.map_err(|error| self.reached(url, of_kind(kind, error)))?;
+        let sse = opened.map_err(|error| self.add_proxy(url, with_credential_kind(kind, error)))?;
         handler
-            .serve(LoggedTransport::around(sse, server))
+            .serve(LoggedTransport::wrap(sse, server))
             .await
-            .map_err(|error| of_kind(kind, refused(&error)))
+            .map_err(|error| with_credential_kind(kind, initialization_error(&error)))
     }
 
     fn client(&self) -> Result<Client, McpError> {
@@ -231,7 +233,9 @@ impl ServerEnvironment {
             return Ok((custom, None));
         }
         let scopes = &server.oauth.scopes;
-        let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http) else {
+        let Some(google) =
+            Google::from_provider(&server.provider, scopes, &self.variables, &self.http)
+        else {
             let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, CredentialKind::SignIn))));
         };
@@ -272,7 +276,7 @@ fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValu
 }
 
 /// Adjusts an error if tokens were used: they are no longer valid.
-fn of_kind(kind: Option<CredentialKind>, error: McpError) -> McpError {
+fn with_credential_kind(kind: Option<CredentialKind>, error: McpError) -> McpError {
     let is_refusal = match &error {
         McpError::SignIn { .. } => true,
         // The library tried to refresh a token that cannot be refreshed.

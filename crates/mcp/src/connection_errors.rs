@@ -13,7 +13,7 @@ use crate::media::media_type;
 use crate::messages::UNREADABLE;
 
 /// Describes why a server did not initialize.
-pub(crate) fn refused(error: &ClientInitializeError) -> McpError {
+pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
     if error.is_authorization_required() {
         return McpError::SignIn { again: false };
     }
@@ -99,7 +99,7 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
 }
 
 /// Describes why a request failed before the server answered it.
-pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
+pub(crate) fn send_error(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&error_chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),

@@ -53,7 +53,7 @@ impl Asking {
 
     /// Waits until all calls that are running now have ended; returns immediately if there are
     /// none.
-    pub(crate) async fn calls_over(&self) {
+    pub(crate) async fn wait_for_calls(&self) {
         let mut told = self.running.subscribe();
         let now = told.borrow_and_update().clone();
         // This struct owns the sender, so the channel never closes.
@@ -62,7 +62,7 @@ impl Asking {
 
     /// Returns the permit for one request, or `None` if another request is open or the user wants
     /// no more.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         if self.no_more.load(Ordering::Acquire) {
             return None;
         }

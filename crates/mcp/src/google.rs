@@ -18,7 +18,7 @@ pub(crate) struct Google(TokenSource);
 impl Google {
     /// Creates the token source for a server with this provider; `None` if it does not use Google
     /// credentials. `variables` locate the credentials.
-    pub(crate) fn of(
+    pub(crate) fn from_provider(
         provider: &AuthProvider,
         scopes: &[String],
         variables: &[(OsString, OsString)],

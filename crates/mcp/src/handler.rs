@@ -91,7 +91,7 @@ impl ClientHandler for Handler {
         tokio::select! {
             biased;
             answer = answer => answer,
-            () = server.asking.calls_over() => {
+            () = server.asking.wait_for_calls() => {
                 cancel.cancel();
                 Err(ErrorData::invalid_request("its tool call has ended", None))
             }
@@ -117,12 +117,12 @@ impl ClientHandler for Handler {
             }
             _ => return Ok(declined()),
         };
-        let Some(_place) = server.asking.place() else { return Ok(declined()) };
+        let Some(_place) = server.asking.acquire() else { return Ok(declined()) };
         let asking = asker.ask(&server.name, question);
         let answer = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            () = server.asking.calls_over() => {
+            () = server.asking.wait_for_calls() => {
                 return Ok(ElicitResult::new(ElicitationAction::Cancel));
             }
             answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(UserResponse::Cancel),
@@ -166,7 +166,7 @@ impl ClientHandler for Handler {
         _context: NotificationContext<RoleClient>,
     ) {
         if let Some(server) = self.server.upgrade() {
-            server.listeners.tell(&params);
+            server.listeners.report(&params);
         }
     }
 

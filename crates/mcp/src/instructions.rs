@@ -8,7 +8,7 @@ const LONGEST: usize = 20_000;
 
 /// Returns the block for one server; `None` if it has no instructions.
 pub(crate) fn block(server: &str, text: &str) -> Option<String> {
-    let text = clean(text);
+    let text = sanitize_instructions(text);
     let text = text.trim();
     (!text.is_empty()).then(|| {
         format!(
@@ -20,10 +20,10 @@ pub(crate) fn block(server: &str, text: &str) -> Option<String> {
 }
 
 /// Removes invisible characters, and defuses lines that look like the marker lines.
-fn clean(text: &str) -> String {
+fn sanitize_instructions(text: &str) -> String {
     let text: String = text.chars().take(LONGEST).collect();
     let plain: String = sanitize(&text).chars().filter(|char| is_seen(*char)).collect();
-    let lines = plain.lines().map(|line| match is_ours(line) {
+    let lines = plain.lines().map(|line| match is_marker_line(line) {
         true => line.replace('[', "(").replace(']', ")").replace("--", "- "),
         false => line.to_owned(),
     });
@@ -35,7 +35,7 @@ fn is_seen(char: char) -> bool {
 }
 
 /// Whether a line could be mistaken for a marker line, regardless of punctuation and spaces.
-fn is_ours(line: &str) -> bool {
+fn is_marker_line(line: &str) -> bool {
     let letters: String =
         line.chars().filter(|char| char.is_alphabetic()).flat_map(char::to_lowercase).collect();
     letters.contains("ofserverinstructions")

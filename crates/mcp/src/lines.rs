@@ -35,9 +35,9 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         loop {
             // A read error is treated as the end of the stream.
-            let Ok(bytes) = self.reader.fill_buf().await else { return Ok(self.rest()) };
+            let Ok(bytes) = self.reader.fill_buf().await else { return Ok(self.remaining_bytes()) };
             if bytes.is_empty() {
-                return Ok(self.rest());
+                return Ok(self.remaining_bytes());
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(bytes.len());
@@ -56,7 +56,7 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
         }
     }
 
-    fn rest(&mut self) -> Option<Vec<u8>> {
+    fn remaining_bytes(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.line);
         (!rest.is_empty()).then_some(rest)
     }

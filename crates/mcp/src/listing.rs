@@ -37,7 +37,7 @@ fn name_of(entry: &Value) -> Option<String> {
 }
 
 /// Returns a message about the tools that could not be read.
-fn left_out(broken: &[Option<String>]) -> Option<String> {
+fn unreadable_tools_message(broken: &[Option<String>]) -> Option<String> {
     let named: Vec<String> = broken.iter().flatten().map(|name| format!("`{name}`")).collect();
     let named = match named.get(..MOST_NAMED) {
         None => named.join(", "),
@@ -118,7 +118,7 @@ impl Server {
         let resources = read("resources", resources);
         let templates = read("templates", templates);
         cuts.extend(cut);
-        cuts.extend(left_out(&broken));
+        cuts.extend(unreadable_tools_message(&broken));
         let catalog = Catalog {
             prompts: prompts.iter().filter_map(PromptEntry::read).collect(),
             resources: resources.iter().filter_map(ResourceEntry::read).collect(),
@@ -166,7 +166,7 @@ impl Server {
             let Some(peer) = self.open_link() else { return };
             match self.list(&peer).await {
                 Ok((catalog, notes)) => {
-                    let changed = self.offer(catalog);
+                    let changed = self.update_catalog(catalog);
                     self.set_notes(notes);
                     if changed {
                         return;

@@ -59,16 +59,18 @@ impl Open {
         let text = String::from_utf8_lossy(bytes);
         // Some servers send a byte order mark, which is not valid JSON.
         let text = text.trim_start_matches('\u{feff}');
-        if let Some(message) = whole(text) {
-            return Received::of([Some(self.matched(message, posted))]);
+        if let Some(message) = parse_complete(text) {
+            return Received::from_messages([Some(self.matched(message, posted))]);
         }
         let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
             Ok(items) if items.len() > MOST_IN_BATCH => Received::default(),
-            Ok(items) => Received::of(items.iter().map(|item| self.one(item.get(), posted))),
-            Err(_) => {
-                Received::of(objects(&text).into_iter().map(|object| self.one(object, posted)))
-            }
+            Ok(items) => Received::from_messages(
+                items.iter().map(|item| self.parse_message(item.get(), posted)),
+            ),
+            Err(_) => Received::from_messages(
+                objects(&text).into_iter().map(|object| self.parse_message(object, posted)),
+            ),
         }
     }
 
@@ -88,13 +90,17 @@ impl Open {
 
     /// Parses one message, or creates the error for the request that it should have answered. The
     /// outer `None`: the text is not a message; the inner one: it belongs to no open request.
-    fn one(&self, text: &str, posted: Option<&RequestId>) -> Option<Option<ServerJsonRpcMessage>> {
-        if let Some(message) = whole(text).or_else(|| named_after(text, posted?)) {
+    fn parse_message(
+        &self,
+        text: &str,
+        posted: Option<&RequestId>,
+    ) -> Option<Option<ServerJsonRpcMessage>> {
+        if let Some(message) = parse_complete(text).or_else(|| parse_without_id(text, posted?)) {
             return Some(self.matched(message, posted));
         }
-        let remains = PartialAnswer::of(text);
+        let remains = PartialAnswer::parse(text);
         if !remains.is_message() {
-            return self.behind_text(text).map(Some);
+            return self.parse_after_text(text).map(Some);
         }
         if remains.is_call {
             return Some(None);
@@ -108,7 +114,7 @@ impl Open {
             return serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(None);
         };
         Some(match remains.result.and_then(readable_entries) {
-            None => Some(failure(id, why(text))),
+            None => Some(failure(id, describe_error(text))),
             Some(result) => {
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 serde_json::from_value(answer).ok()
@@ -119,7 +125,7 @@ impl Open {
     /// Parses the answer to an open request behind other text of the same line: a server may print
     /// a log text without a line ending. Requests and notifications are not looked for, because a
     /// log may quote them. For the same reason, an object that is complete holds no answer.
-    fn behind_text(&self, text: &str) -> Option<ServerJsonRpcMessage> {
+    fn parse_after_text(&self, text: &str) -> Option<ServerJsonRpcMessage> {
         if !text.contains("\"jsonrpc\"") || serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return None;
         }
@@ -131,12 +137,12 @@ impl Open {
                 answer_id(&message)?;
                 return self.matched(message, None);
             }
-            let remains = PartialAnswer::of(rest);
+            let remains = PartialAnswer::parse(rest);
             if !remains.is_message() || remains.is_call || !remains.is_answer {
                 return None;
             }
             let id = serde_json::from_value(remains.id.or_else(|| shown_id(rest))?).ok()?;
-            Some(failure(self.take(&id, None)?, why(rest)))
+            Some(failure(self.take(&id, None)?, describe_error(rest)))
         })
     }
 
@@ -165,7 +171,7 @@ impl Open {
     }
 
     /// Assigns the only message of an HTTP response to the posted request, regardless of its id.
-    pub(crate) fn posted(&self, message: &mut ServerJsonRpcMessage, id: &RequestId) {
+    pub(crate) fn assign_to_request(&self, message: &mut ServerJsonRpcMessage, id: &RequestId) {
         match message {
             JsonRpcMessage::Response(answer) => answer.id = id.clone(),
             JsonRpcMessage::Error(error) => error.id = Some(id.clone()),
@@ -199,7 +205,9 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    fn of(found: impl IntoIterator<Item = Option<Option<ServerJsonRpcMessage>>>) -> Self {
+    fn from_messages(
+        found: impl IntoIterator<Item = Option<Option<ServerJsonRpcMessage>>>,
+    ) -> Self {
         let mut received = Self::default();
         for found in found.into_iter().flatten() {
             received.is_message = true;
@@ -211,7 +219,7 @@ impl Received {
 
 /// Whether this is a field of JSON-RPC. An object with other fields counts as a message only if it
 /// has `jsonrpc`, because log lines may also contain `error` or `id`.
-fn is_field(name: &str) -> bool {
+fn is_rpc_field(name: &str) -> bool {
     matches!(name, "jsonrpc" | "id" | "method" | "params" | "result" | "error")
 }
 
@@ -241,21 +249,21 @@ fn answer_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 }
 
 /// Parses a complete message.
-fn whole(text: &str) -> Option<ServerJsonRpcMessage> {
+fn parse_complete(text: &str) -> Option<ServerJsonRpcMessage> {
     if let Ok(message) = serde_json::from_str(text) {
         return Some(message);
     }
     let mut value: Value = serde_json::from_str(text).ok()?;
     let fields = value.as_object_mut()?;
     // Some servers omit the constant `jsonrpc` field.
-    if !fields.contains_key("jsonrpc") && fields.keys().all(|name| is_field(name)) {
+    if !fields.contains_key("jsonrpc") && fields.keys().all(|name| is_rpc_field(name)) {
         fields.insert("jsonrpc".to_owned(), "2.0".into());
     }
     serde_json::from_value(value).ok()
 }
 
 /// Parses an answer without an id as the answer to `posted`.
-fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
+fn parse_without_id(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     let fields = value.as_object_mut()?;
     let is_answer = fields.contains_key("result") || fields.contains_key("error");
@@ -263,7 +271,7 @@ fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
         return None;
     }
     fields.insert("id".to_owned(), serde_json::to_value(posted).ok()?);
-    whole(&value.to_string())
+    parse_complete(&value.to_string())
 }
 
 /// Returns the positions of the braces behind other text at which an object may begin, except those
@@ -347,7 +355,7 @@ fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
 const NEITHER: &str = "it is neither a result nor an error";
 
 /// Describes what is wrong with an answer.
-fn why(text: &str) -> String {
+fn describe_error(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(_) => NEITHER.to_owned(),
         Err(error) => no_json(&error.to_string()),
@@ -379,7 +387,7 @@ struct PartialAnswer<'a> {
 }
 
 impl<'a> PartialAnswer<'a> {
-    fn of(text: &'a str) -> Self {
+    fn parse(text: &'a str) -> Self {
         let mut remains = Self::default();
         let mut reader = serde_json::Deserializer::from_str(text);
         // The error is expected: the text was already found to be invalid.
@@ -406,7 +414,7 @@ impl<'a> Visitor<'a> for AnswerVisitor<'_, 'a> {
             self.0.is_json_rpc |= name == "jsonrpc";
             self.0.is_answer |= matches!(&*name, "result" | "error");
             self.0.is_call |= name == "method";
-            self.0.is_other |= !is_field(&name);
+            self.0.is_other |= !is_rpc_field(&name);
             match &*name {
                 "id" => self.0.id = fields.next_value::<Option<Value>>()?,
                 "result" => self.0.result = Some(fields.next_value()?),

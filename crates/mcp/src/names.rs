@@ -19,17 +19,17 @@ pub fn tool_name(server: &str, tool: &str) -> String {
 /// Returns the name without shortening, which rules that specify server and tool refer to.
 pub(crate) fn full_name(server: &str, tool: &str) -> String {
     let prefix = if server.starts_with("mcp_") { "" } else { "mcp_" };
-    format!("{prefix}{}_{}", fitting(server), fitting(tool))
+    format!("{prefix}{}_{}", replace_invalid(server), replace_invalid(tool))
 }
 
-fn fitting(name: &str) -> String {
+fn replace_invalid(name: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_.:-".contains(letter);
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 
 /// Returns a name from a server in a form that is safe in messages: one word, limited in length.
 pub(crate) fn shown_name(name: &str) -> String {
-    fitting(name).chars().take(LONGEST).collect()
+    replace_invalid(name).chars().take(LONGEST).collect()
 }
 
 #[cfg(test)]

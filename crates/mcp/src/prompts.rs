@@ -148,7 +148,7 @@ impl Servers {
         let (result, _) = asking.await;
         let result = result.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);
-        let parts = in_order(messages.map_or(&[], Vec::as_slice));
+        let parts = convert_messages(messages.map_or(&[], Vec::as_slice));
         match parts.is_empty() {
             true => Err(format!("`{prompt}` of `{server}` is empty")),
             false => Ok(parts),
@@ -157,7 +157,7 @@ impl Servers {
 }
 
 /// Returns the contents of all messages as separate parts. Roles are labeled if they differ.
-fn in_order(messages: &[Value]) -> Vec<Part> {
+fn convert_messages(messages: &[Value]) -> Vec<Part> {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let mixed = messages.iter().any(|message| role(message).as_deref() == Some("assistant"));
     let mut all = Vec::new();

@@ -48,7 +48,7 @@ impl<C> EventRepairClient<C> {
             }
             Ok(StreamableHttpPostResponse::Json(mut message, session)) => {
                 if let Some(id) = &of {
-                    self.open.posted(&mut message, id);
+                    self.open.assign_to_request(&mut message, id);
                 }
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }

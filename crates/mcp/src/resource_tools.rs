@@ -156,7 +156,7 @@ impl Invocation for List {
             }
             // Names and descriptions come from the servers.
             let text = format!("Available MCP Resources:{lines}");
-            ToolResult::text(wrap(&text)).shown(Display::text(format!("{count} resources")))
+            ToolResult::text(wrap(&text)).with_display(Display::text(format!("{count} resources")))
         })
     }
 }
@@ -186,7 +186,7 @@ impl Invocation for ReadCall {
                 }
             };
             match found {
-                Ok(text) => ToolResult::text(wrap(&text)).shown(Display::text(text)),
+                Ok(text) => ToolResult::text(wrap(&text)).with_display(Display::text(text)),
                 Err(ResourceError::Unknown) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::McpResourceNotFound,
                     format!(

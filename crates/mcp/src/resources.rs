@@ -67,14 +67,14 @@ impl Servers {
         }
         // A template may match it; only the server can tell.
         let mut covering = self.open().filter(|server| {
-            server.catalog().templates.iter().any(|entry| covers(&entry.uri, uri))
+            server.catalog().templates.iter().any(|entry| template_matches(&entry.uri, uri))
         });
         covering.next().cloned().map(|server| (server, uri))
     }
 }
 
 /// Whether a URI starts like a template.
-fn covers(pattern: &str, uri: &str) -> bool {
+fn template_matches(pattern: &str, uri: &str) -> bool {
     let fixed = pattern.split('{').next().unwrap_or_default();
     !fixed.is_empty() && uri.starts_with(fixed)
 }
@@ -111,7 +111,7 @@ fn size_of_base64(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{covers, size_of_base64};
+    use super::{size_of_base64, template_matches};
 
     #[test]
     fn blob_size_is_its_decoded_length() {
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn uri_templates_match_uris() {
-        assert!(covers("notes://{id}", "notes://3"));
-        assert!(!covers("notes://{id}", "other://3"));
-        assert!(!covers("{+any}", "other://3"));
+        assert!(template_matches("notes://{id}", "notes://3"));
+        assert!(!template_matches("notes://{id}", "other://3"));
+        assert!(!template_matches("{+any}", "other://3"));
     }
 }

@@ -45,7 +45,7 @@ impl RestartBackoff {
     }
 
     /// Returns the remaining delay before the next start.
-    pub(crate) fn rest(&self) -> Duration {
+    pub(crate) fn remaining(&self) -> Duration {
         let Some(last) = self.times.back() else { return Duration::ZERO };
         let wait = WAITS.get(self.times.len() - 1).or(WAITS.last()).copied().unwrap_or_default();
         wait.saturating_sub(last.elapsed())
@@ -69,15 +69,15 @@ mod tests {
     #[test]
     fn restart_delays_grow_and_restarts_stop() {
         let mut starts = RestartBackoff::default();
-        assert_eq!(starts.rest(), Duration::ZERO);
+        assert_eq!(starts.remaining(), Duration::ZERO);
         for wait in WAITS.into_iter().chain([WAITS[3]; 2]) {
             assert!(starts.check().is_ok());
             starts.note();
-            let rest = starts.rest();
+            let rest = starts.remaining();
             assert!(rest <= wait && rest + Duration::from_millis(200) > wait, "{rest:?} {wait:?}");
         }
         assert!(starts.check().is_err_and(|error| error.to_string().contains("6 times")));
         starts.forget();
-        assert!(starts.check().is_ok() && starts.rest().is_zero());
+        assert!(starts.check().is_ok() && starts.remaining().is_zero());
     }
 }

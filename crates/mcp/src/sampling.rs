@@ -89,21 +89,21 @@ impl Allowance {
         cancel: CancellationToken,
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some((asker, sampling)) = asker.zip(sampling) else {
-            return Err(refused(
+            return Err(invalid_request(
                 "sampling was refused: it requires approval, and no user is present",
             ));
         };
         if sampling.tokens == 0 {
-            return Err(refused("sampling is disabled (`mcp.samplingTokens` is 0)"));
+            return Err(invalid_request("sampling is disabled (`mcp.samplingTokens` is 0)"));
         }
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(refused("too many sampling requests are pending"));
+            return Err(invalid_request("too many sampling requests are pending"));
         };
         let mut standing = self.standing.lock().await;
         let left = sampling.tokens.saturating_sub(self.used.load(Ordering::Acquire));
         let wanted = read(&params)?;
         if wanted.tokens >= left {
-            return Err(refused(&format!(
+            return Err(invalid_request(&format!(
                 "the sampling budget of this server for this session is used up ({left} of {} tokens are left, \
                  the prompt alone needs about {})",
                 sampling.tokens, wanted.tokens
@@ -128,12 +128,12 @@ impl Allowance {
                 UserResponse::Always => *standing = Some(true),
                 UserResponse::Never => *standing = Some(false),
                 UserResponse::Decline | UserResponse::Cancel => {
-                    return Err(refused("the user rejected the sampling request"));
+                    return Err(invalid_request("the user rejected the sampling request"));
                 }
             }
         }
         if *standing == Some(false) {
-            return Err(refused("the user rejected sampling for this session"));
+            return Err(invalid_request("the user rejected sampling for this session"));
         }
         let estimate = wanted.tokens;
         let model = sampling.model.catalog().utility(ROLE, &(sampling.main)());
@@ -151,7 +151,7 @@ impl Allowance {
     }
 }
 
-fn refused(why: &str) -> ErrorData {
+fn invalid_request(why: &str) -> ErrorData {
     ErrorData::new(REFUSED, why.to_owned(), None)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema_names::{DEEPEST, clean};
+use crate::schema_names::{DEEPEST, sanitize_schema};
 
 /// An argument of the scheduler, which every call may have.
 const WAIT: &str = "wait_for_previous";
@@ -28,7 +28,7 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
         SchemaForm::OpenApi => open_api(schema),
     };
     nullable(&mut schema, 0);
-    clean(&mut schema);
+    sanitize_schema(&mut schema);
     if let Some(fields) = schema.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
@@ -163,7 +163,7 @@ impl OpenApi<'_> {
                 merge(&mut kept, part);
             }
         }
-        only_known(&mut kept);
+        remove_unknown_required(&mut kept);
         Value::Object(kept)
     }
 
@@ -198,7 +198,7 @@ fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
 }
 
 /// Removes required properties that are not defined.
-fn only_known(fields: &mut Map<String, Value>) {
+fn remove_unknown_required(fields: &mut Map<String, Value>) {
     let known: HashSet<String> = fields
         .get("properties")
         .and_then(Value::as_object)
@@ -237,7 +237,7 @@ fn is_finite(schema: &Value) -> bool {
     let mut starts = vec![schema];
     collect(schema, &mut starts, 0);
     let mut budget = MOST_NODES;
-    starts.into_iter().all(|start| ends(schema, start, &mut Vec::new(), &mut budget))
+    starts.into_iter().all(|start| terminates(schema, start, &mut Vec::new(), &mut budget))
 }
 
 /// Collects all schemas that contain a reference.
@@ -258,7 +258,7 @@ fn collect<'a>(schema: &'a Value, into: &mut Vec<&'a Value>, depth: usize) {
 }
 
 /// Follows schemas that apply to the same value, until they end or repeat.
-fn ends<'a>(
+fn terminates<'a>(
     root: &'a Value,
     schema: &'a Value,
     within: &mut Vec<&'a str>,
@@ -281,7 +281,7 @@ fn ends<'a>(
                 match root.pointer(pointer) {
                     Some(target) => {
                         within.push(reference);
-                        let fine = ends(root, target, within, budget);
+                        let fine = terminates(root, target, within, budget);
                         within.pop();
                         fine
                     }
@@ -290,9 +290,9 @@ fn ends<'a>(
                 }
             }
             Some(Value::Array(branches)) => {
-                branches.iter().all(|branch| ends(root, branch, within, budget))
+                branches.iter().all(|branch| terminates(root, branch, within, budget))
             }
-            Some(branch) => ends(root, branch, within, budget),
+            Some(branch) => terminates(root, branch, within, budget),
         };
         if !fine {
             return false;

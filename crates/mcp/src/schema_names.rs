@@ -17,11 +17,11 @@ const CONDITIONS: [&str; 3] = ["if", "then", "else"];
 
 /// Removes hidden characters, including from names, and the `$schema` keyword, which services
 /// reject. Of names that are then the same, the one that was so before remains.
-pub(crate) fn clean(schema: &mut Value) {
-    clean_within(schema, 0);
+pub(crate) fn sanitize_schema(schema: &mut Value) {
+    sanitize_nested(schema, 0);
 }
 
-fn clean_within(schema: &mut Value, depth: usize) {
+fn sanitize_nested(schema: &mut Value, depth: usize) {
     if depth > DEEPEST {
         return;
     }
@@ -48,9 +48,9 @@ fn clean_within(schema: &mut Value, depth: usize) {
                     }
                 }
             }
-            fields.values_mut().for_each(|field| clean_within(field, depth + 1));
+            fields.values_mut().for_each(|field| sanitize_nested(field, depth + 1));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| clean_within(item, depth + 1)),
+        Value::Array(items) => items.iter_mut().for_each(|item| sanitize_nested(item, depth + 1)),
         _ => {}
     }
 }
@@ -91,7 +91,7 @@ fn restore(root: &Value, schemas: &[&Value], value: &mut Value, depth: usize) {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 let inner: Vec<&Value> =
-                    applicable.iter().filter_map(|schema| of_item(schema, index)).collect();
+                    applicable.iter().filter_map(|schema| item_schema(schema, index)).collect();
                 restore(root, &inner, item, depth + 1);
             }
         }
@@ -100,7 +100,7 @@ fn restore(root: &Value, schemas: &[&Value], value: &mut Value, depth: usize) {
 }
 
 /// Returns the schema of an item of a list.
-fn of_item(schema: &Map<String, Value>, index: usize) -> Option<&Value> {
+fn item_schema(schema: &Map<String, Value>, index: usize) -> Option<&Value> {
     let listed = schema.get("prefixItems").or_else(|| schema.get("items"));
     let listed = listed.and_then(Value::as_array).and_then(|listed| listed.get(index));
     listed.or_else(|| schema.get("items"))

@@ -97,7 +97,8 @@ impl Invocation for ToolSearch {
     fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let known = self.servers.deferred();
-            let found = best(&self.query, known.iter().map(|tool| (tool.spec(), tool.server())));
+            let found =
+                best_matches(&self.query, known.iter().map(|tool| (tool.spec(), tool.server())));
             if found.is_empty() {
                 return ToolResult::text(
                     "No MCP tool matches these words. Try other words, or the name of a server.",
@@ -117,7 +118,7 @@ impl Invocation for ToolSearch {
                 // Names and descriptions come from the servers.
                 wrap(lines.trim_start())
             );
-            ToolResult::text(text).shown(Display::text(format!("{count} tools")))
+            ToolResult::text(text).with_display(Display::text(format!("{count} tools")))
         })
     }
 }
@@ -137,7 +138,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns the best matches: words count most in the tool name, then in the server name, then in
 /// the description.
-fn best<'a>(
+fn best_matches<'a>(
     query: &str,
     tools: impl Iterator<Item = (&'a ToolSpec, &'a str)>,
 ) -> Vec<&'a ToolSpec> {
@@ -184,7 +185,7 @@ mod tests {
         ];
         let find = |query: &str| {
             let known = tools.iter().zip(["git", "hub", "hub"]);
-            best(query, known).iter().map(|spec| spec.name.clone()).collect::<Vec<_>>()
+            best_matches(query, known).iter().map(|spec| spec.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(find("Issues"), ["mcp_hub_create_issue", "mcp_git_log"]);
         assert_eq!(find("hub"), ["mcp_hub_create_issue", "mcp_hub_star"]);

@@ -119,7 +119,7 @@ impl Server {
             }
         }
         if on {
-            self.forgive();
+            self.clear_failures();
             let server = Arc::clone(self);
             drop(tokio::spawn(async move { server.link().await.is_ok() }));
         } else {
@@ -136,13 +136,13 @@ impl Server {
     }
 
     /// Whether nothing is known about the server yet, but may be soon.
-    pub(crate) fn is_awaited(&self) -> bool {
+    pub(crate) fn is_starting(&self) -> bool {
         self.is_open() && self.state().unknown
     }
 
     /// Makes the session wait again for a server that failed in an earlier session, because it may
     /// have been repaired.
-    pub(crate) fn expect_again(&self) {
+    pub(crate) fn wait_again(&self) {
         let mut state = self.state();
         if state.earlier.is_some() && state.link.is_none() {
             state.unknown = true;
@@ -150,7 +150,7 @@ impl Server {
     }
 
     /// Stops waiting for the server. It may still become ready later.
-    pub(crate) fn give_up_waiting(self: &Arc<Self>) {
+    pub(crate) fn stop_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
             self.store(Err(String::new()));
         }
@@ -166,7 +166,7 @@ impl Server {
     pub(crate) fn status(&self) -> ServerStatus {
         let state = self.state();
         let mut catalog = Catalog::clone(&state.catalog);
-        catalog.tools.retain(|tool| self.config.counts(&tool.name));
+        catalog.tools.retain(|tool| self.config.includes_tool(&tool.name));
         ServerStatus {
             config: self.config.clone(),
             status: state.status,
@@ -189,7 +189,7 @@ impl Server {
 
     /// Returns a problem to report to the user, if the server is not or not fully available.
     /// `late`: also report a server that has not answered yet.
-    pub(crate) fn trouble(&self, late: bool) -> Option<String> {
+    pub(crate) fn problem(&self, late: bool) -> Option<String> {
         let state = self.state();
         if state.start_block != StartBlock::Open {
             return None;
@@ -231,7 +231,7 @@ impl Server {
     }
 
     /// Clears failures, so that the next start is attempted immediately.
-    pub(crate) fn forgive(&self) {
+    pub(crate) fn clear_failures(&self) {
         let mut state = self.state();
         state.starts.forget();
         state.failed_at = None;
@@ -240,7 +240,7 @@ impl Server {
     async fn start(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
         self.may_start()?;
         self.set_status(Status::Connecting);
-        let rest = self.state().starts.rest();
+        let rest = self.state().starts.remaining();
         tokio::time::sleep(rest).await;
         if !self.is_open() {
             return Err(McpError::Closed { why: "it was disabled".to_owned() });
@@ -255,7 +255,7 @@ impl Server {
         let (opened, _) = self.watched(opening).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
-            Err(McpError::Lost) => Err(McpError::Start { why: self.last_words() }),
+            Err(McpError::Lost) => Err(McpError::Start { why: self.last_output() }),
             other => other,
         };
         match opened {
@@ -303,7 +303,7 @@ impl Server {
     }
 
     /// Returns the last output of the server, for an error without a message.
-    fn last_words(&self) -> String {
+    fn last_output(&self) -> String {
         match self.tail.last_line() {
             Some(line) => format!("it ended immediately; last output: {line}"),
             None => "it ended immediately without output".to_owned(),
@@ -360,13 +360,13 @@ impl Server {
             state.notes.extend(notes);
             state.generation
         };
-        self.offer(catalog);
+        self.update_catalog(catalog);
         let watched = Arc::downgrade(self);
         let watch = tokio::spawn(async move {
             let reason = connection.waiting().await;
             tracing::debug!(?reason, "an MCP connection ended");
             if let Some(server) = watched.upgrade() {
-                server.lost(generation);
+                server.handle_lost_connection(generation);
             }
         });
         let refreshed = Arc::downgrade(self);
@@ -385,7 +385,7 @@ impl Server {
     }
 
     /// Updates what the server offers, and caches it if it changed. Returns whether it changed.
-    pub(crate) fn offer(self: &Arc<Self>, catalog: Catalog) -> bool {
+    pub(crate) fn update_catalog(self: &Arc<Self>, catalog: Catalog) -> bool {
         let catalog = Arc::new(catalog);
         let (changed, first) = {
             let mut state = self.state();
@@ -406,8 +406,8 @@ impl Server {
 
     /// Caches what the server offers, or why it failed, for later sessions.
     fn store(&self, known: Result<Arc<Catalog>, String>) {
-        if !self.config.is_of_this_run() {
-            self.shared.keep(&self.key, known);
+        if !self.config.is_for_this_run() {
+            self.shared.cache_catalog(&self.key, known);
         }
     }
 
@@ -431,7 +431,7 @@ impl Server {
     }
 
     /// Handles the loss of the connection of this generation.
-    fn lost(self: &Arc<Self>, generation: u64) {
+    fn handle_lost_connection(self: &Arc<Self>, generation: u64) {
         {
             let mut state = self.state();
             if state.generation != generation {

@@ -203,7 +203,7 @@ impl Servers {
         let needed = self.inner.servers.iter().filter(|server| server.needs_start(self.inner.lazy));
         let waits = !self.inner.first_wait.is_zero();
         let (awaited, others): (Vec<_>, Vec<_>) =
-            needed.cloned().partition(|server| waits && server.is_awaited());
+            needed.cloned().partition(|server| waits && server.is_starting());
         awaited.into_iter().for_each(begin);
         if others.is_empty() {
             return;
@@ -219,13 +219,13 @@ impl Servers {
 
     /// Whether a server about which nothing is known may become ready soon.
     pub fn are_starting(&self) -> bool {
-        self.open().any(|server| server.is_awaited())
+        self.open().any(|server| server.is_starting())
     }
 
-    /// Makes the next [`ToolSource::settled`] also wait for servers that failed in an earlier
+    /// Makes the next [`ToolSource::wait_until_ready`] also wait for servers that failed in an earlier
     /// session, because something is required that no other server offers.
     pub fn expect_all(&self) {
-        self.open().for_each(|server| server.expect_again());
+        self.open().for_each(|server| server.wait_again());
         self.start();
     }
 
@@ -238,7 +238,7 @@ impl Servers {
 
     /// Returns the servers about which nothing is known yet but may be soon.
     pub fn starting(&self) -> Vec<String> {
-        let starting = self.open().filter(|server| server.is_awaited());
+        let starting = self.open().filter(|server| server.is_starting());
         starting.map(|server| server.config.name.clone()).collect()
     }
 
@@ -253,12 +253,12 @@ impl Servers {
     /// Returns a message if there is no server with this name or it cannot be started.
     pub async fn connect(&self, name: &str) -> Result<(), String> {
         let server = self.find(name).ok_or_else(|| format!("unknown MCP server `{name}`"))?;
-        server.forgive();
+        server.clear_failures();
         server.link().await.map(drop).map_err(|error| error.with_command(name))
     }
 
     /// Returns the servers whose problems were reported.
-    pub(crate) fn told(&self) -> MutexGuard<'_, HashSet<String>> {
+    pub(crate) fn lock_reported(&self) -> MutexGuard<'_, HashSet<String>> {
         self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -266,7 +266,7 @@ impl Servers {
     pub async fn reload(&self) {
         let ends = self.inner.servers.iter().map(|server| async {
             server.disconnect().await;
-            server.forgive();
+            server.clear_failures();
         });
         futures_util::future::join_all(ends).await;
         let starts = self.inner.servers.iter().filter(|server| server.is_open());
@@ -284,7 +284,7 @@ impl Servers {
     }
 
     /// Returns a subscription to changes. It does not keep servers alive.
-    pub fn news(&self) -> ChangeNotifier {
+    pub fn subscribe(&self) -> ChangeNotifier {
         ChangeNotifier {
             told: self.inner.shared.news.subscribe(),
             servers: Arc::downgrade(&self.inner),
@@ -343,21 +343,21 @@ impl Servers {
 
     /// Returns the tools that are available but not declared.
     pub(crate) fn deferred(&self) -> Vec<Arc<McpTool>> {
-        self.made().deferred
+        self.current_tools().deferred
     }
 
     /// Declares these tools from now on.
     pub(crate) fn declare(&self, names: Vec<String>) {
-        self.found().extend(names);
+        self.lock_discovered().extend(names);
         self.inner.shared.changed();
     }
 
-    fn found(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn lock_discovered(&self) -> MutexGuard<'_, HashSet<String>> {
         self.inner.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tools that the servers offer now.
-    pub(crate) fn made(&self) -> ServerTools {
+    pub(crate) fn current_tools(&self) -> ServerTools {
         let version = self.inner.shared.version.load(Ordering::Acquire);
         let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
@@ -377,7 +377,9 @@ impl Servers {
         for server in self.open() {
             let catalog = server.catalog();
             resources |= !catalog.resources.is_empty() || !catalog.templates.is_empty();
-            for entry in catalog.tools.iter().filter(|entry| server.config.counts(&entry.name)) {
+            for entry in
+                catalog.tools.iter().filter(|entry| server.config.includes_tool(&entry.name))
+            {
                 let tool = McpTool::new(Arc::clone(server), entry.clone());
                 let name = tool.spec().name.clone();
                 // If two tools have the same name, the later one is used.
@@ -399,7 +401,7 @@ impl Servers {
 
     /// Removes and returns the tools that no search found.
     fn defer(&self, tools: &mut Vec<Arc<McpTool>>) -> Vec<Arc<McpTool>> {
-        let found = self.found();
+        let found = self.lock_discovered();
         let (declared, deferred) =
             std::mem::take(tools).into_iter().partition(|tool| found.contains(&tool.spec().name));
         *tools = declared;

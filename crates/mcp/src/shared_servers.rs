@@ -33,10 +33,10 @@ pub(crate) struct SharedServers {
 
 impl SharedServers {
     /// Caches what a server offers, or why it failed, on a blocking thread.
-    pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
+    pub(crate) fn cache_catalog(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
         let (shared, key) = (Arc::clone(self), key.to_owned());
         self.keeping.spawn_blocking(move || {
-            shared.cache.put(&key, known.as_deref().map_err(String::as_str));
+            shared.cache.save(&key, known.as_deref().map_err(String::as_str));
         });
     }
 

@@ -38,7 +38,7 @@ impl StderrTail {
     }
 
     /// Records that messages arrive faster than they are read.
-    pub(crate) fn flooded(&self) {
+    pub(crate) fn record_flood(&self) {
         self.flood.store(true, Ordering::Relaxed);
     }
 

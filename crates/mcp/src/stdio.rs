@@ -62,7 +62,7 @@ impl Stdio {
 
     /// Reads the messages of a line, or of several lines that are one JSON object. Lines that are
     /// not a message are skipped. Returns `false` if there are too many of those.
-    fn take(&mut self, line: &[u8]) -> bool {
+    fn process_line(&mut self, line: &[u8]) -> bool {
         let received = self.open.read(line, None);
         if received.is_message {
             let is_calm = self.skip_spread();
@@ -131,7 +131,7 @@ impl Transport<RoleClient> for Stdio {
                 return self.give_up("it keeps sending requests without reading responses");
             }
             if self.pace.is_flooded() {
-                self.tail.flooded();
+                self.tail.record_flood();
             }
             self.pace.wait().await;
             let line = match self.lines.next().await {
@@ -144,7 +144,7 @@ impl Transport<RoleClient> for Stdio {
                     return self.give_up("a message is larger than 32 MiB");
                 }
             };
-            if !line.is_empty() && !self.take(&line) {
+            if !line.is_empty() && !self.process_line(&line) {
                 return self
                     .give_up("it floods its standard output with lines that are not MCP messages");
             }

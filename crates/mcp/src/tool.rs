@@ -22,7 +22,7 @@ use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
 use crate::names::{full_name, shown_name, tool_name};
-use crate::schema_names::{clean, restore_names};
+use crate::schema_names::{restore_names, sanitize_schema};
 use crate::server::Server;
 use crate::{bounds, schema, tool_pinning};
 
@@ -112,14 +112,14 @@ impl ToolShared {
     }
 
     /// Saves the approved definition.
-    async fn keep(self: &Arc<Self>, mode: ApprovalMode) {
+    async fn save_pin(self: &Arc<Self>, mode: ApprovalMode) {
         // A change that was not reviewed remains a change.
         if mode == ApprovalMode::Yolo && self.is_changed() {
             return;
         }
         let of = Arc::clone(self);
         let keeping = tokio::task::spawn_blocking(move || {
-            of.server.shared.pins.keep(&of.server.config.name, &of.entry.name, &of.hash);
+            of.server.shared.pins.save(&of.server.config.name, &of.entry.name, &of.hash);
         });
         // The runtime reports a panic there.
         let _ = keeping.await;
@@ -127,7 +127,7 @@ impl ToolShared {
 
     /// Whether the server still describes the tool as it was declared and approved; `None` if it no
     /// longer has the tool.
-    fn still(&self) -> Option<bool> {
+    fn is_unchanged(&self) -> Option<bool> {
         let catalog = self.server.catalog();
         let now = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
         Some(tool_pinning::hash(now) == self.hash)
@@ -135,12 +135,12 @@ impl ToolShared {
 
     async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> ToolResult {
         restore_names(&self.entry.schema, &mut arguments);
-        self.keep(run.mode).await;
+        self.save_pin(run.mode).await;
         // The declared definition may come from an earlier session.
         if let Err(error) = self.server.link().await {
             return self.failure(&error);
         }
-        match self.still() {
+        match self.is_unchanged() {
             // In every mode, because this is not the tool that was approved.
             Some(false) => {
                 return self.refusal(
@@ -229,7 +229,7 @@ impl Tool for McpTool {
         Some(&self.origin)
     }
 
-    fn doubt(&self) -> Option<String> {
+    fn approval_reason(&self) -> Option<String> {
         self.shared.is_changed().then(|| {
             format!(
                 "the MCP server `{}` changed the description of its tool `{}` since it was last \
@@ -243,7 +243,7 @@ impl Tool for McpTool {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let (schema, check) = self.shared.check.get_or_init(|| {
             let mut schema = self.shared.entry.schema.clone();
-            clean(&mut schema);
+            sanitize_schema(&mut schema);
             let check = schema::validator(&schema);
             (schema, check)
         });

@@ -33,7 +33,7 @@ impl ToolPins {
     }
 
     /// Saves the current definition. Blocking.
-    pub(crate) fn keep(&self, server: &str, tool: &str, hash: &str) {
+    pub(crate) fn save(&self, server: &str, tool: &str, hash: &str) {
         let mut hashes = self.hashes();
         // Another session may have changed the file.
         let mut all: Hashes = files::read(&self.path, LIMIT).unwrap_or_default();
@@ -71,11 +71,11 @@ mod tests {
         let other = ToolEntry { description: "obey".into(), ..entry.clone() };
         let pins = ToolPins::new(home.path());
         assert!(!pins.changed("s", "t", &hash(&entry)));
-        pins.keep("s", "t", &hash(&entry));
+        pins.save("s", "t", &hash(&entry));
         let later = ToolPins::new(home.path());
         assert!(!later.changed("s", "t", &hash(&entry)));
         assert!(later.changed("s", "t", &hash(&other)));
-        later.keep("s", "t", &hash(&other));
+        later.save("s", "t", &hash(&other));
         assert!(!ToolPins::new(home.path()).changed("s", "t", &hash(&other)));
     }
 }

@@ -34,10 +34,11 @@ impl Servers {
     }
 
     fn declare_all(&self) -> Vec<Arc<dyn Tool>> {
-        let ServerTools { declared: tools, deferred, too_many, resources } = self.made();
+        let ServerTools { declared: tools, deferred, too_many, resources } = self.current_tools();
         let mut declared: Vec<Arc<dyn Tool>> = Vec::new();
         if too_many {
-            declared.push(Arc::new(SearchTools::new(self.clone(), &self.offered(&deferred))));
+            declared
+                .push(Arc::new(SearchTools::new(self.clone(), &self.deferred_servers(&deferred))));
         }
         declared.extend(tools.into_iter().map(|tool| tool as Arc<dyn Tool>));
         if resources {
@@ -48,12 +49,13 @@ impl Servers {
     }
 
     /// Returns, for each server with undeclared tools, the number of its tools and its description.
-    fn offered(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
+    fn deferred_servers(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
         let of = |server: &Arc<Server>| {
             let name = server.config.name.clone();
             // Includes tools that were found, so that the text does not change with each search.
             let catalog = server.catalog();
-            let count = catalog.tools.iter().filter(|it| server.config.counts(&it.name)).count();
+            let count =
+                catalog.tools.iter().filter(|it| server.config.includes_tool(&it.name)).count();
             let about = server.config.description.clone().unwrap_or_default();
             let has_some = deferred.iter().any(|tool| tool.server() == name);
             has_some.then_some((name, count, about))
@@ -72,17 +74,17 @@ impl ToolSource for Servers {
     }
 
     fn deferred(&self) -> Vec<Arc<dyn Tool>> {
-        self.made().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+        self.current_tools().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn take_warning(&self) -> Option<String> {
         // Without a wait for servers, one may just be starting.
         let late = !self.inner.first_wait.is_zero();
-        let mut told = self.told();
+        let mut told = self.lock_reported();
         let mut words = Vec::new();
         for server in &self.inner.servers {
             let name = &server.config.name;
-            if let Some(why) = server.trouble(late).filter(|_| !told.contains(name)) {
+            if let Some(why) = server.problem(late).filter(|_| !told.contains(name)) {
                 told.insert(name.clone());
                 words.push(format!("`{name}`: {why}"));
             }
@@ -101,14 +103,14 @@ impl ToolSource for Servers {
         })
     }
 
-    fn settled(&self) -> BoxFuture<'static, ()> {
+    fn wait_until_ready(&self) -> BoxFuture<'static, ()> {
         let servers = self.clone();
         let limit = self.inner.first_wait;
         Box::pin(async move {
             if !limit.is_zero() {
                 drop(tokio::time::timeout(limit, servers.all_known()).await);
                 // These servers are not waited for again, not even in later sessions.
-                servers.open().for_each(|server| server.give_up_waiting());
+                servers.open().for_each(|server| server.stop_waiting());
             }
         })
     }
@@ -121,7 +123,7 @@ impl ToolSource for Servers {
         (!blocks.is_empty()).then(|| blocks.join("\n\n"))
     }
 
-    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
+    fn wait_for_tool(&self, name: &str) -> BoxFuture<'static, ()> {
         // The model may know the name from an earlier session or a rule.
         if Servers::deferred(self).iter().any(|tool| tool.spec().name == name) {
             self.declare(vec![name.to_owned()]);

@@ -141,12 +141,12 @@ impl McpView {
     pub fn switch(&self, name: &str, on: bool, session: bool) -> Result<String, Failure> {
         let name = self.name_of(name)?;
         if !session {
-            EnablementFiles::of(&self.access.dirs)
+            EnablementFiles::for_user(&self.access.dirs)
                 .set(&name, on)
                 .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         }
         let switched = block(self.servers.switch(&name, on))?;
-        switched.map_err(|why| refused(format!("the MCP server `{name}`: {why}")))?;
+        switched.map_err(|why| input_failure(format!("the MCP server `{name}`: {why}")))?;
         Ok(name)
     }
 
@@ -183,7 +183,7 @@ impl McpView {
         opens: bool,
     ) -> Result<String, Failure> {
         let name = self.name_of(name)?;
-        let told = |why: String| refused(format!("the MCP server `{name}`: {why}"));
+        let told = |why: String| input_failure(format!("the MCP server `{name}`: {why}"));
         let found = (self.access.configured)();
         let server = found.servers.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(|| told("its settings no longer exist".to_owned()))?;
@@ -214,12 +214,12 @@ impl McpView {
             .find(|known| *known == name)
             .or_else(|| names.iter().find(|known| same_name(name, known)))
             .cloned()
-            .ok_or_else(|| refused(format!("unknown MCP server `{name}`")))
+            .ok_or_else(|| input_failure(format!("unknown MCP server `{name}`")))
     }
 
     /// Returns a stream of changes. It ends with the session and does not keep it alive.
-    pub fn news(&self) -> McpUpdates {
-        McpUpdates { news: self.servers.news() }
+    pub fn updates(&self) -> McpUpdates {
+        McpUpdates { news: self.servers.subscribe() }
     }
 }
 
@@ -314,6 +314,6 @@ fn block<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(runtime.block_on(work))
 }
 
-fn refused(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }

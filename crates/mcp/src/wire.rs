@@ -33,15 +33,15 @@ struct MessageLog {
 
 impl<T> LoggedTransport<T> {
     /// Wraps a transport. Messages are logged only if the log target is enabled.
-    pub(crate) fn around(inner: T, server: &McpServer) -> Self {
+    pub(crate) fn wrap(inner: T, server: &McpServer) -> Self {
         let wanted = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
-        let log = wanted.then(|| Arc::new(MessageLog::of(server)));
+        let log = wanted.then(|| Arc::new(MessageLog::for_server(server)));
         Self { inner, log }
     }
 }
 
 impl MessageLog {
-    fn of(server: &McpServer) -> Self {
+    fn for_server(server: &McpServer) -> Self {
         let pairs = match &server.endpoint {
             Endpoint::Stdio { env, .. } => env,
             Endpoint::Http { headers, .. }
@@ -135,8 +135,9 @@ mod tests {
     #[test]
     fn secrets_are_not_logged() {
         let server = json!({"command": "c", "env": {"A": "s3cret-value", "B": "1"}});
-        let log =
-            MessageLog::of(&McpServer::read("s", &server, McpSource::User).expect("a server"));
+        let log = MessageLog::for_server(
+            &McpServer::read("s", &server, McpSource::User).expect("a server"),
+        );
         let message = json!({"id": 1, "params": {"arguments": {
             "text": "it is s3cret-value, 1", "password": "hunter2", "apiKey": "k", "keep": "this",
             "list": ["ghp_0123456789abcdefghijklmnopqrstuvwxyz0123"]}}});

@@ -86,7 +86,7 @@ struct Pause {
 
 impl Pause {
     fn total(&self, usage: Usage) -> Usage {
-        self.earlier.map_or(usage, |earlier| earlier.continued_by(&usage))
+        self.earlier.map_or(usage, |earlier| earlier.with_continuation(&usage))
     }
 
     /// Keeps the parts of a chunk, which the next request repeats, and removes the finish
@@ -158,7 +158,7 @@ impl HttpCall {
             let (mut attempt, mut pauses) = (1, 0);
             let mut total = Answer::default();
             loop {
-                let failed = match self.whole(attempt).await {
+                let failed = match self.read_whole(attempt).await {
                     Ok(answer) => {
                         let finish = answer.meta.finish.as_ref();
                         let is_paused =
@@ -176,7 +176,7 @@ impl HttpCall {
                     Err(failed) => failed,
                 };
                 match &failed.retry {
-                    Some(retry) if attempt < self.most_attempts(retry.class) => {
+                    Some(retry) if attempt < self.max_attempts(retry.class) => {
                         let backoff = self.transport.options.backoff;
                         let wait = backoff.wait(attempt, retry.delay, retry.guessed);
                         self.tapped.retry(&self.retry(attempt, self.attempts, wait, retry));
@@ -203,7 +203,7 @@ impl HttpCall {
         self.request.contents.push(content);
     }
 
-    async fn whole(&mut self, attempt: u32) -> Result<Answer, FailedAttempt> {
+    async fn read_whole(&mut self, attempt: u32) -> Result<Answer, FailedAttempt> {
         if attempt == 1
             && let Some(questions) = self.wire.before_request(&self.request)
         {
@@ -211,7 +211,9 @@ impl HttpCall {
         }
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
-        while let Some(chunk) = reader.next().await.map_err(|failure| self.early(failure))? {
+        while let Some(chunk) =
+            reader.next().await.map_err(|failure| self.failure_before_first_chunk(failure))?
+        {
             answer.push(chunk);
         }
         Ok(answer)
@@ -275,7 +277,7 @@ impl HttpCall {
                     }
                 }
                 CallPhase::Reading(reader) => match reader.next().await {
-                    Ok(None) if self.continuation.next_hop() => {
+                    Ok(None) if self.continuation.advance() => {
                         self.phase = CallPhase::Attempt(1);
                     }
                     Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
@@ -291,7 +293,7 @@ impl HttpCall {
                             return Some(event);
                         }
                     }
-                    Err(failure) => return Some(self.after_cut(failure)),
+                    Err(failure) => return Some(self.resume_or_fail(failure)),
                 },
             }
         }
@@ -323,10 +325,10 @@ impl HttpCall {
     }
 
     /// A response that broke is resumed from its newest checkpoint, if it has one.
-    fn after_cut(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
+    fn resume_or_fail(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
         let (class, retryable) = self.transient(&failure);
         if !retryable || !self.continuation.resume() {
-            let mut error = self.late(failure);
+            let mut error = self.failure_after_first_chunk(failure);
             if self.continuation.is_exhausted()
                 && let ModelError::Broken { retryable, .. } = &mut error
             {
@@ -368,7 +370,7 @@ impl HttpCall {
         let short = self.request.has_fallback && retry.class == CAPACITY;
         let most = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
-            false => self.most_attempts(retry.class),
+            false => self.max_attempts(retry.class),
         };
         // An answer of the service is retried as usual; a broken connection has no response.
         let most = match self.continuation.attempts_left() {
@@ -402,7 +404,7 @@ impl HttpCall {
     }
 
     /// If connecting fails, waiting longer rarely helps.
-    fn most_attempts(&self, class: &str) -> u32 {
+    fn max_attempts(&self, class: &str) -> u32 {
         let few = self.transport.options.connect_attempts;
         if class == UNREACHABLE { self.attempts.min(few) } else { self.attempts }
     }
@@ -413,7 +415,8 @@ impl HttpCall {
         attempt: u32,
     ) -> Result<Option<(Chunk, Box<ResponseReader>)>, FailedAttempt> {
         let mut reader = self.open(attempt).await?;
-        let chunk = reader.next().await.map_err(|failure| self.early(failure))?;
+        let chunk =
+            reader.next().await.map_err(|failure| self.failure_before_first_chunk(failure))?;
         Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
     }
 
@@ -440,7 +443,7 @@ impl HttpCall {
             let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(ResponseReader::new(response, decoder, idle, self.tapped.chunks()));
         }
-        Err(self.refused(response, idle).await)
+        Err(self.read_refusal(response, idle).await)
     }
 
     /// Sends the request; returns the response headers and the fetched headers it was sent with.
@@ -468,8 +471,10 @@ impl HttpCall {
         let headers = self.tapped.is_active().then(|| sent.headers.clone());
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
-            Err(_) => Err(self.early(ReadFailure::Silent(idle))),
-            Ok(Err(error)) => Err(self.early(ReadFailure::Network(error.into()))),
+            Err(_) => Err(self.failure_before_first_chunk(ReadFailure::Silent(idle))),
+            Ok(Err(error)) => {
+                Err(self.failure_before_first_chunk(ReadFailure::Network(error.into())))
+            }
             Ok(Ok(response)) => {
                 if let Some(headers) = headers {
                     self.tapped.responded(&response, &headers, &self.transport);
@@ -480,7 +485,7 @@ impl HttpCall {
     }
 
     /// Reads an error response.
-    async fn refused(&self, mut response: Response, idle: Duration) -> FailedAttempt {
+    async fn read_refusal(&self, mut response: Response, idle: Duration) -> FailedAttempt {
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after =
@@ -535,7 +540,7 @@ impl HttpCall {
     }
 
     /// A failure before the first chunk.
-    fn early(&self, failure: ReadFailure) -> FailedAttempt {
+    fn failure_before_first_chunk(&self, failure: ReadFailure) -> FailedAttempt {
         if let ReadFailure::Refused(mut payload) = failure {
             // LM Studio answers so to an unknown path.
             let is_path = payload.message.starts_with("Unexpected endpoint");
@@ -572,7 +577,7 @@ impl HttpCall {
     }
 
     /// A failure after the first chunk.
-    fn late(&self, failure: ReadFailure) -> ModelError {
+    fn failure_after_first_chunk(&self, failure: ReadFailure) -> ModelError {
         let (_, retryable) = self.transient(&failure);
         let message = self.describe(&failure);
         match failure {

@@ -146,7 +146,7 @@ impl Continuation {
     }
 
     /// The response ended properly; whether another hop follows.
-    pub(crate) fn next_hop(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         if !std::mem::take(&mut self.goes_on) {
             return false;
         }
@@ -222,20 +222,20 @@ mod tests {
         let mut first = chunk("one", Some("t1"), Some("CONTINUATION"));
         first.usage = Some(Usage { prompt: 100, output: 5, total: 105, ..Usage::default() });
         assert_eq!(text(answer.track(first)), "one");
-        assert!(answer.next_hop() && answer.token() == Some("t1"));
+        assert!(answer.advance() && answer.token() == Some("t1"));
         let mut second = chunk(" two", None, Some("STOP"));
         second.usage = Some(Usage { prompt: 170, output: 7, total: 177, ..Usage::default() });
         let Tracked::Emit(second) = answer.track(second) else { unreachable!("a chunk") };
         let usage = second.usage.expect("counts");
         assert_eq!((usage.prompt, usage.output, usage.total), (100, 12, 112));
-        assert!(second.finish.is_some() && !answer.next_hop());
+        assert!(second.finish.is_some() && !answer.advance());
     }
 
     #[test]
     fn same_token_twice_is_an_error() {
         let mut answer = Continuation::default();
         answer.track(chunk("a", Some("t"), Some("CONTINUATION")));
-        assert!(answer.next_hop());
+        assert!(answer.advance());
         let again = answer.track(chunk("b", Some("t"), Some("CONTINUATION")));
         assert!(text(again).contains("twice"));
     }

@@ -73,7 +73,7 @@ impl Media {
     }
 
     /// The text in place of media that a provider or a model cannot read.
-    pub fn omitted(&self) -> String {
+    pub fn placeholder_text(&self) -> String {
         format!("[omitted: data of type `{}`, which this model cannot read]", self.mime)
     }
 }
@@ -167,14 +167,14 @@ impl Dialogue {
                     if !result.text.is_empty() {
                         result.text.push('\n');
                     }
-                    result.text.push_str(&media.omitted());
+                    result.text.push_str(&media.placeholder_text());
                 }
             }
             for piece in pieces {
                 if let UserPiece::Media(media) = piece
                     && !can_read(&media.mime)
                 {
-                    *piece = UserPiece::Text(media.omitted());
+                    *piece = UserPiece::Text(media.placeholder_text());
                 }
             }
         }
@@ -190,13 +190,13 @@ impl Dialogue {
         let mut pieces = Vec::new();
         let mut pending = VecDeque::new();
         let before = |at: usize, pieces: &mut Vec<ModelPiece>| {
-            let data = origin.into_iter().flat_map(|origin| origin.before(at));
+            let data = origin.into_iter().flat_map(|origin| origin.standalone_before(at));
             pieces.extend(data.map(|data| ModelPiece::Opaque(data.to_owned())));
         };
         let count = content.parts.len();
         for (at, part) in content.parts.into_iter().enumerate() {
             before(at, &mut pieces);
-            let opaque = origin.and_then(|origin| origin.on(at)).map(ToOwned::to_owned);
+            let opaque = origin.and_then(|origin| origin.part_data(at)).map(ToOwned::to_owned);
             match part.view() {
                 PartView::Call(call) => {
                     let wire_id = call.id.map(str::to_owned);

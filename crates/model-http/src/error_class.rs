@@ -65,7 +65,7 @@ impl ErrorResponse {
     }
 
     /// Send again after the usual backoff.
-    pub fn later(&self) -> ErrorClass {
+    pub fn retry_after_backoff(&self) -> ErrorClass {
         ErrorClass::Retry { delay: None, guessed: false, class: self.class() }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use parallax_protocol::Object;
-use parallax_protocol::excerpt::{clipped, one_line};
+use parallax_protocol::excerpt::{one_line, truncate};
 
 /// Maximum depth of JSON nested in `message`.
 const MAX_DEPTH: usize = 10;
@@ -133,11 +133,11 @@ fn repair_type(detail: &Object) -> Object {
 fn inner_json(message: &str) -> Option<Value> {
     let start = message.find(['{', '['])?;
     let value = parse_lenient(message.get(start..)?.trim())?;
-    ErrorPayload::holds_error(&value).then_some(value)
+    ErrorPayload::is_error(&value).then_some(value)
 }
 
 impl ErrorPayload {
-    fn holds_error(value: &Value) -> bool {
+    fn is_error(value: &Value) -> bool {
         let object = match value {
             Value::Array(items) => items.first().and_then(Value::as_object),
             other => other.as_object(),
@@ -176,7 +176,7 @@ fn collapse_commas(text: &str) -> String {
 
 /// The message of a body that is not JSON: the title of a page, or its beginning.
 fn plain(text: &str) -> String {
-    let lower = clipped(text, 4096).to_ascii_lowercase();
+    let lower = truncate(text, 4096).to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
         && let Some(end) = lower.get(start..).and_then(|rest| rest.find("</title>"))
     {
@@ -185,7 +185,7 @@ fn plain(text: &str) -> String {
     if lower.starts_with("<!doctype") || lower.starts_with("<html") {
         return String::new();
     }
-    one_line(clipped(text, 300))
+    one_line(truncate(text, 300))
 }
 
 #[cfg(test)]

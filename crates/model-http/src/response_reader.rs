@@ -144,7 +144,7 @@ impl ResponseReader {
             match tokio::time::timeout_at(self.deadline, response.chunk()).await {
                 Err(_) => self.stop(ReadFailure::Silent(self.idle)),
                 Ok(Err(error)) => self.stop(ReadFailure::Network(error.into())),
-                Ok(Ok(Some(bytes))) => self.take(&bytes),
+                Ok(Ok(Some(bytes))) => self.push_bytes(&bytes),
                 Ok(Ok(None)) => self.end(),
             }
         }
@@ -160,7 +160,7 @@ impl ResponseReader {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         self.tapped.received(bytes.len());
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {

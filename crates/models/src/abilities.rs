@@ -27,7 +27,7 @@ pub enum ThinkingControl {
 
 impl Abilities {
     /// Returns the abilities of a model of the Gemini API.
-    pub(crate) fn of_gemini(model: &str, thinking: Thinking) -> Self {
+    pub(crate) fn for_gemini(model: &str, thinking: Thinking) -> Self {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let input = match model.starts_with("gemma-") {
             true => owned(&["text", "image"]),

@@ -7,7 +7,7 @@ use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
 
-use crate::provider_models::reads;
+use crate::provider_models::accepts_mime;
 use crate::providers::WireKind;
 use crate::settings::merge;
 use crate::table::{ModelTable, add_sampling};
@@ -47,8 +47,8 @@ impl ModelCatalog for ModelTable {
         self.utility_alias(name, main)
     }
 
-    fn reads(&self, model: &str, mime: &str) -> bool {
-        self.providers.split(model).is_none() || reads(&self.abilities(model).input, mime)
+    fn accepts_mime(&self, model: &str, mime: &str) -> bool {
+        self.providers.split(model).is_none() || accepts_mime(&self.abilities(model).input, mime)
     }
 
     fn note_context(&self, model: &str, tokens: u64) {

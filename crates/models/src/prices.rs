@@ -69,9 +69,9 @@ const PRICES: &[(&str, &[PriceRow])] = &[
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PriceText {
-    #[serde(deserialize_with = "amount")]
+    #[serde(deserialize_with = "deserialize_price")]
     input: f64,
-    #[serde(deserialize_with = "amount")]
+    #[serde(deserialize_with = "deserialize_price")]
     output: f64,
     /// Without it, cached tokens have the input price.
     #[serde(default, deserialize_with = "some_amount")]
@@ -83,16 +83,16 @@ pub(crate) struct PriceText {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LongText {
     above: u64,
-    #[serde(deserialize_with = "amount")]
+    #[serde(deserialize_with = "deserialize_price")]
     input: f64,
-    #[serde(deserialize_with = "amount")]
+    #[serde(deserialize_with = "deserialize_price")]
     output: f64,
     #[serde(default, deserialize_with = "some_amount")]
     cached: Option<f64>,
 }
 
 /// Parses a price. A negative price would make a budget unlimited.
-fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
+fn deserialize_price<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let amount = f64::deserialize(source)?;
     match amount >= 0.0 {
         true => Ok(amount),
@@ -101,7 +101,7 @@ fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
 }
 
 fn some_amount<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
-    amount(source).map(Some)
+    deserialize_price(source).map(Some)
 }
 
 impl From<PriceText> for Price {

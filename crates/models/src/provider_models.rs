@@ -58,7 +58,7 @@ impl ProviderModel {
 }
 
 /// Whether a model accepts data of this MIME type: `input` contains its kind, or is empty.
-pub(crate) fn reads<T: AsRef<str>>(input: &[T], mime: &str) -> bool {
+pub(crate) fn accepts_mime<T: AsRef<str>>(input: &[T], mime: &str) -> bool {
     let kind = match mime.split_once('/') {
         Some((_, "pdf")) => "pdf",
         Some((kind, _)) => kind,
@@ -112,8 +112,14 @@ mod tests {
             thinking: vec!["low".to_owned(), "high".to_owned()],
             ..ProviderModel::default()
         };
-        assert!(reads(&model.input, "image/png") && !reads(&model.input, "application/pdf"));
-        assert!(!reads(&model.input, "audio/wav") && reads::<&str>(&[], "application/pdf"));
+        assert!(
+            accepts_mime(&model.input, "image/png")
+                && !accepts_mime(&model.input, "application/pdf")
+        );
+        assert!(
+            !accepts_mime(&model.input, "audio/wav")
+                && accepts_mime::<&str>(&[], "application/pdf")
+        );
         let after = |level: &str| {
             let settings = json!({"thinkingConfig": {"thinkingLevel": level}});
             let mut settings = settings.as_object().cloned().unwrap_or_default();

@@ -68,7 +68,7 @@ impl ModelTable {
     /// settings override the built-in ones.
     pub fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
         if let Some((chain, at)) = self.chain(model, chosen) {
-            return self.behind(chain, at, model, chosen);
+            return self.models_after(chain, at, model, chosen);
         }
         let (Some(kind), Some(old)) = (kind(model), is_old(model)) else { return Vec::new() };
         let (pro, flash) = match old {
@@ -127,7 +127,7 @@ impl ModelTable {
 
     /// Returns the models after a position in a chain; chains of `auto` and of generation 3 wrap
     /// around.
-    fn behind(
+    fn models_after(
         &self,
         chain: &[ChainEntry],
         at: usize,

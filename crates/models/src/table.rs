@@ -333,7 +333,7 @@ impl ModelTable {
     /// Returns what the model accepts: from the settings, the service, or the built-in table.
     pub fn abilities(&self, model: &str) -> Abilities {
         let Some((provider, id)) = self.providers.split(model) else {
-            return Abilities::of_gemini(model, self.family(model).thinking);
+            return Abilities::for_gemini(model, self.family(model).thinking);
         };
         let listed = listed_model(&provider.name, id);
         let stated = provider.model(id).cloned().unwrap_or_default();

@@ -209,7 +209,7 @@ fn user_content(pieces: Vec<UserPiece>, format: &ChatFormat<'_>) -> Value {
                     items.push(item);
                     continue;
                 }
-                None => media.omitted(),
+                None => media.placeholder_text(),
             },
         };
         items.push(json!({"type": "text", "text": text}));

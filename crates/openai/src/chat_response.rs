@@ -156,11 +156,11 @@ impl ChatDecoder {
             Some(_) => self.calls.iter().rposition(|call| call.index == index && !differs(call)),
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
             // Without an index and an id, a name starts another call once arguments were received.
-            None => self
-                .calls
-                .iter()
-                .rposition(|_| true)
-                .filter(|&last| name.is_empty() || !is_whole(&self.calls[last].arguments)),
+            None => {
+                self.calls.iter().rposition(|_| true).filter(|&last| {
+                    name.is_empty() || !is_complete_json(&self.calls[last].arguments)
+                })
+            }
         };
         known.unwrap_or_else(|| {
             self.calls.push(CallInProgress { index, ..CallInProgress::default() });
@@ -241,7 +241,7 @@ impl Decoder for ChatDecoder {
                 let is_empty = !self.has_text && self.calls.is_empty() && self.reasoning.is_empty();
                 let visible = chunk.parts.iter().any(|part| !part.is_thought());
                 if word == "length" && is_empty && !visible {
-                    return Err(EventError::Refused(Box::new(no_room())));
+                    return Err(EventError::Refused(Box::new(output_limit_error())));
                 }
                 self.complete(word, &mut chunk);
             }
@@ -265,7 +265,7 @@ impl Decoder for ChatDecoder {
                     "" => *name == call.name && *arguments == call.arguments,
                     id => id == call.id,
                 };
-                is_whole(&call.arguments) && !emitted.iter().any(is_same)
+                is_complete_json(&call.arguments) && !emitted.iter().any(is_same)
             });
             self.emitted = emitted;
             if !self.calls.is_empty() {
@@ -276,7 +276,10 @@ impl Decoder for ChatDecoder {
             return Ok(());
         }
         let whole_calls = !self.calls.is_empty()
-            && self.calls.iter().all(|call| !call.name.is_empty() && is_whole(&call.arguments));
+            && self
+                .calls
+                .iter()
+                .all(|call| !call.name.is_empty() && is_complete_json(&call.arguments));
         if !whole_calls && (!self.calls.is_empty() || !self.has_text) {
             return Err(EventError::Incomplete);
         }
@@ -289,7 +292,7 @@ impl Decoder for ChatDecoder {
 
 /// Returns the error for an output limit that was reached without output: the prompt fills the
 /// context window.
-fn no_room() -> ErrorPayload {
+fn output_limit_error() -> ErrorPayload {
     ErrorPayload {
         code: Some(400),
         message: "the prompt exceeds the context length of the model: no output tokens were left"
@@ -299,7 +302,7 @@ fn no_room() -> ErrorPayload {
 }
 
 /// Whether the arguments are complete.
-fn is_whole(arguments: &str) -> bool {
+fn is_complete_json(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }
 

@@ -212,7 +212,7 @@ impl OpenAiWire {
         let declarations = self.declarations.get(&request.tools);
         let dialogue = Dialogue::new(&request.contents, &request.model).reading(|mime| {
             let is_seen = !(facts.lacks_vision && mime.starts_with("image/"));
-            is_seen && self.catalog.reads(&request.model, mime)
+            is_seen && self.catalog.accepts_mime(&request.model, mime)
         });
         let cache_key = self.options.cache_key.as_deref();
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));

@@ -21,7 +21,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         500.. if says_too_long(payload.status.as_deref(), &payload.message) => ErrorClass::Bad,
         408 | 409 | 429 | 499 | 500.. => match response.retry_after {
             Some(delay) => response.waiting(delay),
-            None => response.later(),
+            None => response.retry_after_backoff(),
         },
         _ => ErrorClass::Bad,
     }

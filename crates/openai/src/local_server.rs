@@ -118,19 +118,21 @@ impl LocalServer {
         let answer = match self.kind {
             ServerKind::Ollama => {
                 let question = client.post(url_with_path(&self.base, "api/show"));
-                read(question.json(&json!({"model": model}))).await.map(|it| of_show(&it))
+                read(question.json(&json!({"model": model}))).await.map(|it| parse_ollama_show(&it))
             }
             ServerKind::LmStudio => {
-                get(client, beside("api/v0/models")).await.map(|it| of_studio(&it, model))
+                get(client, beside("api/v0/models")).await.map(|it| parse_lm_studio(&it, model))
             }
-            ServerKind::OpenAi => get(client, beside("props")).await.map(|it| of_properties(&it)),
+            ServerKind::OpenAi => {
+                get(client, beside("props")).await.map(|it| parse_llama_properties(&it))
+            }
         };
         match answer {
             Some(facts) => facts,
             None if self.kind == ServerKind::Ollama => ModelFacts::default(),
             None => {
                 let models = get(client, url_with_path(&self.base, "models")).await;
-                models.map(|it| of_models(&it, model)).unwrap_or_default()
+                models.map(|it| parse_models(&it, model)).unwrap_or_default()
             }
         }
     }
@@ -194,7 +196,7 @@ async fn read(request: RequestBuilder) -> Option<Value> {
 }
 
 /// Parses `/api/show` of Ollama. Older servers state no capabilities.
-fn of_show(shown: &Value) -> ModelFacts {
+fn parse_ollama_show(shown: &Value) -> ModelFacts {
     let capabilities = shown.get("capabilities").and_then(Value::as_array);
     let lacks = |name: &str| {
         capabilities.is_some_and(|list| !list.iter().any(|it| it.as_str() == Some(name)))
@@ -226,7 +228,7 @@ fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
 }
 
 /// Parses `/api/v0/models` of LM Studio. The window of a model that is not loaded is unknown.
-fn of_studio(models: &Value, model: &str) -> ModelFacts {
+fn parse_lm_studio(models: &Value, model: &str) -> ModelFacts {
     let list = models.get("data").and_then(Value::as_array);
     let entry = list.and_then(|list| list.iter().find(|entry| entry["id"] == model));
     let kind = entry.and_then(|entry| entry.get("type")).and_then(Value::as_str);
@@ -238,7 +240,7 @@ fn of_studio(models: &Value, model: &str) -> ModelFacts {
 }
 
 /// Parses `/props` of llama.cpp.
-fn of_properties(properties: &Value) -> ModelFacts {
+fn parse_llama_properties(properties: &Value) -> ModelFacts {
     let context = properties.pointer("/default_generation_settings/n_ctx");
     let flag = |pointer: &str| properties.pointer(pointer).and_then(Value::as_bool);
     ModelFacts {
@@ -250,7 +252,7 @@ fn of_properties(properties: &Value) -> ModelFacts {
 }
 
 /// Parses `/models` of vLLM.
-fn of_models(models: &Value, model: &str) -> ModelFacts {
+fn parse_models(models: &Value, model: &str) -> ModelFacts {
     let list = models.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let entry = list.iter().find(|entry| entry["id"] == model).or(match list {
         // A server with one model accepts every name.
@@ -269,23 +271,23 @@ mod tests {
     fn server_properties_are_parsed_for_every_server() {
         let llama = json!({"default_generation_settings": {"n_ctx": 8192},
             "chat_template_caps": {"supports_tools": false}});
-        let facts = of_properties(&llama);
+        let facts = parse_llama_properties(&llama);
         assert_eq!((facts.context, facts.lacks_tools), (Some(8192), true));
-        assert_eq!(of_properties(&json!({"x": 1})), ModelFacts::default());
+        assert_eq!(parse_llama_properties(&json!({"x": 1})), ModelFacts::default());
 
         let vllm = json!({"data": [{"id": "m", "max_model_len": 4096}]});
-        assert_eq!(of_models(&vllm, "other").context, Some(4096));
+        assert_eq!(parse_models(&vllm, "other").context, Some(4096));
         let two =
             json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]});
-        assert_eq!(of_models(&two, "b").context, Some(2));
-        assert_eq!(of_models(&two, "c").context, None);
+        assert_eq!(parse_models(&two, "b").context, Some(2));
+        assert_eq!(parse_models(&two, "c").context, None);
 
         let shown = json!({"capabilities": ["completion", "tools"],
             "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
-        let facts = of_show(&shown);
+        let facts = parse_ollama_show(&shown);
         assert_eq!((facts.context, facts.lacks_tools), (Some(40_960), false));
         assert!(facts.lacks_thinking && facts.lacks_vision);
-        assert_eq!(of_show(&json!({"license": "x"})), ModelFacts::default());
+        assert_eq!(parse_ollama_show(&json!({"license": "x"})), ModelFacts::default());
 
         let loaded = json!({"models": [{"name": "qwen3:latest", "context_length": 4096}, 7]});
         assert_eq!(loaded_window(&loaded, "qwen3"), Some(4096));
@@ -293,7 +295,10 @@ mod tests {
 
         let studio = json!({"data": [{"id": "m", "type": "vlm", "loaded_context_length": 4096},
             {"id": "n", "type": "llm", "max_context_length": 9}]});
-        assert_eq!(of_studio(&studio, "m").context, Some(4096));
-        assert!(of_studio(&studio, "n").lacks_vision && of_studio(&studio, "n").context.is_none());
+        assert_eq!(parse_lm_studio(&studio, "m").context, Some(4096));
+        assert!(
+            parse_lm_studio(&studio, "n").lacks_vision
+                && parse_lm_studio(&studio, "n").context.is_none()
+        );
     }
 }

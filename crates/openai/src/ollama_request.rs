@@ -90,7 +90,7 @@ fn user(pieces: Vec<UserPiece>) -> Option<Value> {
         match piece {
             UserPiece::Text(text) => texts.push(text),
             UserPiece::Media(media) if media.is_image() => images.push(media.data),
-            UserPiece::Media(media) => texts.push(media.omitted()),
+            UserPiece::Media(media) => texts.push(media.placeholder_text()),
         }
     }
     let mut message = json!({"role": "user", "content": texts.join("\n\n")});

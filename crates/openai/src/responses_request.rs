@@ -209,6 +209,6 @@ fn media_item(media: &Media) -> Value {
     } else if media.is_pdf() {
         json!({"type": "input_file", "filename": "file.pdf", "file_data": media.data_url()})
     } else {
-        json!({"type": "input_text", "text": media.omitted()})
+        json!({"type": "input_text", "text": media.placeholder_text()})
     }
 }

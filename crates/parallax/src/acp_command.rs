@@ -59,7 +59,7 @@ impl Host for Editor {
             PreparedConfig::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
         };
         Ok(match request.asker {
-            Some(asker) => launch.asked_by(asker),
+            Some(asker) => launch.with_user_prompter(asker),
             None => launch,
         })
     }

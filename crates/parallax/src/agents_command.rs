@@ -10,7 +10,7 @@ use parallax_sdk::SessionConfig;
 use parallax_sdk::agents::Agent;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, refused};
+use crate::command_result::{CommandResult, input_failure};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsAction {
@@ -88,7 +88,7 @@ fn accept(launch: &SessionConfig, names: &[String]) -> Result<CommandResult, Fai
     for name in names {
         if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {
             let name = one_line(name);
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "Unknown agent `{name}`. Run `parallax agents list` to list the agents."
             )));
         }

@@ -195,7 +195,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     let mut log = LogReader::new(&session);
     print(&log.more());
     if io::stdin().is_terminal() {
-        say("Attached. Type a message, or the answer to a request. Ctrl+D detaches.");
+        print_line("Attached. Type a message, or the answer to a request. Ctrl+D detaches.");
     }
     let typed = read_lines();
     let mut shown: Option<Value> = None;
@@ -237,7 +237,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
                     (None, _) => Ok(json!({"type": "message", "content": line})),
                 };
                 if let Err(error) = sent.and_then(|line| client.send(&line)) {
-                    say(&error.to_string());
+                    print_line(&error.to_string());
                     // The request is shown again.
                     shown = shown.filter(|_| ask.is_none());
                 }
@@ -273,6 +273,6 @@ fn print(text: &str) -> bool {
 }
 
 /// Prints a line for the user. A closed pipe is not an error here.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -48,7 +48,7 @@ pub(crate) fn shown_request(ask: &Value) -> String {
     let permissions = ask.get("permissions").cloned().unwrap_or_default();
     let permissions: Permissions = serde_json::from_value(permissions).unwrap_or_default();
     if !permissions.is_empty() {
-        let _ = writeln!(shown, "Beyond the sandbox: {}", code_text(&permissions.leave()));
+        let _ = writeln!(shown, "Beyond the sandbox: {}", code_text(&permissions.describe()));
     }
     for change in ask.get("not_undoable").and_then(Value::as_array).into_iter().flatten() {
         let _ =

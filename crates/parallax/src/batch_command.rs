@@ -17,7 +17,7 @@ use parallax_protocol::event::Failure;
 use serde_json::{Map, Value};
 
 use crate::batch_arguments::{BatchAction, BatchArguments, Executor, PlanArguments, RunArguments};
-use crate::batch_failure::{blocking, failure, input, say};
+use crate::batch_failure::{blocking, failure, input, print_line};
 use crate::batch_runner::{results_of, runner};
 use crate::batch_view::BatchView;
 use crate::{batch_kubernetes, batch_task};
@@ -118,7 +118,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     let end = end.map_err(|error| failure(&error))?;
     if let Some(emit) = &run.kubernetes.emit {
         let (emit, out) = (emit.display(), runner.directory.path().display());
-        say(&format!(
+        print_line(&format!(
             "Wrote the manifests to {emit}. Apply them with `kubectl apply --server-side -f \
              {emit}`, and fetch the results with `parallax batch collect {out}`"
         ));
@@ -218,7 +218,7 @@ fn plan_of(typed: PlanArguments) -> Result<ExitCode, BatchError> {
                 .map_err(|source| BatchError::Write { file: file.clone(), source })?;
             // What was written must be a plan: the time, for example, may be wrong.
             let plan = Plan::load(&file)?;
-            say(&format!("Wrote {} tasks to {}", plan.tasks.len(), file.display()));
+            print_line(&format!("Wrote {} tasks to {}", plan.tasks.len(), file.display()));
         }
     }
     Ok(ExitCode::SUCCESS)

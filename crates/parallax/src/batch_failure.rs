@@ -13,7 +13,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Prints a line for the user. A closed pipe is not an error here.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -12,7 +12,7 @@ use parallax_models::Providers;
 use parallax_protocol::event::Failure;
 
 use crate::batch_arguments::RunArguments;
-use crate::batch_failure::{blocking, failure, input, say};
+use crate::batch_failure::{blocking, failure, input, print_line};
 
 /// Pods at a time.
 const JOBS: usize = 10;
@@ -89,12 +89,12 @@ pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
     .await?;
     let report = |event: QueueEvent| {
         if let QueueEvent::Ended(result) = event {
-            say(&format!("{}: {}", result.id, result.state.as_str()));
+            print_line(&format!("{}: {}", result.id, result.state.as_str()));
         }
     };
     let collected = collect_kubernetes(&directory, report).await;
     let (found, missing) = collected.map_err(|error| failure(&error))?;
     blocking(move || Summary::read(&directory).write(&directory)).await?;
-    say(&format!("Collected {found} results; {missing} tasks have none yet"));
+    print_line(&format!("Collected {found} results; {missing} tasks have none yet"));
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }

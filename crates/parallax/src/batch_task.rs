@@ -9,7 +9,7 @@ use parallax_protocol::event::Failure;
 use tokio::sync::mpsc;
 
 use crate::batch_arguments::RunTaskArguments;
-use crate::batch_failure::{blocking, failure, input, say};
+use crate::batch_failure::{blocking, failure, input, print_line};
 use crate::batch_runner::{results_of, runner};
 
 /// Updates that wait.
@@ -58,7 +58,10 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
             let directory = runner.directory.clone();
             let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
             if spent >= limit - ROUNDING {
-                say(&format!("{}: not started: the tasks have already cost ${spent:.2}", task.id));
+                print_line(&format!(
+                    "{}: not started: the tasks have already cost ${spent:.2}",
+                    task.id
+                ));
                 return Ok(ExitCode::BUDGET);
             }
             Some(limit - spent)
@@ -86,7 +89,7 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
     if !result.reason.is_empty() {
         line.push_str(&format!(": {}", one_line(&result.reason)));
     }
-    say(&line);
+    print_line(&line);
     if typed.print_results {
         print(&runner, task).await?;
     }
@@ -97,7 +100,7 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
 async fn clone(runner: &TaskRunner, task: &PlannedTask) -> Result<ExitCode, Failure> {
     let Err(error) = runner.clone_repository(task).await else { return Ok(ExitCode::SUCCESS) };
     let result = runner.fail(task, error.to_string()).await.map_err(|error| failure(&error))?;
-    say(&format!("{}: {}", result.id, one_line(&result.reason)));
+    print_line(&format!("{}: {}", result.id, one_line(&result.reason)));
     print(runner, task).await?;
     Ok(ExitCode::GENERAL)
 }

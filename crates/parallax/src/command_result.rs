@@ -43,7 +43,7 @@ pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> Command
 }
 
 /// Prints a result. A closed pipe is not a failure.
-pub(crate) fn say(said: &CommandResult, format: OutputFormat) -> ExitCode {
+pub(crate) fn print_result(said: &CommandResult, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
     // In the other formats, the document contains the errors. A failed write cannot be reported.
     if format == OutputFormat::Text {
@@ -63,6 +63,6 @@ pub(crate) fn say(said: &CommandResult, format: OutputFormat) -> ExitCode {
 }
 
 /// A failure that the user can fix.
-pub(crate) fn refused(message: String) -> Failure {
+pub(crate) fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

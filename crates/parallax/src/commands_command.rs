@@ -11,7 +11,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, refused};
+use crate::command_result::{CommandResult, input_failure};
 use crate::scope_option::UserScopeOption;
 
 #[derive(Debug, Subcommand)]
@@ -112,13 +112,13 @@ fn which(catalog: &Catalog, name: &str) -> Result<CommandResult, Failure> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let Some(command) = catalog.find(name) else {
         let near: Vec<String> =
-            catalog.near(name).iter().map(|name| format!("`/{name}`")).collect();
+            catalog.similar_names(name).iter().map(|name| format!("`/{name}`")).collect();
         let near = if near.is_empty() {
             String::new()
         } else {
             format!(". Similar commands: {}", near.join(", "))
         };
-        return Err(refused(format!("Unknown custom command `/{name}`{near}")));
+        return Err(input_failure(format!("Unknown custom command `/{name}`{near}")));
     };
     let file = |command: &CommandInfo| one_line(&command.path.display().to_string());
     let mut text = format!("/{} is {} ({})\n", name, file(command), source(command));
@@ -146,7 +146,7 @@ fn check(catalog: &Catalog) -> CommandResult {
         let _ = writeln!(text, "{}", one_line(problem));
     }
     let broken = !text.is_empty();
-    for clash in catalog.clashes() {
+    for clash in catalog.conflicts() {
         let _ = writeln!(text, "{}", one_line(clash));
     }
     for command in catalog.commands().iter().filter(|command| !command.unused.is_empty()) {
@@ -167,7 +167,7 @@ fn check(catalog: &Catalog) -> CommandResult {
         .collect();
     let json = json!({
         "problems": catalog.problems().collect::<Vec<_>>(),
-        "clashes": catalog.clashes(),
+        "clashes": catalog.conflicts(),
         "unused": unused,
     });
     let code = if broken { ExitCode::GENERAL } else { ExitCode::SUCCESS };

@@ -80,7 +80,7 @@ fn with_candidates(command: Command) -> Command {
     let parent = command.get_name().to_owned();
     command
         .mut_args(|argument| match candidates_of(&parent, &argument) {
-            Some(names) => argument.add(ArgValueCandidates::new(move || found(names))),
+            Some(names) => argument.add(ArgValueCandidates::new(move || existing_names(names))),
             None => argument,
         })
         .mut_subcommands(move |inner| in_group(&parent, inner))
@@ -94,7 +94,7 @@ fn in_group(group: &str, command: Command) -> Command {
             let names =
                 candidates_of(&name, &argument).or_else(|| candidates_of(&group, &argument));
             match names {
-                Some(names) => argument.add(ArgValueCandidates::new(move || found(names))),
+                Some(names) => argument.add(ArgValueCandidates::new(move || existing_names(names))),
                 None => argument,
             }
         })
@@ -130,7 +130,7 @@ fn candidates_of(command: &str, argument: &Arg) -> Option<NameKind> {
 }
 
 /// Returns the names that exist now, in the current directory.
-fn found(kind: NameKind) -> Vec<CompletionCandidate> {
+fn existing_names(kind: NameKind) -> Vec<CompletionCandidate> {
     let Ok(launch) = launch() else { return Vec::new() };
     let of = |name: &str, help: &str| {
         let help = Some(one_line(help)).filter(|help| !help.is_empty());

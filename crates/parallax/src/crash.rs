@@ -15,7 +15,7 @@ static FACE: AtomicBool = AtomicBool::new(false);
 
 /// Records that the interactive front end uses the terminal: a panic of another thread then writes
 /// nothing to it, and a panic of the main thread restores it first.
-pub(crate) fn face_has_the_terminal() {
+pub(crate) fn record_terminal_use() {
     FACE.store(true, Ordering::Relaxed);
 }
 

@@ -127,7 +127,7 @@ impl DemoPrinter {
             }
             EventBody::ItemDelta { item, text } if item.as_str().starts_with("text-") => {
                 let mut out = io::stdout().lock();
-                write!(out, "{}", Sanitizer::clean(text))?;
+                write!(out, "{}", Sanitizer::sanitize(text))?;
                 self.open_line = !text.ends_with('\n');
                 out.flush()
             }
@@ -141,7 +141,7 @@ impl DemoPrinter {
         match done {
             ItemDone::Text { .. } => self.line("", ""),
             ItemDone::Thought { text } => {
-                let text = Sanitizer::clean(text).replace("**", "").replace('\n', "\n  ");
+                let text = Sanitizer::sanitize(text).replace("**", "").replace('\n', "\n  ");
                 self.line("2;3", &format!("  {text}"))?;
                 self.line("", "")
             }
@@ -150,29 +150,31 @@ impl DemoPrinter {
                     ToolStatus::Success => ("●", "36"),
                     ToolStatus::Error | ToolStatus::Cancelled => ("✕", "31"),
                 };
-                let title = Sanitizer::clean(&tool.title).replace('\n', " ");
+                let title = Sanitizer::sanitize(&tool.title).replace('\n', " ");
                 self.line(
                     style,
                     &format!("{mark} {} {title}  ({} ms)", tool.name, tool.duration_ms),
                 )?;
                 match &tool.display {
-                    Some(Display::Diff(diff)) => self.diff(&Sanitizer::clean(&diff.diff)),
-                    Some(Display::Text { text }) => self.output(&Sanitizer::clean(text)),
+                    Some(Display::Diff(diff)) => self.diff(&Sanitizer::sanitize(&diff.diff)),
+                    Some(Display::Text { text }) => self.output(&Sanitizer::sanitize(text)),
                     Some(Display::Todos { todos }) => {
                         let lines: Vec<String> = todos
                             .iter()
                             .map(|todo| format!("[{}] {}", todo.status.as_str(), todo.description))
                             .collect();
-                        self.output(&Sanitizer::clean(&lines.join("\n")))
+                        self.output(&Sanitizer::sanitize(&lines.join("\n")))
                     }
                     Some(Display::Agent(progress)) => {
-                        self.output(&Sanitizer::clean(&progress.result))
+                        self.output(&Sanitizer::sanitize(&progress.result))
                     }
-                    Some(Display::Topic { intent, .. }) => self.output(&Sanitizer::clean(intent)),
+                    Some(Display::Topic { intent, .. }) => {
+                        self.output(&Sanitizer::sanitize(intent))
+                    }
                     None => self.line("", ""),
                 }
             }
-            ItemDone::Notice { text, .. } => self.line("33", &Sanitizer::clean(text)),
+            ItemDone::Notice { text, .. } => self.line("33", &Sanitizer::sanitize(text)),
             ItemDone::User | ItemDone::Shell(_) => Ok(()),
         }
     }
@@ -222,7 +224,7 @@ impl DemoPrinter {
                 self.line("", "  GEMINI_API_KEY=… parallax -p \"What does this project do?\"")
             }
             EndReason::Failed(failure) => {
-                self.line("31", &format!("failed: {}", Sanitizer::clean(&failure.message)))
+                self.line("31", &format!("failed: {}", Sanitizer::sanitize(&failure.message)))
             }
             other => self.line("31", &format!("ended: {other:?}")),
         }

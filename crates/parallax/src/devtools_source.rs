@@ -47,7 +47,7 @@ impl ShownSession {
     pub(crate) fn source(&self, launch: &SessionConfig) -> Result<SessionSource, SourceError> {
         match self {
             Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
-            Self::Own(id) => Ok(SessionSource::of_running(&launch.session_library(), id)),
+            Self::Own(id) => Ok(SessionSource::for_running(&launch.session_library(), id)),
         }
     }
 }

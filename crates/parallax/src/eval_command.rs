@@ -104,12 +104,15 @@ fn rate(text: &str) -> Result<f64, String> {
 /// Returns an error if a case or a file is invalid or cannot be written.
 pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
     if let Some(EvalAction::Compare { before, after, json }) = &typed.action {
-        let comparison = Comparison::of(
+        let comparison = Comparison::new(
             &read_results(before).map_err(input)?,
             &read_results(after).map_err(input)?,
         );
-        let text =
-            if *json { json_document(&comparison) } else { Sanitizer::clean(&comparison.text()) };
+        let text = if *json {
+            json_document(&comparison)
+        } else {
+            Sanitizer::sanitize(&comparison.text())
+        };
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -149,8 +152,8 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
     if let Some(problem) = problem {
         return Err(problem);
     }
-    let report = Report::of(&results);
-    print(&Sanitizer::clean(&report.table()))?;
+    let report = Report::from_results(&results);
+    print(&Sanitizer::sanitize(&report.table()))?;
     if let Some(directory) = &paths.atif {
         export_trajectories(&suite.program, &results, directory).await?;
     }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::agents_command::{self, AgentsAction};
-use crate::command_result::{refused, say};
+use crate::command_result::{input_failure, print_result};
 use crate::commands_command::{self, CommandsAction};
 use crate::extensions_command::{self, ExtensionsAction};
 use crate::hooks_command::{self, HooksAction};
@@ -84,7 +84,7 @@ impl Extending {
             Self::Agents { action, .. } => agents_command::run(&launch, action),
             Self::Hooks { action, .. } => hooks_command::run(&launch, action),
         }?;
-        Ok(say(&said, self.format()))
+        Ok(print_result(&said, self.format()))
     }
 
     /// The exit code of a failure.
@@ -93,8 +93,10 @@ impl Extending {
             Self::Extensions { .. } => extensions_command::code_of(failure),
             // `skills` shares its exit codes with `extensions` where it installs or
             // removes.
-            Self::Skills { action, .. } if action.moves() => extensions_command::code_of(failure),
-            _ => ExitCode::of(failure),
+            Self::Skills { action, .. } if action.changes_skills() => {
+                extensions_command::code_of(failure)
+            }
+            _ => ExitCode::for_failure(failure),
         }
     }
 
@@ -152,14 +154,14 @@ pub(crate) fn skip_trust() {
 static LOGS: AtomicBool = AtomicBool::new(false);
 
 /// Enables a log of this run.
-pub(crate) fn log_it() {
+pub(crate) fn enable_log() {
     LOGS.store(true, Ordering::Relaxed);
 }
 
 /// The launch options of subcommands, which start nothing and save no session.
 pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir()
-        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     Ok(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),

@@ -16,8 +16,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, refused};
-use crate::extensions_words::{described, listed, reviewed};
+use crate::command_result::{CommandResult, input_failure};
+use crate::extensions_words::{described, list_rows, reviewed};
 use crate::scope_option::Scope;
 pub(crate) use stdin_prompter::StdinPrompter;
 use upkeep::Sync;
@@ -230,7 +230,7 @@ pub(crate) fn run(
             let name = fetched.manifest.name.clone();
             launch.extension_manager().require_new_extension(&name)?;
             let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
-            prompter.agree(&shown, *consent)?;
+            prompter.confirm(&shown, *consent)?;
             launch.extension_manager().install_extension(&fetched)?;
             let missing = ask_settings(launch, &name, *skip_settings, &mut prompter)?;
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
@@ -240,7 +240,7 @@ pub(crate) fn run(
             let (manifest, review) = launch.extension_manager().review_extension(path)?;
             launch.extension_manager().require_new_extension(&manifest.name)?;
             let source = path.display().to_string();
-            prompter.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
+            prompter.confirm(&reviewed("linked", &manifest, &review, &source), *consent)?;
             launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
@@ -258,7 +258,7 @@ pub(crate) fn run(
         }
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
-            let extension = launch.extension_manager().known_extension(name)?;
+            let extension = launch.extension_manager().find_extension(name)?;
             let said = update(launch, &extension, *consent, &mut prompter)?;
             Ok(CommandResult::new(said.text, said.json))
         }
@@ -283,7 +283,7 @@ pub(crate) fn run(
             let scope = (*scope).into();
             let named = name
                 .as_deref()
-                .map(|name| launch.extension_manager().known_extension(name))
+                .map(|name| launch.extension_manager().find_extension(name))
                 .transpose()?;
             let all = launch.extensions();
             let chosen: Vec<&Extension> = match &named {
@@ -338,7 +338,7 @@ fn ask_settings(
     prompter: &mut StdinPrompter,
 ) -> Result<String, Failure> {
     let fresh = launch.reload()?;
-    let extension = fresh.extension_manager().known_extension(name)?;
+    let extension = fresh.extension_manager().find_extension(name)?;
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
         let variable = &value.setting.variable;
@@ -375,7 +375,7 @@ fn list(launch: &SessionConfig) -> CommandResult {
     for extension in &extensions.all {
         // Checking the files is expensive, so it happens once per extension.
         let intact = launch.extension_manager().extension_is_intact(extension);
-        text.push_str(&listed(extension, intact));
+        text.push_str(&list_rows(extension, intact));
         json.push(described(extension, intact));
     }
     if text.is_empty() {
@@ -398,14 +398,14 @@ fn update(
         let text = format!("Extension \"{name}\" is already up to date.\n");
         Ok(done(text, name, "up to date"))
     };
-    let Some(update) = launch.extension_manager().look_for_update(extension)? else {
+    let Some(update) = launch.extension_manager().check_for_update(extension)? else {
         return current();
     };
     let ExtensionUpdate { from, fetched, beyond, moved } = &update;
     let to = one_line(&fetched.manifest.version);
     if let Some(moved) = moved {
         let home = one_line(&fetched.metadata.source);
-        prompter.tell(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
+        prompter.print(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
     }
     if !beyond.is_empty() || moved.is_some() {
         let mut shown = format!(
@@ -415,7 +415,7 @@ fn update(
         for line in beyond {
             let _ = writeln!(shown, "  + {}", code_text(line));
         }
-        prompter.agree(&shown, consent)?;
+        prompter.confirm(&shown, consent)?;
     }
     if !launch.extension_manager().update_extension(extension, &update)? {
         return current();
@@ -522,11 +522,14 @@ fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<CommandRes
     let (manifest, review) = launch.extension_manager().review_extension(path)?;
     if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
         let name = &manifest.name;
-        return Err(refused(format!("Extension \"{name}\" is not valid: {}", one_line(wrong))));
+        return Err(input_failure(format!(
+            "Extension \"{name}\" is not valid: {}",
+            one_line(wrong)
+        )));
     }
     let mut text =
         format!("Extension \"{}\" {} is valid.\n", manifest.name, one_line(&manifest.version));
-    for line in &review.told() {
+    for line in &review.consent_lines() {
         let _ = writeln!(text, "  {}", code_text(line));
     }
     let mut notes = review.notes.clone();
@@ -538,7 +541,7 @@ fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<CommandRes
         let _ = writeln!(text, "warning: {}", one_line(note));
     }
     let json = json!({
-        "name": manifest.name, "version": manifest.version, "may": review.told(), "warnings": notes,
+        "name": manifest.name, "version": manifest.version, "may": review.consent_lines(), "warnings": notes,
     });
     Ok(CommandResult::new(text, json))
 }
@@ -559,11 +562,11 @@ pub(crate) fn code_of(failure: &Failure) -> ExitCode {
         FailureKind::Blocked => ExitCode::TOOL,
         // The source is unreachable, which may be temporary.
         FailureKind::Api => ExitCode::QUOTA,
-        _ => ExitCode::of(failure),
+        _ => ExitCode::for_failure(failure),
     }
 }
 
 /// The user did not agree.
-pub(super) fn not_agreed(why: &str) -> Failure {
-    refused(why.to_owned())
+pub(super) fn consent_refused(why: &str) -> Failure {
+    input_failure(why.to_owned())
 }

@@ -20,7 +20,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
     if !manifest.description.is_empty() {
         let _ = writeln!(text, "{}", one_line(&manifest.description));
     }
-    let lines = review.told();
+    let lines = review.consent_lines();
     if lines.is_empty() {
         text.push_str("It adds nothing.\n");
     } else {
@@ -40,7 +40,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
 }
 
 /// Returns the rows of a list.
-pub(crate) fn listed(extension: &Extension, intact: Option<bool>) -> String {
+pub(crate) fn list_rows(extension: &Extension, intact: Option<bool>) -> String {
     let sign = if extension.active { "✓" } else { "✗" };
     let version = one_line(&extension.manifest.version);
     let mut text = format!("{sign} {} ({version})\n", extension.name());
@@ -87,14 +87,14 @@ pub(crate) fn listed(extension: &Extension, intact: Option<bool>) -> String {
         text.push_str(" Settings:\n");
         for value in &extension.values {
             let name = one_line(&value.setting.name);
-            let _ = writeln!(text, "  {name}: {}", shown(value));
+            let _ = writeln!(text, "  {name}: {}", display_value(value));
         }
     }
     text
 }
 
 /// Returns a value for display; hides secrets.
-fn shown(value: &SettingValue) -> String {
+fn display_value(value: &SettingValue) -> String {
     match &value.value {
         None => "[not set]".to_owned(),
         Some(_) if value.setting.sensitive => "***".to_owned(),
@@ -128,7 +128,7 @@ pub(crate) fn described(extension: &Extension, intact: Option<bool>) -> Value {
                 "name": value.setting.name,
                 "envVar": value.setting.variable,
                 "sensitive": value.setting.sensitive,
-                "value": shown(value),
+                "value": display_value(value),
             })
         })
         .collect();

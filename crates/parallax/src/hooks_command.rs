@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use parallax_config::hooks::{Hook, HookSource};
-use parallax_config::other_agents::our_event;
+use parallax_config::other_agents::parallax_event;
 use parallax_headless::one_line;
 use parallax_protocol::Object;
 use parallax_protocol::code_text::code_text;
@@ -14,7 +14,7 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, refused, switched};
+use crate::command_result::{CommandResult, input_failure, switched};
 use crate::scope_option::{Scope, UserScopeOption};
 
 /// Why the hooks of the project are not listed.
@@ -169,18 +169,18 @@ fn test(
     input: Option<&Path>,
     subject: Option<&str>,
 ) -> Result<CommandResult, Failure> {
-    let event = HookEvent::parse(event).or_else(|| our_event(event)).ok_or_else(|| {
+    let event = HookEvent::parse(event).or_else(|| parallax_event(event)).ok_or_else(|| {
         let names = HookEvent::ALL.map(HookEvent::as_str).join("`, `");
-        refused(format!("Unknown event `{}`. Events: `{names}`", one_line(event)))
+        input_failure(format!("Unknown event `{}`. Events: `{names}`", one_line(event)))
     })?;
     let input = match input {
         None => Object::new(),
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
-                refused(format!("Failed to read `{}`: {error}", file.display()))
+                input_failure(format!("Failed to read `{}`: {error}", file.display()))
             })?;
             serde_json::from_str(&text).map_err(|error| {
-                refused(format!("Failed to parse `{}`: {error}", file.display()))
+                input_failure(format!("Failed to parse `{}`: {error}", file.display()))
             })?
         }
     };
@@ -192,7 +192,7 @@ fn test(
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|error| input_failure(error.to_string()))?;
     let trial = runtime.block_on(parallax_sdk::try_hooks(launch, event, &subject, input))?;
     let outcome = &trial.outcome;
     let decision = outcome.decision.map(|decision| match decision {

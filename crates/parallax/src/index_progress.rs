@@ -26,7 +26,7 @@ impl IndexProgress {
     }
 
     /// Shows the progress if an update is due. Always returns `true` to continue.
-    pub(crate) fn tell(&self, step: IndexStep) -> bool {
+    pub(crate) fn update(&self, step: IndexStep) -> bool {
         let IndexStep { read, of } = step;
         let now = Instant::now();
         let due = match self.told.get() {

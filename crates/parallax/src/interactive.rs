@@ -64,7 +64,7 @@ pub(crate) async fn run(
         devtools: Arc::new(OwnDevTools::default()),
         begun,
     };
-    crate::crash::face_has_the_terminal();
+    crate::crash::record_terminal_use();
     match parallax_tui::run(options).await? {
         ExitReason::Quit => Ok(ExitCode::SUCCESS),
         ExitReason::Signal(number) => Ok(ExitCode::signal(number)),

@@ -29,7 +29,7 @@ use crate::completion_shell::CompletionShell;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
-use crate::extension_commands::{Extending, log_it};
+use crate::extension_commands::{Extending, enable_log};
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::review_command::ReviewArguments;
@@ -163,13 +163,13 @@ impl Invocation {
                 Err(InvocationError::Group(error.to_string()))
             }
             Err(error)
-                if usage::lacks_value(&error, "--prompt-interactive")
+                if usage::is_missing_value(&error, "--prompt-interactive")
                     && !around.stdin_is_terminal =>
             {
                 Err(input_failure(PIPED))
             }
             Err(error) => {
-                let is_text = usage::format_wanted(argv) == OutputFormat::Text;
+                let is_text = usage::requested_format(argv) == OutputFormat::Text;
                 let usage = usage::from_clap(&error, argv);
                 let of_group = || usage::unknown_in_group(&error, argv).filter(|_| is_text);
                 // `trust` may be the first word of a prompt and has its own hint.
@@ -195,7 +195,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
         Some(CliCommand::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
         Some(CliCommand::Mcp(mcp)) => {
             if mcp.debug {
-                log_it();
+                enable_log();
             }
             return Ok(Invocation::Mcp(mcp.action));
         }
@@ -237,7 +237,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
         Some(CliCommand::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(CliCommand::Extending(action)) => {
             if action.is_logged() {
-                log_it();
+                enable_log();
             }
             return Ok(Invocation::Extending(action));
         }

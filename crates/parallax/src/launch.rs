@@ -176,7 +176,7 @@ enum Prompts {
 }
 
 async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, LaunchFailure> {
-    let _file_limit = outlive_file_limit();
+    let _file_limit = survive_file_limit();
     let (prompts, flags, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
         // These ran before a runtime was started.
@@ -194,17 +194,19 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
         }
         Invocation::Trust { action, json } => {
             let said = trust_command::run(action, json);
-            return said.map(|text| print(&text)).map_err(|failure| early(failure, None));
+            return said.map(|text| print(&text)).map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Mcp(action) => {
             let format = mcp_command::format(&action);
             let done = mcp_command::run(action).await;
-            return done.map_err(|failure| early(failure, Some(format)));
+            return done.map_err(|failure| startup_failure(failure, Some(format)));
         }
         Invocation::Auth(typed) => {
             let format = auth_command::format(&typed);
             let done = auth_command::run(typed).await;
-            return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
+            return done
+                .map(|text| print(&text))
+                .map_err(|failure| startup_failure(failure, Some(format)));
         }
         Invocation::Doctor(typed) => {
             let (text, code) = doctor_command::run(typed).await;
@@ -213,77 +215,94 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
         }
         Invocation::Models(typed) => {
             let format = models_command::format(&typed);
-            let (text, code) =
-                models_command::run(typed).await.map_err(|failure| early(failure, Some(format)))?;
+            let (text, code) = models_command::run(typed)
+                .await
+                .map_err(|failure| startup_failure(failure, Some(format)))?;
             let printed = print(&text);
             return Ok(if printed == ExitCode::SUCCESS { code } else { printed });
         }
         Invocation::ListSessions { flags, format } => {
-            let launch = looking_on(&flags).map_err(|failure| early(failure, format))?;
+            let launch =
+                prepare_read_only(&flags).map_err(|failure| startup_failure(failure, format))?;
             return Ok(print(&list_sessions(&launch)));
         }
         Invocation::DeleteSession { session, flags, format } => {
-            let launch = looking_on(&flags).map_err(|failure| early(failure, format))?;
-            let said =
-                delete_session(&session, &launch).map_err(|failure| early(failure, format))?;
+            let launch =
+                prepare_read_only(&flags).map_err(|failure| startup_failure(failure, format))?;
+            let said = delete_session(&session, &launch)
+                .map_err(|failure| startup_failure(failure, format))?;
             return Ok(print(&said));
         }
         Invocation::Serve(typed) => {
-            return serve_command::run(typed).await.map_err(|failure| early(failure, None));
+            return serve_command::run(typed)
+                .await
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::DevTools(typed) => {
-            return devtools_command::run(typed).await.map_err(|failure| early(failure, None));
+            return devtools_command::run(typed)
+                .await
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Review(typed) => {
             let format = typed.error_format();
-            return review_command::run(*typed).await.map_err(|failure| early(failure, format));
+            return review_command::run(*typed)
+                .await
+                .map_err(|failure| startup_failure(failure, format));
         }
         Invocation::BackgroundAction(action) => {
             let format = action.format();
             let done = tokio::task::spawn_blocking(move || background_command::run(action)).await;
-            return done.unwrap_or(Ok(ExitCode::GENERAL)).map_err(|failure| early(failure, format));
+            return done
+                .unwrap_or(Ok(ExitCode::GENERAL))
+                .map_err(|failure| startup_failure(failure, format));
         }
         Invocation::Background { prompt, flags, printing } => {
             let format = printing.format;
             match background_session::directory() {
                 Some(directory) => {
                     let hosted = Prompts::Hosted(directory);
-                    return on_workers(worktree_run(hosted, *flags, printing, around)).await;
+                    return run_on_worker(worktree_run(hosted, *flags, printing, around)).await;
                 }
                 None => {
                     let started = background_session::start(prompt, &flags, format, around);
-                    return started.await.map_err(|failure| early(failure, format));
+                    return started.await.map_err(|failure| startup_failure(failure, format));
                 }
             }
         }
         Invocation::Batch(typed) => {
-            return batch_command::run(*typed).await.map_err(|failure| early(failure, None));
+            return batch_command::run(*typed)
+                .await
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Eval(typed) => {
-            return eval_command::run(*typed).await.map_err(|failure| early(failure, None));
+            return eval_command::run(*typed)
+                .await
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Acp { flags } => return Ok(acp_command::run(flags).await),
         Invocation::Demo => return Ok(demo::run().await),
         Invocation::Interactive { prompt, screen_reader, flags, warnings } => {
             let worktree =
-                SessionWorktree::enter(&flags).map_err(|failure| early(failure, None))?;
+                SessionWorktree::enter(&flags).map_err(|failure| startup_failure(failure, None))?;
             let options =
                 interactive::InteractiveOptions { prompt, screen_reader, flags, warnings };
             let left = interactive::run(options, around.stdin_is_terminal).await;
-            worktree.leave();
-            return left.map_err(|failure| early(failure, None));
+            worktree.finish();
+            return left.map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Prompt { prompt, flags, printing } => {
             (Prompts::Assembled(prompt), flags, printing)
         }
         Invocation::StreamInput { flags, printing } => (Prompts::Streamed, flags, printing),
     };
-    on_workers(worktree_run(prompts, flags, printing, around)).await
+    run_on_worker(worktree_run(prompts, flags, printing, around)).await
 }
 
 /// Runs a front end as a task: on the threads of its session, which saves a switch of threads for
 /// each event.
-async fn on_workers<T: Send + 'static>(front_end: impl Future<Output = T> + Send + 'static) -> T {
+async fn run_on_worker<T: Send + 'static>(
+    front_end: impl Future<Output = T> + Send + 'static,
+) -> T {
     match tokio::spawn(front_end).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
@@ -303,12 +322,12 @@ async fn worktree_run(
 ) -> Result<ExitCode, LaunchFailure> {
     if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
-        prepare(&flags).map_err(|failure| early(failure, printing.format))?;
+        prepare(&flags).map_err(|failure| startup_failure(failure, printing.format))?;
     }
-    let worktree =
-        SessionWorktree::enter(&flags).map_err(|failure| early(failure, printing.format))?;
+    let worktree = SessionWorktree::enter(&flags)
+        .map_err(|failure| startup_failure(failure, printing.format))?;
     let result = headless(prompts, flags, printing, around).await;
-    worktree.leave();
+    worktree.finish();
     result
 }
 
@@ -319,18 +338,21 @@ async fn headless(
     printing: OutputOptions,
     around: StartupFacts,
 ) -> Result<ExitCode, LaunchFailure> {
-    let launch = prepare(&flags).map_err(|failure| early(failure, printing.format))?;
+    let launch = prepare(&flags).map_err(|failure| startup_failure(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, around.stdin_is_terminal);
-    if let Some(enclosure) = enclosure.map_err(|failure| early(failure, printing.format))? {
+    if let Some(enclosure) =
+        enclosure.map_err(|failure| startup_failure(failure, printing.format))?
+    {
         // From here on, the sandboxed program produces the output.
-        let code = enclosure.run().await.map_err(|failure| early(failure, printing.format))?;
+        let code =
+            enclosure.run().await.map_err(|failure| startup_failure(failure, printing.format))?;
         return Ok(ExitCode(code));
     }
     // The schema is checked before a session is opened for it, and read only after the trust check.
     let schema = match printing.schema.as_deref().map(OutputSchema::load).transpose() {
         Ok(schema) => schema,
-        Err(failure) => return Err(early(failure, printing.format)),
+        Err(failure) => return Err(startup_failure(failure, printing.format)),
     };
     if flags.debug {
         log::begin(&launch);
@@ -339,9 +361,9 @@ async fn headless(
     // It connects while the session opens.
     let launch = launch.with_companion();
     let StartedSession { session, mut events } =
-        start(launch).map_err(|failure| early(failure, Some(format)))?;
+        start(launch).map_err(|failure| startup_failure(failure, Some(format)))?;
     if let Some(companion) = session.companion() {
-        companion.settled(COMPANION_TIME).await;
+        companion.wait_until_settled(COMPANION_TIME).await;
     }
     let quiet = printing.quiet;
     let code = converse(
@@ -355,7 +377,7 @@ async fn headless(
     let id = session.id.clone();
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
     let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
-    for said in session.close_until(hurry(interrupted, hooks)).await {
+    for said in session.close_with_limit(wait_for_hook_limit(interrupted, hooks)).await {
         // The session's event channel is closed, and the result is printed. In the JSON formats,
         // stderr is reserved for failures. A closed pipe is not an error.
         match format {
@@ -364,14 +386,14 @@ async fn headless(
         }
     }
     if !quiet {
-        report_late(&mut events);
+        report_unprinted(&mut events);
     }
     code.map_err(|failure| LaunchFailure { failure, format, session: Some(id) })
 }
 
 /// Reports on stderr what no output format has printed, such as a failed `SessionEnd` hook. The
 /// JSON formats read these events before a successful run ends.
-fn report_late(events: &mut EventReader) {
+fn report_unprinted(events: &mut EventReader) {
     while let Some(event) = events.try_next() {
         let text = match event.body {
             EventBody::ItemDone {
@@ -396,7 +418,7 @@ const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
 const SILENT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Completes when session-end hooks should no longer be awaited.
-async fn hurry(interrupted: bool, hooks: Vec<String>) {
+async fn wait_for_hook_limit(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
         return tokio::time::sleep(SHORT_FAREWELL).await;
     }
@@ -417,13 +439,13 @@ async fn hurry(interrupted: bool, hooks: Vec<String>) {
     };
     tokio::select! {
         biased;
-        () = left() => {}
+        () = wait_for_ctrl_c() => {}
         () = telling => {}
     }
 }
 
 /// Completes on Ctrl+C.
-async fn left() {
+async fn wait_for_ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }
@@ -432,14 +454,14 @@ async fn left() {
 /// Keeps a file-size limit (`ulimit -f`) from killing the program: with the signal handled, the
 /// write fails instead, and the file being replaced stays intact.
 #[cfg(unix)]
-fn outlive_file_limit() -> Option<tokio::signal::unix::Signal> {
+fn survive_file_limit() -> Option<tokio::signal::unix::Signal> {
     use tokio::signal::unix::{SignalKind, signal};
     let number = if cfg!(any(target_arch = "mips", target_arch = "mips64")) { 31 } else { 25 };
     signal(SignalKind::from_raw(number)).ok()
 }
 
 #[cfg(not(unix))]
-fn outlive_file_limit() {}
+fn survive_file_limit() {}
 
 /// Reads flags and trust for a command line.
 fn prepare(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
@@ -447,7 +469,7 @@ fn prepare(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
 }
 
 /// Like [`prepare`], for commands that read nothing in the directory.
-fn looking_on(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
+fn prepare_read_only(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
     SessionConfig::prepare(LaunchOptions { look_only: true, ..start::options(flags)? })
 }
 
@@ -478,7 +500,7 @@ async fn converse(
         let mut signals = Signals::listen();
         tokio::select! {
             stdin = read_stdin(io::stdin(), prompt.is_some()) => stdin,
-            number = signals.next() => return Ok(cut_off(number, session, &options)),
+            number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
         }
     };
     options.warnings.extend(stdin.warnings);
@@ -493,7 +515,7 @@ async fn converse(
     let mut signals = Signals::listen();
     let asked = tokio::select! {
         asked = start::engine_command(session, events, &typed) => asked?,
-        number = signals.next() => return Ok(cut_off(number, session, &options)),
+        number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
     let told = match asked {
         None => start::info_command(session, &typed).await?.map(|told| (told, Vec::new())),
@@ -508,7 +530,7 @@ async fn converse(
     let ledger = session.ledger();
     let expanded = tokio::select! {
         expanded = ledger.run_within(start::prompt(session, typed.clone())) => expanded,
-        number = signals.next() => return Ok(cut_off(number, session, &options)),
+        number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
     drop(signals);
     let expanded = match expanded {
@@ -528,7 +550,7 @@ async fn converse(
 }
 
 /// Handles a signal that arrived before there was a prompt.
-fn cut_off(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode {
+fn handle_early_signal(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode {
     let code = match options.compatible_signals {
         true => ExitCode::SUCCESS,
         false => ExitCode::signal(number),
@@ -544,7 +566,7 @@ fn cut_off(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode 
     code
 }
 
-fn early(failure: Failure, format: Option<OutputFormat>) -> LaunchFailure {
+fn startup_failure(failure: Failure, format: Option<OutputFormat>) -> LaunchFailure {
     LaunchFailure { failure, format: format.unwrap_or_default(), session: None }
 }
 
@@ -572,8 +594,7 @@ fn options(
         stdin_is_terminal: around.stdin_is_terminal,
         has_end_hooks: session.has_end_hooks(),
         stderr_colour: around.stderr_colour,
-        shared_terminal: (around.stdout_is_terminal && around.stderr_is_terminal)
-            || is_one_output(),
+        shared_terminal: (around.stdout_is_terminal && around.stderr_is_terminal) || share_output(),
         compatible_signals: around.compatible_signals,
         finishes_tool_calls: parallax_batch::is_agent(),
         is_reader_gone: Some(is_reader_gone),
@@ -590,7 +611,7 @@ fn is_reader_gone() -> bool {
 }
 
 /// Whether standard output and standard error are the same file or pipe (`2>&1`).
-fn is_one_output() -> bool {
+fn share_output() -> bool {
     let file = |stream: BorrowedFd<'_>| {
         rustix::fs::fstat(stream).ok().map(|facts| (facts.st_dev, facts.st_ino))
     };

@@ -100,9 +100,9 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = completions::answer(&argv) {
         return code.into();
     }
-    let around = StartupFacts::look();
+    let around = StartupFacts::read();
     let normalized_args::NormalizedArgs { argv, before_subcommand } =
-        normalized_args::spelled(&argv);
+        normalized_args::normalize(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {
         let all = flags.len();
         flags.retain(|flag| flag != "--skip-trust");
@@ -112,7 +112,7 @@ fn main() -> std::process::ExitCode {
         let all = flags.len();
         flags.retain(|flag| flag != "--debug" && flag != "-d");
         if flags.len() < all {
-            extension_commands::log_it();
+            extension_commands::enable_log();
         }
         if !flags.is_empty() {
             usage::warn_of_flags(&subcommand, &flags);
@@ -126,7 +126,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn refuse(refusal: &InvocationError, argv: &[OsString]) -> ExitCode {
-    let format = usage::format_wanted(argv);
+    let format = usage::requested_format(argv);
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {
         InvocationError::Usage(usage) => {

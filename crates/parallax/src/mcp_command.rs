@@ -14,8 +14,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{LaunchOptions, McpProbe, ProbeState, SessionConfig};
 use serde_json::{Value, json};
 
-use crate::command_result::refused;
-use crate::extension_commands::{launch_options, log_it, prepared};
+use crate::command_result::input_failure;
+use crate::extension_commands::{enable_log, launch_options, prepared};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::SignInTerminal;
 
@@ -28,19 +28,21 @@ pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
         McpAction::Add { words } => match AddArguments::read(&words) {
             Ok(add) => {
                 if add.debug {
-                    log_it();
+                    enable_log();
                 }
                 write(&add.name, add.scope, &object(&add)?)
             }
-            Err(error) if !error.use_stderr() => Ok(say(&error.to_string())),
-            Err(error) => Err(refused(error.to_string().trim_start_matches("error: ").to_owned())),
+            Err(error) if !error.use_stderr() => Ok(print_text(&error.to_string())),
+            Err(error) => {
+                Err(input_failure(error.to_string().trim_start_matches("error: ").to_owned()))
+            }
         },
         McpAction::AddJson { name, json, scope } => {
             let value: Value = serde_json::from_str(&json)
-                .map_err(|error| refused(format!("Invalid JSON: {error}")))?;
+                .map_err(|error| input_failure(format!("Invalid JSON: {error}")))?;
             let server = value
                 .as_object()
-                .ok_or_else(|| refused("The server must be a JSON object".to_owned()))?;
+                .ok_or_else(|| input_failure("The server must be a JSON object".to_owned()))?;
             write(&name, scope, server)
         }
         McpAction::Remove { name, scope } => remove(&name, scope),
@@ -66,7 +68,7 @@ fn launch() -> Result<SessionConfig, Failure> {
 }
 
 /// Prepares the configuration of a session for commands that start no servers, without warnings about other settings.
-fn quiet_launch() -> Result<SessionConfig, Failure> {
+fn prepare_without_warnings() -> Result<SessionConfig, Failure> {
     SessionConfig::prepare(launch_options()?)
 }
 
@@ -85,7 +87,7 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
     };
     if add.transport == "stdio" {
         if ["http://", "https://"].iter().any(|start| add.command_or_url.starts_with(start)) {
-            return Err(refused(format!(
+            return Err(input_failure(format!(
                 "`{}` is a URL, not a program; use `--transport http` or `--transport sse`",
                 one_line(&add.command_or_url)
             )));
@@ -101,17 +103,19 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
             set("cwd", json!(cwd.to_string_lossy()));
         }
         if !add.header.is_empty() {
-            return Err(refused(
+            return Err(input_failure(
                 "`--header` requires `--transport http` or `--transport sse`".to_owned(),
             ));
         }
     } else {
         if !add.args.is_empty() {
             let words = add.args.join(" ");
-            return Err(refused(format!("A server with a URL takes no arguments: `{words}`")));
+            return Err(input_failure(format!(
+                "A server with a URL takes no arguments: `{words}`"
+            )));
         }
         if !add.env.is_empty() || add.cwd.is_some() {
-            return Err(refused("`--env` and `--cwd` apply only to programs".to_owned()));
+            return Err(input_failure("`--env` and `--cwd` apply only to programs".to_owned()));
         }
         set("url", json!(add.command_or_url));
         set("type", json!(add.transport));
@@ -140,10 +144,10 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
 /// Parses `NAME=value` texts, split at the first `sign`.
 fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
     let pair = |text: &String| {
-        let (name, value) = text
-            .split_once(sign)
-            .filter(|(name, _)| !name.trim().is_empty())
-            .ok_or_else(|| refused(format!("`{}` must have the form `{form}`", one_line(text))))?;
+        let (name, value) =
+            text.split_once(sign).filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
+                input_failure(format!("`{}` must have the form `{form}`", one_line(text)))
+            })?;
         Ok((name.trim().to_owned(), json!(if sign == ':' { value.trim() } else { value })))
     };
     texts.iter().map(pair).collect()
@@ -151,17 +155,17 @@ fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
 
 fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failure> {
     if name.starts_with('-') {
-        return Err(refused(format!(
+        return Err(input_failure(format!(
             "Invalid server name `{}`: it must not begin with `-`",
             one_line(name)
         )));
     }
     McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
-        .map_err(|error| refused(error.to_string()))?;
-    let launch = quiet_launch()?;
+        .map_err(|error| input_failure(error.to_string()))?;
+    let launch = prepare_without_warnings()?;
     let file =
         scope_file(scope, &launch.config().dirs, launch.directory(), name).ok_or_else(|| {
-            refused("The home directory is not a project; use `--scope user`".to_owned())
+            input_failure("The home directory is not a project; use `--scope user`".to_owned())
         })?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
     let verb = if edited == EditResult::Updated { "updated in" } else { "added to" };
@@ -189,21 +193,21 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
             one_line(&there.name)
         );
     }
-    Ok(say(&text))
+    Ok(print_text(&text))
 }
 
 fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
-    let launch = quiet_launch()?;
+    let launch = prepare_without_warnings()?;
     let file = scope_file(scope, &launch.config().dirs, launch.directory(), name);
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
         None => EditResult::NotThere,
     };
-    let left = if edited == EditResult::Removed { quiet_launch()? } else { launch };
-    let unread = left.mcp_manager().unread();
+    let left = if edited == EditResult::Removed { prepare_without_warnings()? } else { launch };
+    let unread = left.mcp_manager().ignored_servers();
     let unread = unread.into_iter().filter(|(it, _)| it == name).map(|(_, file)| file);
     let unread: Vec<_> = unread.collect();
-    let left = places(&left, name);
+    let left = settings_files(&left, name);
     let name = one_line(name);
     let mut text = match edited {
         EditResult::Removed => {
@@ -228,11 +232,11 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
             one_line(&file.display().to_string())
         );
     }
-    Ok(say(&text))
+    Ok(print_text(&text))
 }
 
 /// Returns the settings files that contain a server, for display.
-fn places(launch: &SessionConfig, name: &str) -> Vec<String> {
+fn settings_files(launch: &SessionConfig, name: &str) -> Vec<String> {
     let found = launch.mcp_manager().servers();
     let Some(server) = found.servers.iter().find(|server| server.name == name) else {
         return Vec::new();
@@ -256,7 +260,7 @@ fn word(scope: McpScope) -> &'static str {
 fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Failure> {
     let found = launch.mcp_manager().servers();
     found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
-        refused(format!(
+        input_failure(format!(
             "Unknown MCP server `{}`. Run `parallax mcp list` to list the servers.",
             one_line(name)
         ))
@@ -274,28 +278,28 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
     let files = launch.mcp_manager().token_files();
     if forget {
         let forgotten = files.forget(&server.name);
-        let forgotten =
-            forgotten.map_err(|error| refused(format!("Failed to delete the tokens: {error}")))?;
-        return Ok(say(&match forgotten {
+        let forgotten = forgotten
+            .map_err(|error| input_failure(format!("Failed to delete the tokens: {error}")))?;
+        return Ok(print_text(&match forgotten {
             true => format!("Signed out of \"{name}\".\n"),
             false => format!("Not signed in to \"{name}\".\n"),
         }));
     }
     if server.start_block == StartBlock::Untrusted {
-        return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
+        return Err(input_failure("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.mcp_manager().oauth_port();
     let face = SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
-        .map_err(|why| refused(format!("Failed to sign in to `{name}`: {why}")))?;
-    Ok(say(&format!("Signed in to \"{name}\".\n")))
+        .map_err(|why| input_failure(format!("Failed to sign in to `{name}`: {why}")))?;
+    Ok(print_text(&format!("Signed in to \"{name}\".\n")))
 }
 
 fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let server = find(&launch()?, name)?;
     if json {
-        return Ok(say(&json_document(&described(&server))));
+        return Ok(print_text(&json_document(&described(&server))));
     }
     let mut text = format!("{} ({})\n", one_line(&server.name), source(&server.source));
     let _ =
@@ -314,7 +318,7 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     for note in &server.notes {
         let _ = writeln!(text, "  {}", one_line(note));
     }
-    Ok(say(&text))
+    Ok(print_text(&text))
 }
 
 /// Returns what is set of a server besides its program or URL: of variables and headers only the
@@ -366,7 +370,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     }
     // The warnings describe what is wrong with these.
     let unusable = launch.mcp_manager().servers().errors;
-    let unread = launch.mcp_manager().unread();
+    let unread = launch.mcp_manager().ignored_servers();
     if json {
         let unusable = unusable.iter().map(|error| {
             json!({"name": error.name, "status": "unusable", "error": error.why, "tools": 0})
@@ -375,11 +379,12 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             let why = "the folder is not trusted";
             json!({"name": name, "status": "disabled", "error": why, "source": file, "tools": 0})
         });
-        let list: Vec<Value> = probes.iter().map(probed).chain(unusable).chain(unread).collect();
-        return Ok(say(&json_document(&list)));
+        let list: Vec<Value> =
+            probes.iter().map(probe_json).chain(unusable).chain(unread).collect();
+        return Ok(print_text(&json_document(&list)));
     }
     if probes.is_empty() && unusable.is_empty() && unread.is_empty() {
-        return Ok(say("No MCP servers configured.\n"));
+        return Ok(print_text("No MCP servers configured.\n"));
     }
     if !launch.is_trusted() {
         warn("The folder is not trusted, so no MCP servers are started (see `parallax trust`)");
@@ -418,7 +423,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
         let file = file.display().to_string();
         let _ = writeln!(text, "○ {}: in {} - Disabled", one_line(name), one_line(&file));
     }
-    Ok(say(&text))
+    Ok(print_text(&text))
 }
 
 fn words(state: ProbeState) -> (&'static str, &'static str) {
@@ -431,7 +436,7 @@ fn words(state: ProbeState) -> (&'static str, &'static str) {
     }
 }
 
-fn probed(probe: &McpProbe) -> Value {
+fn probe_json(probe: &McpProbe) -> Value {
     let mut value = described(&probe.server);
     if let Value::Object(fields) = &mut value {
         fields.insert("status".to_owned(), json!(words(probe.state).1.to_lowercase()));
@@ -444,13 +449,13 @@ fn probed(probe: &McpProbe) -> Value {
 fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     let verb = if on { "enable" } else { "disable" };
     if session {
-        return Err(refused(format!(
+        return Err(input_failure(format!(
             "`--session` works only inside a session: use `/mcp {verb} {name} --session` there"
         )));
     }
-    let launch = quiet_launch()?;
+    let launch = prepare_without_warnings()?;
     let server = find(&launch, name)?;
-    let files = EnablementFiles::of(&launch.config().dirs);
+    let files = EnablementFiles::for_user(&launch.config().dirs);
     files.set(&server.name, on).map_err(|error| config(&error))?;
     let mut text = format!("MCP server \"{}\" {verb}d.\n", one_line(&server.name));
     let blocked = server.start_block == parallax_config::mcp::StartBlock::Blocked;
@@ -459,10 +464,10 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
             "It still does not start, because `mcp.allowed` or `mcp.excluded` blocks it.\n",
         );
     }
-    Ok(say(&text))
+    Ok(print_text(&text))
 }
 
-fn say(text: &str) -> ExitCode {
+fn print_text(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode(1),

@@ -68,7 +68,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
     let mut code = ExitCode::SUCCESS;
     let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
         ModelsAction::List { provider } => {
-            let mut known = launch.provider_manager().known_models();
+            let mut known = launch.provider_manager().models_without_request();
             match provider.as_deref() {
                 Some("gemini") => {
                     known.retain(|it| it.provider == "gemini");

@@ -23,7 +23,7 @@ pub(crate) struct NormalizedArgs {
 /// `--no-sandbox` becomes `--sandbox=false`, and `-w NAME` becomes `--worktree=NAME`. A space may replace the `=`, and `-y` may
 /// replace `--yolo`. Stops at `--` and at a subcommand, which parses its own words; flags
 /// before the subcommand that it supports are moved after it.
-pub(crate) fn spelled(typed: &[OsString]) -> NormalizedArgs {
+pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
     let command = command_line::parser(typed);
     let named = |name: &str| {
         command.get_arguments().find(|flag| flag.get_long() == Some(name) || is_alias(flag, name))
@@ -68,7 +68,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> NormalizedArgs {
             flags.push(Flag { typed: format!("--{name}"), at });
             let long = flag.get_long().unwrap_or(&name).to_owned();
             let value = match value {
-                None if denied.is_none() && takes_truth(flag) => next_truth(flag, &mut words),
+                None if denied.is_none() && takes_truth(flag) => take_boolean(flag, &mut words),
                 value => value,
             };
             match (is_switch(flag), denied.is_some(), value) {
@@ -91,7 +91,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> NormalizedArgs {
             let mut before = before.filter_map(|(_, letter)| lettered(letter));
             // Unless the last letter is a value.
             let truth = match last.filter(|flag| takes_truth(flag) && before.all(is_switch)) {
-                Some(flag) => next_truth(flag, &mut words).map(|truth| (flag, truth)),
+                Some(flag) => take_boolean(flag, &mut words).map(|truth| (flag, truth)),
                 None => None,
             };
             match truth {
@@ -130,7 +130,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> NormalizedArgs {
             let unknown = take_along(subcommand, &flags, &argv, &mut alone);
             // Anything that does not parse as a subcommand is a prompt, as in `-y undo the last
             // change`.
-            if reads(&alone) {
+            if is_accepted(&alone) {
                 let name = subcommand.get_name().to_owned();
                 let before_subcommand = (!unknown.is_empty()).then_some((name, unknown));
                 return NormalizedArgs { argv: alone, before_subcommand };
@@ -177,7 +177,7 @@ fn take_along(
 }
 
 /// Whether our parser accepts the command line or would show its help.
-fn reads(argv: &[OsString]) -> bool {
+fn is_accepted(argv: &[OsString]) -> bool {
     use clap::error::ErrorKind;
     match command_line::parse(argv) {
         Ok(_) => true,
@@ -203,7 +203,7 @@ fn takes_truth(flag: &Arg) -> bool {
 }
 
 /// Consumes the next word if it is the value of a boolean flag or of the sandbox flag.
-fn next_truth<'a>(
+fn take_boolean<'a>(
     flag: &Arg,
     words: &mut (impl Iterator<Item = &'a OsString> + Clone),
 ) -> Option<&'static str> {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn argv(line: &[&str]) -> Vec<String> {
-        let spelled = spelled(&words(line));
+        let spelled = normalize(&words(line));
         spelled.argv.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn flags_are_accepted_before_a_subcommand() {
-        let before = |line: &[&str]| spelled(&words(line)).before_subcommand;
+        let before = |line: &[&str]| normalize(&words(line)).before_subcommand;
         for (typed, rest, flags) in [
             (&["-d", "mcp", "list"][..], &["mcp", "list"][..], &["-d"][..]),
             (
@@ -389,8 +389,8 @@ mod tests {
         #[test]
         fn any_arguments_are_parsed(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
             let line: Vec<&str> = line.iter().map(String::as_str).collect();
-            let once = spelled(&words(&line));
-            proptest::prop_assert_eq!(spelled(&once.argv).argv, once.argv);
+            let once = normalize(&words(&line));
+            proptest::prop_assert_eq!(normalize(&once.argv).argv, once.argv);
         }
     }
 }

@@ -16,7 +16,7 @@ use parallax_tools::run_shell_command::{GeminiIgnore, command_effects};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
-use crate::command_result::refused;
+use crate::command_result::input_failure;
 use crate::extension_commands::{launch, launch_options, prepared, warn};
 use crate::invocation::paths;
 
@@ -35,13 +35,17 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
             let (policy, warnings) = parallax_sdk::policy(&launch_with(rules)?);
             let rules = policy.list();
             warn(&warnings);
-            Ok(say(&if *json { pretty(serde_json::to_value(&rules)) } else { listed(&rules) }))
+            Ok(print_text(&if *json {
+                pretty(serde_json::to_value(&rules))
+            } else {
+                format_rules(&rules)
+            }))
         }
         PolicyAction::Explain(typed) => explain(typed),
-        PolicyAction::Lint { files, tier, json } => Ok(look_over(files, *tier, *json)),
+        PolicyAction::Lint { files, tier, json } => Ok(lint_files(files, *tier, *json)),
         PolicyAction::Accept => {
-            let count = launch()?.policy_sources().accept_project_rules().map_err(refused)?;
-            Ok(say(&format!("Accepted the project's rules ({count} files).\n")))
+            let count = launch()?.policy_sources().accept_project_rules().map_err(input_failure)?;
+            Ok(print_text(&format!("Accepted the project's rules ({count} files).\n")))
         }
     }
 }
@@ -69,10 +73,10 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     let launch = launch_with(&typed.rules)?;
     let (policy, warnings) = parallax_sdk::policy(&launch);
     warn(&warnings);
-    let (tool, args) = wanted(typed)?;
+    let (tool, args) = tool_and_arguments(typed)?;
     let root = std::env::current_dir()
         .and_then(|folder| folder.canonicalize())
-        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     let kind = kind_of(tool);
     let effects = effects(tool, kind, &args, &root);
     let roots = [root];
@@ -94,7 +98,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     };
     let (terminal, headless) = (explained(true), explained(false));
     if !typed.json {
-        return Ok(say(&told(&terminal, &headless, typed)));
+        return Ok(print_text(&format_explanation(&terminal, &headless, typed)));
     }
     let details = if typed.interactive { &terminal } else { &headless };
     let value = serde_json::to_value(details).map(|mut value| {
@@ -108,18 +112,18 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
         }
         value
     });
-    Ok(say(&pretty(value)))
+    Ok(print_text(&pretty(value)))
 }
 
 /// Returns the tool and its arguments.
-fn wanted(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
+fn tool_and_arguments(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
     if let Some(command) = &typed.command {
         let mut args = Object::new();
         args.insert("command".to_owned(), command.clone().into());
         return Ok((SHELL, args));
     }
     let Some(tool) = typed.tool.as_deref() else {
-        return Err(refused(
+        return Err(input_failure(
             "Specify the tool call: `--command \"…\"`, or `--tool NAME` with `--args JSON`"
                 .to_owned(),
         ));
@@ -127,8 +131,10 @@ fn wanted(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
     let args = match typed.args.as_deref().map(serde_json::from_str) {
         None => Object::new(),
         Some(Ok(Value::Object(args))) => args,
-        Some(Ok(_)) => return Err(refused("`--args` must be a JSON object".to_owned())),
-        Some(Err(error)) => return Err(refused(format!("Invalid JSON in `--args`: {error}"))),
+        Some(Ok(_)) => return Err(input_failure("`--args` must be a JSON object".to_owned())),
+        Some(Err(error)) => {
+            return Err(input_failure(format!("Invalid JSON in `--args`: {error}")));
+        }
     };
     Ok((tool, args))
 }
@@ -154,7 +160,7 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
         let directory =
             text("dir_path").map_or_else(|| real.clone(), |path| resolved(&real.join(path)));
         let roots = [real];
-        return command_effects(command, &directory, &roots, GeminiIgnore::of(&roots).as_ref());
+        return command_effects(command, &directory, &roots, GeminiIgnore::load(&roots).as_ref());
     }
     let mut effects = Effects::default();
     for key in ["file_path", "absolute_path", "path", "dir_path"] {
@@ -177,7 +183,7 @@ fn resolved(path: &Path) -> PathBuf {
     real_path(&absolute).unwrap_or(absolute)
 }
 
-fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
+fn lint_files(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let problems: Vec<Problem> = files
         .iter()
@@ -206,7 +212,7 @@ fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
             text
         })
     };
-    let code = say(&text);
+    let code = print_text(&text);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return ExitCode::GENERAL;
     }
@@ -225,7 +231,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn listed(rules: &[EvaluatedRule]) -> String {
+fn format_rules(rules: &[EvaluatedRule]) -> String {
     rules.iter().fold(String::new(), |mut text, rule| {
         let _ = writeln!(
             text,
@@ -238,7 +244,11 @@ fn listed(rules: &[EvaluatedRule]) -> String {
     })
 }
 
-fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments) -> String {
+fn format_explanation(
+    terminal: &Explanation,
+    headless: &Explanation,
+    typed: &ExplainArguments,
+) -> String {
     let mut text = String::new();
     for (run, explanation) in [("interactive", terminal), ("headless", headless)] {
         let policy_decision = &explanation.policy_decision;
@@ -272,11 +282,11 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
             word(command.decision),
             one_line(&command.rule)
         );
-        considered(&mut text, &command.rules, typed.verbose);
+        write_evaluated_rules(&mut text, &command.rules, typed.verbose);
     }
     if explanation.commands.is_empty() {
         text.push_str(if typed.verbose { "\nRules:\n" } else { "\nMatching rules:\n" });
-        considered(&mut text, &explanation.rules, typed.verbose);
+        write_evaluated_rules(&mut text, &explanation.rules, typed.verbose);
     }
     if !typed.verbose {
         text.push_str("\nUse -v to also list the rules that do not match.\n");
@@ -284,7 +294,7 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
     text
 }
 
-fn considered(text: &mut String, rules: &[EvaluatedRule], all: bool) {
+fn write_evaluated_rules(text: &mut String, rules: &[EvaluatedRule], all: bool) {
     for rule in rules.iter().filter(|rule| all || rule.why_not.is_none()) {
         let outcome = rule.why_not.unwrap_or("matches");
         let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));
@@ -305,7 +315,7 @@ fn pretty(value: Result<Value, serde_json::Error>) -> String {
 }
 
 /// Prints a text. A closed pipe is not an error.
-fn say(text: &str) -> ExitCode {
+fn print_text(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,

@@ -41,7 +41,7 @@ pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bo
         }
         if bytes.len() > MAX_STDIN {
             bytes.truncate(MAX_STDIN);
-            cut_at_character(&mut bytes);
+            trim_split_character(&mut bytes);
             warnings.push("Stdin is longer than 8 MiB; the rest was ignored".to_owned());
             break;
         }
@@ -86,7 +86,7 @@ fn read_on_thread(
 }
 
 /// Removes a character that the limit has split.
-fn cut_at_character(bytes: &mut Vec<u8>) {
+fn trim_split_character(bytes: &mut Vec<u8>) {
     if let Err(error) = std::str::from_utf8(bytes)
         && error.error_len().is_none()
     {

@@ -225,7 +225,7 @@ async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     };
     let code =
         run_prompt(io, session.ops(), &mut events, prompt, "/review".to_owned(), options).await;
-    for warning in session.close_until(std::future::pending()).await {
+    for warning in session.close_with_limit(std::future::pending()).await {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     let document: Value = serde_json::from_slice(&output.take()).unwrap_or_default();

@@ -118,7 +118,7 @@ fn explain(json: bool) -> Result<String, Failure> {
         let _ = writeln!(text, "  {mark}  {name}{why}");
     }
     text.push('\n');
-    for line in holds(tier) {
+    for line in tier_guarantees(tier) {
         let _ = writeln!(text, "{line}");
     }
     if tier <= Tier::Landlock {
@@ -172,7 +172,7 @@ fn sentence(tier: Tier) -> &'static str {
 }
 
 /// Returns the guarantees of a tier.
-fn holds(tier: Tier) -> &'static [&'static str] {
+fn tier_guarantees(tier: Tier) -> &'static [&'static str] {
     match tier {
         Tier::Best | Tier::Namespaces => &[
             "Writes: only the workspace without its protected paths, and a private temporary \

@@ -27,7 +27,7 @@ pub(crate) enum SessionsAction {
         #[arg(long)]
         tree: bool,
         /// Maximum number of sessions
-        #[arg(long, value_name = "N", value_parser = above_zero, default_value = "100")]
+        #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "100")]
         limit: usize,
     },
     /// Show the transcript of a session
@@ -45,7 +45,7 @@ pub(crate) enum SessionsAction {
         #[arg(long)]
         here: bool,
         /// Maximum number of results
-        #[arg(long, value_name = "N", value_parser = above_zero, default_value = "20")]
+        #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "20")]
         limit: usize,
         /// Rebuild the index first
         #[arg(long)]
@@ -140,7 +140,7 @@ impl From<Form> for ExportForm {
     }
 }
 
-fn above_zero(text: &str) -> Result<usize, String> {
+fn parse_positive(text: &str) -> Result<usize, String> {
     let number = text.trim().parse::<usize>().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "expected a number greater than zero".to_owned())
 }

@@ -16,7 +16,7 @@ use parallax_sessions::tree;
 use parallax_sessions::{SessionEntry, SessionOrigin};
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, say};
+use crate::command_result::{CommandResult, print_result};
 use crate::extension_commands::launch;
 use crate::index_progress::IndexProgress;
 use crate::sessions_arguments::{SessionsAction, SessionsArguments};
@@ -47,14 +47,14 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
             }
         }
         SessionsAction::Import { file } => {
-            made(&launch.session_library().import_session(file)?, "imported")
+            new_session_result(&launch.session_library().import_session(file)?, "imported")
         }
         SessionsAction::Fork { session, at } => {
-            made(&launch.session_library().fork_session(session, *at)?, "copied")
+            new_session_result(&launch.session_library().fork_session(session, *at)?, "copied")
         }
         SessionsAction::Move { session, from, to } => {
             let to = to.clone().unwrap_or_else(|| PathBuf::from("."));
-            moved(&match (session, from) {
+            move_result(&match (session, from) {
                 (Some(session), _) => launch.session_library().move_session(session, &to)?,
                 (None, from) => {
                     launch.session_library().move_project(from.as_deref().unwrap_or(&to), &to)?
@@ -65,7 +65,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
             collected(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
         }
     };
-    Ok(say(&said, format(typed)))
+    Ok(print_result(&said, format(typed)))
 }
 
 /// Returns the output format, which applies to failures, too.
@@ -81,7 +81,7 @@ fn origin(origin: SessionOrigin) -> &'static str {
     }
 }
 
-fn facts(entry: &SessionEntry) -> Value {
+fn entry_json(entry: &SessionEntry) -> Value {
     json!({
         "id": entry.id,
         "title": entry.title,
@@ -103,7 +103,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Comm
     sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
     let all = sessions.len();
     sessions.truncate(limit);
-    let json = sessions.iter().map(facts).collect::<Vec<_>>().into();
+    let json = sessions.iter().map(entry_json).collect::<Vec<_>>().into();
     let more = match all.saturating_sub(limit) {
         0 => String::new(),
         more => format!("… {more} more; use `--limit {all}` to list all\n"),
@@ -116,7 +116,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Comm
     for (depth, entry) in if as_tree { tree(&sessions) } else { flat(&sessions) } {
         if project != Some(&entry.project) && depth == 0 {
             project = Some(&entry.project);
-            let _ = writeln!(text, "{}", place(&entry.project));
+            let _ = writeln!(text, "{}", display_path(&entry.project));
         }
         let id = entry.short_id();
         let foreign = match entry.origin {
@@ -131,7 +131,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Comm
     CommandResult { beside: more, ..CommandResult::new(text, json) }
 }
 
-fn place(project: &Path) -> String {
+fn display_path(project: &Path) -> String {
     match project.as_os_str().is_empty() {
         true => "(no project)".to_owned(),
         false => one_line(&project.to_string_lossy()),
@@ -155,7 +155,7 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
 fn show(launch: &SessionConfig, selector: &str) -> Result<CommandResult, Failure> {
     let entry = launch.session_library().any_session(selector)?;
     let items = launch.session_library().session_items(&entry)?;
-    let mut json = facts(&entry);
+    let mut json = entry_json(&entry);
     if let Some(object) = json.as_object_mut() {
         object.insert("items".to_owned(), items.iter().map(item_json).collect());
     }
@@ -164,7 +164,7 @@ fn show(launch: &SessionConfig, selector: &str) -> Result<CommandResult, Failure
         text,
         "{} · {} · {} · {}",
         entry.id,
-        place(&entry.project),
+        display_path(&entry.project),
         entry.start,
         entry.age()
     );
@@ -261,7 +261,7 @@ fn indented(text: &str, indent: &str) -> String {
 fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResult, Failure> {
     let progress = IndexProgress::new();
     let SearchResult { hits, left_out } =
-        launch.session_library().search_sessions(search, &|step| progress.tell(step))?;
+        launch.session_library().search_sessions(search, &|step| progress.update(step))?;
     progress.end();
     let errors = left_out.map(|told| one_line(&told) + "\n").unwrap_or_default();
     let json = hits.iter().map(|hit| {
@@ -284,7 +284,7 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResul
     let mut text = String::new();
     for hit in &hits {
         let id = hit.short_id();
-        let _ = writeln!(text, "{id}  {} · {}", one_line(&hit.title), place(&hit.project));
+        let _ = writeln!(text, "{id}  {} · {}", one_line(&hit.title), display_path(&hit.project));
         let snippet = hit.snippet.replace(MARKS[0], "[").replace(MARKS[1], "]");
         let _ = writeln!(text, "          prompt {}: {}", hit.turn, one_line(&snippet));
     }
@@ -300,16 +300,15 @@ fn export(
     let entry = launch.session_library().any_session(selector)?;
     let form = match (form, output) {
         (Some(form), _) => form,
-        (None, Some(file)) if file.extension().is_some() => {
-            ExportForm::of_file(file).ok_or_else(|| {
+        (None, Some(file)) if file.extension().is_some() => ExportForm::from_path(file)
+            .ok_or_else(|| {
                 let ending = file.extension().unwrap_or_default().display();
                 let message = format!(
                     "Unknown export format for `.{ending}`: use `--format`, or a file name that \
                      ends in {ENDINGS}"
                 );
                 Failure { kind: FailureKind::Input, message, status: None }
-            })?
-        }
+            })?,
         _ => ExportForm::Markdown,
     };
     let document = launch.session_library().exported(&entry, form)?;
@@ -317,7 +316,7 @@ fn export(
         // Prints the document itself, regardless of the output format. Text from a model or a tool
         // must not control the terminal.
         let document = match std::io::stdout().is_terminal() {
-            true => Sanitizer::clean(&document),
+            true => Sanitizer::sanitize(&document),
             false => document,
         };
         return Ok(CommandResult { raw: true, ..CommandResult::new(document, Value::Null) });
@@ -349,7 +348,7 @@ fn export_all(
     Ok(CommandResult { code, ..CommandResult::new(text, json) })
 }
 
-fn made(new: &NewSession, how: &str) -> CommandResult {
+fn new_session_result(new: &NewSession, how: &str) -> CommandResult {
     let mut text = format!("{}: {how}, {} contents\n", new.id, new.contents);
     for notice in &new.notices {
         let _ = writeln!(text, "  {}", one_line(notice));
@@ -361,7 +360,7 @@ fn made(new: &NewSession, how: &str) -> CommandResult {
     CommandResult::new(text, json)
 }
 
-fn moved(moved: &MoveResult) -> CommandResult {
+fn move_result(moved: &MoveResult) -> CommandResult {
     let mut text = String::new();
     for (id, path) in &moved.sessions {
         let _ = writeln!(text, "{id}: {}", path.display());

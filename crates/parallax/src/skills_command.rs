@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, refused, switched};
+use crate::command_result::{CommandResult, input_failure, switched};
 use crate::extensions_command::StdinPrompter;
 use crate::scope_option::{OptionalScope, ProjectScopeOption, Scope, UserScopeOption};
 
@@ -70,7 +70,7 @@ pub(crate) enum SkillsAction {
 
 impl SkillsAction {
     /// Whether the action installs or removes skills.
-    pub(crate) fn moves(&self) -> bool {
+    pub(crate) fn changes_skills(&self) -> bool {
         matches!(self, Self::Install { .. } | Self::Link { .. } | Self::Uninstall { .. })
     }
 }
@@ -84,7 +84,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
             let skills = skill_files::fetch_skills(launch.config(), source, path.as_deref())?;
-            StdinPrompter::new(Vec::new()).agree(&shown(&skills, "installed", source), *consent)?;
+            StdinPrompter::new(Vec::new())
+                .confirm(&consent_text(&skills, "installed", source), *consent)?;
             let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
             let mut said = done("Installed", &skills, &folders);
@@ -96,7 +97,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
         }
         SkillsAction::Link { folder, scope, consent } => {
             let skills = skill_files::fetch_skills(launch.config(), folder, None)?;
-            StdinPrompter::new(Vec::new()).agree(&shown(&skills, "linked", folder), *consent)?;
+            StdinPrompter::new(Vec::new())
+                .confirm(&consent_text(&skills, "linked", folder), *consent)?;
             let links = skill_files::link_skills(launch.config(), &skills, (*scope).into())?;
             Ok(done("Linked", &skills, &links))
         }
@@ -121,7 +123,7 @@ fn list(launch: &SessionConfig, all: bool) -> CommandResult {
         let off = if skill.disabled { ", off" } else { "" };
         let _ = writeln!(text, "{} ({}{off})", one_line(&skill.name), skill.tier.as_str());
         let _ = writeln!(text, "  {}", one_line(&skill.description));
-        let _ = writeln!(text, "  {}", one_line(&skill.place()));
+        let _ = writeln!(text, "  {}", one_line(&skill.location()));
     }
     if text.is_empty() {
         text.push_str("No skills. Install some with `parallax skills install SOURCE`.\n");
@@ -147,7 +149,7 @@ fn list(launch: &SessionConfig, all: bool) -> CommandResult {
 }
 
 /// Returns the text that the user must agree to.
-fn shown(skills: &FetchedSkills, what: &str, source: &str) -> String {
+fn consent_text(skills: &FetchedSkills, what: &str, source: &str) -> String {
     let mut text = format!("These skills from {} would be {what}:\n", one_line(source));
     for skill in &skills.skills {
         let _ = writeln!(text, "  {}: {}", one_line(&skill.name), one_line(&skill.description));
@@ -177,7 +179,7 @@ fn switch(
     scope: Option<Scope>,
 ) -> Result<CommandResult, Failure> {
     if scope == Some(Scope::Workspace) && !launch.is_trusted() {
-        return Err(refused(
+        return Err(input_failure(
             "The folder is not trusted, so no setting can be changed for it. Use `--scope user` \
              to change it for all your projects, or run `parallax trust add` to trust the folder."
                 .to_owned(),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_commands::{Commands, ExpandedCommand, PreparedCommand, built_in_names, own_of};
+use parallax_commands::{
+    Commands, ExpandedCommand, PreparedCommand, built_in_names, strip_parallax_prefix,
+};
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -104,7 +106,7 @@ pub(crate) fn start(launch: SessionConfig) -> Result<StartedSession, Failure> {
 /// Returns a function that expands typed prompts: it includes the files named with `@` and expands
 /// custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
-    let typed = InputContext::of(session);
+    let typed = InputContext::for_session(session);
     let ledger = session.ledger();
     Arc::new(move |text| {
         let (typed, ledger) = (typed.clone(), ledger.clone());
@@ -194,7 +196,7 @@ pub(crate) async fn prompt(
     session: &OpenSession,
     text: String,
 ) -> Result<ExpandedCommand, Failure> {
-    InputContext::of(session).expand(text).await
+    InputContext::for_session(session).expand(text).await
 }
 
 /// The state needed to interpret typed text.
@@ -207,7 +209,7 @@ struct InputContext {
 }
 
 impl InputContext {
-    fn of(session: &OpenSession) -> Self {
+    fn for_session(session: &OpenSession) -> Self {
         let (expander, commands) = (session.expander.clone(), session.commands.clone());
         Self { expander, commands, mode: session.mode, launch: session.launch().clone() }
     }
@@ -219,7 +221,7 @@ impl InputContext {
             return Err(input(message.to_owned()));
         }
         if let Slash::Command { name, .. } = classify(task)
-            && !self.commands.takes(name)
+            && !self.commands.has_command(name)
             && !SENDS_A_PROMPT.contains(&name)
             && built_in_names().any(|known| known == name)
         {
@@ -242,8 +244,9 @@ impl InputContext {
         }
         let preparing = tokio::task::spawn_blocking(move || {
             if let Slash::Command { name, arguments } = classify(&text)
-                && !commands.takes(name)
-                && let Some(prompt) = own_prompt(&launch, own_of(name).unwrap_or(name), arguments)?
+                && !commands.has_command(name)
+                && let Some(prompt) =
+                    own_prompt(&launch, strip_parallax_prefix(name).unwrap_or(name), arguments)?
             {
                 return Ok(TypedLine::Prompt(prompt));
             }

@@ -21,7 +21,7 @@ pub(crate) struct StartupFacts {
 
 impl StartupFacts {
     /// Reads the environment.
-    pub(crate) fn look() -> Self {
+    pub(crate) fn read() -> Self {
         Self {
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),

@@ -39,7 +39,7 @@ pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
     Ok(match (typed.json, typed.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),
-        _ => usage_text::of(&report),
+        _ => usage_text::format_report(&report),
     })
 }
 

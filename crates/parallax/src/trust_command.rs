@@ -19,21 +19,21 @@ use crate::arguments::TrustAction;
 /// Returns an error if a folder or file cannot be used.
 pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     let here = std::env::current_dir()
-        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     let said = match action {
-        TrustAction::Status { path } => status(&FolderState::at(&here, path)?),
-        TrustAction::Show { path } => show(&FolderState::at(&here, path)?),
+        TrustAction::Status { path } => status(&FolderState::for_existing_path(&here, path)?),
+        TrustAction::Show { path } => show(&FolderState::for_existing_path(&here, path)?),
         TrustAction::Add { path, parent, settings } => {
             let level = if parent { TrustLevel::TrustParent } else { TrustLevel::TrustFolder };
-            add(FolderState::at(&here, path)?, level, settings)?
+            add(FolderState::for_existing_path(&here, path)?, level, settings)?
         }
-        TrustAction::Remove { path } => remove(FolderState::anywhere(&here, path)?)?,
+        TrustAction::Remove { path } => remove(FolderState::for_any_path(&here, path)?)?,
         TrustAction::Deny { path } => {
-            let mut place = FolderState::at(&here, path)?;
+            let mut place = FolderState::for_existing_path(&here, path)?;
             place.set(Some(TrustLevel::DoNotTrust))?;
             status(&place)
         }
-        TrustAction::List => list(&FolderState::at(&here, None)?)?,
+        TrustAction::List => list(&FolderState::for_existing_path(&here, None)?)?,
     };
     Ok(if json { json_document(&said.json) } else { said.text })
 }
@@ -44,7 +44,7 @@ struct TrustOutput {
     json: Value,
 }
 
-fn refused(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
@@ -61,37 +61,39 @@ struct FolderState {
 
 impl FolderState {
     /// Returns the state of an existing folder.
-    fn at(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+    fn for_existing_path(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
-        let real = std::fs::canonicalize(&folder)
-            .map_err(|error| refused(format!("Failed to open `{}`: {error}", folder.display())))?;
+        let real = std::fs::canonicalize(&folder).map_err(|error| {
+            input_failure(format!("Failed to open `{}`: {error}", folder.display()))
+        })?;
         if !real.is_dir() {
-            return Err(refused(format!("`{}` is not a directory", folder.display())));
+            return Err(input_failure(format!("`{}` is not a directory", folder.display())));
         }
-        Self::of(here, real)
+        Self::for_directory(here, real)
     }
 
     /// Returns the state of a folder that may no longer exist.
-    fn anywhere(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+    fn for_any_path(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
-        Self::of(here, std::fs::canonicalize(&folder).unwrap_or(folder))
+        Self::for_directory(here, std::fs::canonicalize(&folder).unwrap_or(folder))
     }
 
-    fn of(here: &Path, folder: PathBuf) -> Result<Self, Failure> {
+    fn for_directory(here: &Path, folder: PathBuf) -> Result<Self, Failure> {
         let options = LoadOptions {
             cwd: here.to_owned(),
             variables: std::env::vars_os().collect(),
             skip_trust: false,
             ignore_env: false,
         };
-        let standing = trust_state::standing(&options, &folder).map_err(|error| config(&error))?;
+        let standing =
+            trust_state::trust_state(&options, &folder).map_err(|error| config(&error))?;
         Ok(Self { folder, options, standing })
     }
 
     fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
         trust::set(&self.standing.files, &self.folder, level).map_err(|error| config(&error))?;
-        self.standing =
-            trust_state::standing(&self.options, &self.folder).map_err(|error| config(&error))?;
+        self.standing = trust_state::trust_state(&self.options, &self.folder)
+            .map_err(|error| config(&error))?;
         Ok(())
     }
 
@@ -155,10 +157,10 @@ fn status(place: &FolderState) -> TrustOutput {
 
 fn show(place: &FolderState) -> TrustOutput {
     let mut said = status(place);
-    let survey = parallax_config::survey(&place.folder, &place.standing.outer);
+    let survey = parallax_config::inspect(&place.folder, &place.standing.outer);
     // A file that cannot be used is among the preview's problems.
     let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
-    said.text.push_str(&shown(&survey, &accepted));
+    said.text.push_str(&preview_text(&survey, &accepted));
     if let Value::Object(fields) = &mut said.json {
         fields.insert("brings".to_owned(), survey.to_json());
         fields.insert("accepted_settings".to_owned(), json!(accepted));
@@ -168,7 +170,7 @@ fn show(place: &FolderState) -> TrustOutput {
 
 /// A trust preview as text. All names come from the folder, so control characters are
 /// escaped.
-fn shown(survey: &TrustPreview, accepted: &[String]) -> String {
+fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
     if survey.is_empty() {
         return "It contains no settings, commands, or other files that would take effect.\n"
             .to_owned();
@@ -213,7 +215,7 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     let mut said = status(&place);
     let dirs = &place.standing.dirs;
     // The user has seen the current rules, so they are accepted.
-    let rules = parallax_config::policy_files(&RulePlaces::of_trusted(dirs, &place.folder));
+    let rules = parallax_config::policy_files(&RulePlaces::for_trusted(dirs, &place.folder));
     parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();
@@ -251,7 +253,7 @@ fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
     place.set(None)?;
     let mut said = status(&place);
     if let TrustReason::Rule { file, .. } = &place.standing.trust.reason
-        && file != place.standing.files.ours()
+        && file != place.standing.files.writable_file()
     {
         said.text.push_str(
             "The file belongs to another program and was not changed. Run `parallax trust deny` \

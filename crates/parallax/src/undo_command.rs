@@ -26,32 +26,32 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         status: None,
     })?;
     let undo =
-        Undo::of_project(&directory, std::env::vars_os().collect(), typed.session.as_deref())?;
+        Undo::open_project(&directory, std::env::vars_os().collect(), typed.session.as_deref())?;
     if typed.list {
         let turns = undo.list()?;
-        return Ok(say(&match format(typed) {
+        return Ok(print_text(&match format(typed) {
             OutputFormat::Text => list(&turns, &undo),
             _ => printed(turns.iter().map(|turn| turn_json(turn, &undo)).collect()),
         }));
     }
     if typed.redo {
         let redone = undo.redo(typed.force)?;
-        say(&match format(typed) {
-            OutputFormat::Text => told(&redone, "--redo --force"),
+        print_text(&match format(typed) {
+            OutputFormat::Text => format_result(&redone, "--redo --force"),
             _ => printed(serde_json::to_value(&redone)),
         });
         return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
     let mut undone = undo.undo(typed.prompt, typed.force)?;
-    if !typed.force && undone.force_helps && asks(typed) && confirmed(&undone) {
+    if !typed.force && undone.force_helps && can_ask(typed) && confirmed(&undone) {
         let again = undo.force(&undone)?;
         undone.restored.retain(|path| !again.restored.contains(path));
         undone.restored.extend(again.restored);
         undone.kept = again.kept;
         undone.force_helps = false;
     }
-    say(&match format(typed) {
-        OutputFormat::Text => told(&undone, "--force"),
+    print_text(&match format(typed) {
+        OutputFormat::Text => format_result(&undone, "--force"),
         _ => printed(serde_json::to_value(&undone)),
     });
     // Skipped files make the exit code a failure.
@@ -62,7 +62,7 @@ fn format(typed: &UndoArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-fn asks(typed: &UndoArguments) -> bool {
+fn can_ask(typed: &UndoArguments) -> bool {
     !typed.json && !typed.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -148,7 +148,7 @@ fn shortened(prompt: &str) -> String {
     }
 }
 
-fn told(undone: &UndoResult, by_force: &str) -> String {
+fn format_result(undone: &UndoResult, by_force: &str) -> String {
     let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
     if !undone.kept.is_empty() {
         text.push_str(&format!(", {} skipped", count(undone.kept.len())));
@@ -181,7 +181,7 @@ fn count(files: usize) -> String {
 }
 
 /// Prints a text. A closed pipe is not an error.
-fn say(text: &str) -> ExitCode {
+fn print_text(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, ValueEnum};
 use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 
-use parallax_config::near;
+use parallax_config::similar_names;
 
 use crate::arguments::Arguments;
 use crate::completion_shell::CompletionShell;
@@ -38,7 +38,7 @@ impl Usage {
 }
 
 /// Whether a flag was given without the value that it needs.
-pub(crate) fn lacks_value(error: &clap::Error, flag: &str) -> bool {
+pub(crate) fn is_missing_value(error: &clap::Error, flag: &str) -> bool {
     let text = |kind| error.get(kind).map(words).unwrap_or_default();
     error.kind() == ErrorKind::InvalidValue
         && text(ContextKind::InvalidValue).is_empty()
@@ -68,7 +68,7 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
     let value = text(ContextKind::InvalidValue);
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            let hint = match (other_agents::flag(&argument), near_flag(argv, &argument)) {
+            let hint = match (other_agents::flag(&argument), similar_flag(argv, &argument)) {
                 (Some(hint), _) => hint.to_owned(),
                 (None, Some(near)) => format!("Did you mean `--{near}`?"),
                 (None, None) => SEE_HELP.to_owned(),
@@ -140,7 +140,7 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     let group = command.find_subcommand_mut(argv.get(1)?)?;
     let mut told = format!("error: unknown command `parallax {} {name}`", group.get_name());
     let known: Vec<&str> = group.get_subcommands().map(clap::Command::get_name).collect();
-    if let Some(near) = near(&name, known.into_iter()).first() {
+    if let Some(near) = similar_names(&name, known.into_iter()).first() {
         told.push_str(&format!("; did you mean `{near}`?"));
     }
     Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
@@ -162,7 +162,7 @@ pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
         None => return None,
     };
     let names = group.get_subcommands().map(clap::Command::get_name);
-    match near(second, names).first() {
+    match similar_names(second, names).first() {
         Some(near) => Some(format!("Unknown command `{shown}`; did you mean `{near}`?")),
         // "help me" is a prompt.
         None if std::ptr::eq(group, &all) && !second.eq_ignore_ascii_case("me") => {
@@ -177,7 +177,7 @@ const LOOSENING: [&str; 5] =
     ["accept-raw-output-risk", "allowed-tools", "raw-output", "skip-trust", "yolo"];
 
 /// Returns the flag that was probably meant.
-fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
+fn similar_flag(argv: &[OsString], argument: &str) -> Option<String> {
     let typed = argument.strip_prefix("--")?.split('=').next()?;
     let all = Arguments::command();
     let mut command = &all;
@@ -187,7 +187,7 @@ fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
     }
     let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
     let names = flags.filter_map(clap::Arg::get_long).filter(|name| !LOOSENING.contains(name));
-    near(typed, names).first().map(|name| (*name).to_owned())
+    similar_names(typed, names).first().map(|name| (*name).to_owned())
 }
 
 /// Returns the usage line, which is the last line of clap's message.
@@ -249,7 +249,7 @@ pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
 
 /// Returns the output format that an invalid command line requests, as far as it can be determined,
 /// so that a calling program can parse the error.
-pub(crate) fn format_wanted(argv: &[OsString]) -> OutputFormat {
+pub(crate) fn requested_format(argv: &[OsString]) -> OutputFormat {
     let mut format = OutputFormat::Text;
     let mut before = String::new();
     for word in argv.iter().skip(1).map(|word| word.to_string_lossy()) {

@@ -44,8 +44,8 @@ pub(crate) enum WorktreesAction {
     Prune,
 }
 
-fn here() -> Result<Worktrees, Failure> {
-    Worktrees::of(&current_directory()?)
+fn open_here() -> Result<Worktrees, Failure> {
+    Worktrees::discover(&current_directory()?)
 }
 
 fn current_directory() -> Result<PathBuf, Failure> {
@@ -62,7 +62,7 @@ fn input(message: String) -> Failure {
 /// # Errors
 /// Returns an error if there is no repository or the name is unknown.
 pub(crate) fn open(name: &str) -> Result<(PathBuf, bool), Failure> {
-    here()?.open(name)
+    open_here()?.open(name)
 }
 
 /// Runs the subcommand and returns its output.
@@ -70,7 +70,7 @@ pub(crate) fn open(name: &str) -> Result<(PathBuf, bool), Failure> {
 /// # Errors
 /// Returns an error if the operation fails.
 pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
-    let worktrees = here()?;
+    let worktrees = open_here()?;
     match action {
         WorktreesAction::List { json } => {
             let list = worktrees.list();
@@ -143,7 +143,7 @@ impl SessionWorktree {
     }
 
     /// Removes the worktree if nothing changed, or prints where it is.
-    pub(crate) fn leave(self) {
+    pub(crate) fn finish(self) {
         let Some(worktree) = self.worktree else { return };
         // No process should have a removed working directory.
         let _ = std::env::set_current_dir("/");

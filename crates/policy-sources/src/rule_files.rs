@@ -11,7 +11,7 @@ use crate::PolicySources;
 
 impl PolicySources {
     /// Returns the rule files of all tiers, without recording those of the project as known.
-    pub(crate) fn found_rule_files(&self) -> RuleFiles {
+    pub(crate) fn discover_rule_files(&self) -> RuleFiles {
         let settings = &self.config.settings;
         let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
             let paths = if flag.is_empty() { setting } else { flag.to_vec() };
@@ -35,7 +35,7 @@ impl PolicySources {
     /// are none.
     pub fn rule_files(&self) -> RuleFiles {
         let (cwd, dirs) = (&self.config.project, &self.config.dirs);
-        let mut found = self.found_rule_files();
+        let mut found = self.discover_rule_files();
         match parallax_config::workspace_rules_changed(dirs, cwd, &found.files) {
             Ok(RulesChange::None | RulesChange::Same) => {}
             // Unaccepted rules may only restrict, so they apply, and the user is notified once.

@@ -49,6 +49,6 @@ impl RuleStore for RuleFileStore {
 
 impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
-        policy_files(&RulePlaces::of_trusted(&self.dirs, &self.project)).files
+        policy_files(&RulePlaces::for_trusted(&self.dirs, &self.project)).files
     }
 }

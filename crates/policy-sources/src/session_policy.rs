@@ -133,7 +133,7 @@ impl PolicySources {
     /// a session opens, which records the rules as known. Blocking.
     pub fn update(&self) -> Option<PolicyUpdate> {
         let cwd = &self.config.project;
-        let mut files = self.found_rule_files().files;
+        let mut files = self.discover_rule_files().files;
         files.retain(|file| file.tier == Tier::Workspace);
         let change = parallax_config::workspace_rules_changed(&self.config.dirs, cwd, &files);
         let new = match change.ok()? {

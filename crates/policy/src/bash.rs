@@ -34,6 +34,6 @@ pub use line::{
 pub use prefix::{has_subcommands, narrowest_prefixes, prefixes};
 pub use required_access::{needs_network, needs_outside, runs_code};
 pub use safe::{
-    SafeReadRoots, changes_git, command_is_safe, known_safe, known_safe_text, redirects_nowhere,
+    SafeReadRoots, changes_git, command_is_safe, is_safe, is_safe_text, redirects_nowhere,
 };
-pub use write_targets::{placed, written};
+pub use write_targets::{placed_paths, written};

@@ -15,7 +15,7 @@ use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
 use crate::names::{SHELL, canonical};
 use crate::path_condition::PathRoots;
 use crate::paths::{self, ProtectedPaths};
-use crate::permissive_scan::{PermissiveScan, loose};
+use crate::permissive_scan::{PermissiveScan, scan};
 use crate::subject::Subject;
 use crate::transparent::is_transparent;
 
@@ -265,13 +265,13 @@ impl<'a> ShellCall<'a> {
 
     /// Returns the git configuration that keeps git from running without approval: it names
     /// programs that git runs regardless of its arguments, or it cannot be read.
-    pub(crate) fn leads_git(&self) -> Option<&Path> {
+    pub(crate) fn controlling_git_config(&self) -> Option<&Path> {
         let mut reads = self.reads.iter();
         reads.find(|path| paths::is_git_configuration(path)).map(PathBuf::as_path)
     }
 
     /// Returns why the line cannot be evaluated command by command.
-    pub(crate) fn trouble(&self) -> Option<&str> {
+    pub(crate) fn unanalyzable_reason(&self) -> Option<&str> {
         match &self.line.trouble {
             Some(trouble) => Some(trouble),
             None if self.line.commands.is_empty() => Some("it contains no command"),
@@ -279,8 +279,8 @@ impl<'a> ShellCall<'a> {
         }
     }
 
-    pub(crate) fn loose(&self) -> &PermissiveScan {
-        self.loose.get_or_init(|| loose(&self.text))
+    pub(crate) fn permissive_scan(&self) -> &PermissiveScan {
+        self.loose.get_or_init(|| scan(&self.text))
     }
 
     /// Whether the command only reads files of the workspace that are readable without approval.
@@ -290,15 +290,14 @@ impl<'a> ShellCall<'a> {
             return false;
         };
         *known.get_or_init(|| {
-            self.looks_safe(command)
-                && (command.name() != Some("git") || self.is_quiet_beside_git())
+            self.looks_safe(command) && (command.name() != Some("git") || self.writes_no_file())
         })
     }
 
     /// Whether no part of the line writes a file. The files git reads, and the programs a
     /// repository configures, are checked before the line runs, so the check does not see what the
     /// line itself writes.
-    fn is_quiet_beside_git(&self) -> bool {
+    fn writes_no_file(&self) -> bool {
         *self.quiet_beside_git.get_or_init(|| {
             !self.writes_before_git()
                 && self.line.commands.iter().enumerate().all(|(index, command)| {
@@ -345,7 +344,7 @@ impl<'a> ShellCall<'a> {
             .map(|redirection| redirection.target.clone())
             .chain(of_commands.flat_map(bash::written));
         let mut places = words.flat_map(|word| {
-            self.place_of(&word).into_iter().map(move |place| (word.source.clone(), place))
+            self.paths_for(&word).into_iter().map(move |place| (word.source.clone(), place))
         });
         places.find_map(|(source, place)| match place {
             WriteTarget::Path(path) if paths::is_stream(&path) => None,
@@ -376,11 +375,11 @@ impl<'a> ShellCall<'a> {
             .cloned()
             .collect();
         commands.push(command.clone());
-        bash::known_safe(&ShellLine { commands, ..ShellLine::default() }, &place)
+        bash::is_safe(&ShellLine { commands, ..ShellLine::default() }, &place)
     }
 
     /// Whether the command only reads, regardless of where the files are.
-    pub(crate) fn reads_only(&self, index: usize) -> bool {
+    pub(crate) fn is_read_only(&self, index: usize) -> bool {
         self.is_safe(index)
             || self.line.commands.get(index).is_some_and(|command| {
                 bash::written(command).is_empty()
@@ -393,7 +392,7 @@ impl<'a> ShellCall<'a> {
         *self.redirections_open.get_or_init(|| {
             self.line.redirections.iter().all(|redirection| match redirection.kind {
                 RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
-                    self.place_of(&redirection.target).iter().all(|place| match place {
+                    self.paths_for(&redirection.target).iter().all(|place| match place {
                         WriteTarget::Path(path) => {
                             paths::is_stream(path)
                                 || (is_open(path, self.workspace)
@@ -430,9 +429,9 @@ impl<'a> ShellCall<'a> {
                 matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
             });
             let mut written: Vec<WriteTarget> =
-                redirected.flat_map(|redirection| self.place_of(&redirection.target)).collect();
+                redirected.flat_map(|redirection| self.paths_for(&redirection.target)).collect();
             for command in &self.line.commands {
-                written.extend(bash::written(command).iter().flat_map(|word| self.place_of(word)));
+                written.extend(bash::written(command).iter().flat_map(|word| self.paths_for(word)));
             }
             written
         })
@@ -441,8 +440,8 @@ impl<'a> ShellCall<'a> {
     /// Returns the paths the word may refer to: one, or one for each directory the line may be in
     /// at that point. Includes both the path as written and the path after resolving symbolic
     /// links.
-    pub(crate) fn place_of(&self, word: &Word) -> Vec<WriteTarget> {
-        let mut places = self.place_by_text(word);
+    pub(crate) fn paths_for(&self, word: &Word) -> Vec<WriteTarget> {
+        let mut places = self.paths_by_text(word);
         let led: Vec<WriteTarget> = places
             .iter()
             .filter_map(WriteTarget::path)
@@ -469,11 +468,11 @@ impl<'a> ShellCall<'a> {
         let arguments = self.line.commands.iter().flat_map(Command::arguments);
         let targets = self.line.redirections.iter().map(|redirection| &redirection.target);
         arguments.chain(targets).map(path_part).filter(looks_like_path).flat_map(|word| {
-            self.place_of(&word).into_iter().filter_map(|place| place.path().cloned())
+            self.paths_for(&word).into_iter().filter_map(|place| place.path().cloned())
         })
     }
 
-    fn place_by_text(&self, word: &Word) -> Vec<WriteTarget> {
+    fn paths_by_text(&self, word: &Word) -> Vec<WriteTarget> {
         let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
         if let Some(below) =
             in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))
@@ -497,7 +496,7 @@ impl<'a> ShellCall<'a> {
         }
     }
 
-    pub(crate) fn runs_outside(&self) -> bool {
+    pub(crate) fn may_run_outside(&self) -> bool {
         !paths::inside(&self.directory, self.workspace)
     }
 

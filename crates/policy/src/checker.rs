@@ -47,7 +47,7 @@ pub(crate) struct Objection {
 }
 
 impl Checker {
-    pub(crate) fn concerns(&self, call: &QueriedCall<'_>) -> bool {
+    pub(crate) fn applies_to(&self, call: &QueriedCall<'_>) -> bool {
         // In doubt, the checker applies.
         self.conditions.mismatch(call, Subject::Whole, Decision::Deny).is_none()
     }

@@ -121,7 +121,7 @@ impl CommandPrefix {
     }
 
     /// Whether the command consists of exactly these words.
-    pub(crate) fn is_all_of(&self, command: &Command) -> bool {
+    pub(crate) fn is_exactly(&self, command: &Command) -> bool {
         self.words.len() == command.words.len() && self.covers(command)
     }
 

@@ -100,7 +100,7 @@ impl Mismatch {
 
 impl Conditions {
     /// Whether the conditions can apply to such calls, regardless of their arguments.
-    pub(crate) fn concern(
+    pub(crate) fn static_mismatch(
         &self,
         names: &[&str],
         mode: ApprovalMode,
@@ -118,7 +118,7 @@ impl Conditions {
     }
 
     /// Whether only the tool, the approval mode, and the availability of a user matter.
-    pub(crate) fn are_about_whole_tools(&self) -> bool {
+    pub(crate) fn ignore_arguments(&self) -> bool {
         matches!(self.commands, Commands::Any)
             && self.arguments.is_none()
             && self.path_glob.is_none()
@@ -141,7 +141,7 @@ impl Conditions {
         subject: Subject,
         decision: Decision,
     ) -> Option<Mismatch> {
-        self.concern(&call.names, call.mode, call.query.interactive)
+        self.static_mismatch(&call.names, call.mode, call.query.interactive)
             .or_else(|| self.origin_differs(call, decision))
             .or_else(|| self.commands_differ(call, subject, decision))
             .or_else(|| self.arguments_differ(call, subject))
@@ -153,7 +153,7 @@ impl Conditions {
         // A rule that denies or asks may match more broadly.
         if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
             let mut covering = self.tools.iter().filter(|tool| tool.matches(&call.names));
-            if !covering.any(|tool| tool.means_server(server)) {
+            if !covering.any(|tool| tool.may_allow_server(server)) {
                 return Some(Mismatch::Server);
             }
         }
@@ -215,13 +215,13 @@ impl Conditions {
         }
         let Some(shell) = &call.shell else { return Some(Mismatch::Commands) };
         if decision == Decision::Allow {
-            return self.do_not_cover(shell, subject);
+            return self.uncovered_reason(shell, subject);
         }
-        (!self.may_be_about(shell, subject)).then_some(Mismatch::Commands)
+        (!self.may_apply(shell, subject)).then_some(Mismatch::Commands)
     }
 
     /// Returns why an allowing rule does not cover the subject.
-    fn do_not_cover(&self, shell: &ShellCall<'_>, subject: Subject) -> Option<Mismatch> {
+    fn uncovered_reason(&self, shell: &ShellCall<'_>, subject: Subject) -> Option<Mismatch> {
         let of_part = |command: &Command| {
             if self.commands.cover(command) {
                 None
@@ -237,7 +237,7 @@ impl Conditions {
                 Some(command) => of_part(command),
                 None => Some(Mismatch::Commands),
             },
-            Subject::Whole if shell.trouble().is_some() => Some(Mismatch::Commands),
+            Subject::Whole if shell.unanalyzable_reason().is_some() => Some(Mismatch::Commands),
             Subject::Whole => {
                 let mut own = commands.iter().filter(|command| !command.handed_on).peekable();
                 match own.peek() {
@@ -250,7 +250,7 @@ impl Conditions {
     }
 
     /// Whether a denying or asking rule may apply to the subject.
-    fn may_be_about(&self, shell: &ShellCall<'_>, subject: Subject) -> bool {
+    fn may_apply(&self, shell: &ShellCall<'_>, subject: Subject) -> bool {
         let commands = &shell.line.commands;
         match subject {
             Subject::Part(index) => {
@@ -295,8 +295,8 @@ impl Commands {
         match self {
             Self::Any => true,
             Self::Prefixes(prefixes) => {
-                shell.trouble().is_some() && {
-                    let loose = shell.loose();
+                shell.unanalyzable_reason().is_some() && {
+                    let loose = shell.permissive_scan();
                     loose.too_much
                         || loose.programs().any(|(program, arguments)| {
                             prefixes.iter().any(|prefix| prefix.may_cover_words(program, arguments))
@@ -305,7 +305,8 @@ impl Commands {
             }
             Self::Pattern(pattern) => {
                 pattern.from_start.is_match(shell.text.trim_start())
-                    || (shell.trouble().is_some() && pattern.anywhere.is_match(&shell.text))
+                    || (shell.unanalyzable_reason().is_some()
+                        && pattern.anywhere.is_match(&shell.text))
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::path_condition::PathRoots;
 use crate::paths;
 
 /// Returns the union of both.
-pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
+pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
     let below = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
         paths.iter().filter(|path| paths::inside(path, folders)).cloned().collect::<Vec<_>>()
     };
@@ -36,13 +36,13 @@ pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
 
 /// Returns the wanted permissions that are neither granted nor available to every command. With
 /// `readonly`, commands cannot write to the workspace.
-pub(crate) fn beyond(
+pub(crate) fn missing_permissions(
     wanted: &Permissions,
     granted: &Permissions,
     folders: &PathRoots<'_>,
     readonly: bool,
 ) -> Permissions {
-    let mut beyond = wanted.beyond(granted);
+    let mut beyond = wanted.difference(granted);
     let roots = folders.workspace;
     beyond.file_system.write.retain(|path| {
         readonly
@@ -57,7 +57,7 @@ pub(crate) fn beyond(
 
 #[cfg(test)]
 mod tests {
-    use super::both;
+    use super::union;
     use parallax_protocol::permissions::{FilePermissions, Permissions};
 
     #[test]
@@ -76,8 +76,8 @@ mod tests {
             },
             ..Permissions::default()
         };
-        let given = both(&one, &other);
-        assert_eq!(given.words().len(), both(&other, &one).words().len());
+        let given = union(&one, &other);
+        assert_eq!(given.words().len(), union(&other, &one).words().len());
         assert_eq!(given.words(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
     }
 }

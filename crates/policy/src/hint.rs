@@ -47,7 +47,7 @@ pub(crate) fn needs(call: &QueriedCall<'_>) -> String {
 /// Returns one prefix for each command that is not known to be harmless, or `None` if prefixes are
 /// not sufficient.
 fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
-    if shell.trouble().is_some() || shell.redirections().next().is_some() {
+    if shell.unanalyzable_reason().is_some() || shell.redirections().next().is_some() {
         return None;
     }
     let mut prefixes = Vec::new();

@@ -4,7 +4,7 @@ use parallax_protocol::policy::Query;
 use serde_json::Value;
 
 /// Whether the call accesses the credentials that a CI job stores in the workspace directory.
-pub(crate) fn touches(query: &Query<'_>) -> bool {
+pub(crate) fn accesses_credentials(query: &Query<'_>) -> bool {
     let effects = query.effects;
     effects
         .reads

@@ -45,7 +45,7 @@ mod transparent;
 pub use build_guard::{BuildFileGuard, is_build_file};
 pub use command_prefix::CommandPrefix;
 pub use conditions::{CommandPattern, Commands, Conditions};
-pub use line_checks::asked_in_yolo;
+pub use line_checks::yolo_reasons;
 pub use lint::lint;
 pub use path_condition::{PathGlob, PathScope};
 pub use policy_engine::Policy;

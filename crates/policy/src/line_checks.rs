@@ -24,12 +24,12 @@ pub(crate) struct ApprovalReason {
 }
 
 impl ApprovalReason {
-    fn once(name: &'static str, why: impl Into<String>) -> Self {
+    fn when_not_allowed(name: &'static str, why: impl Into<String>) -> Self {
         Self { name, why: why.into(), always_ask: false, destroys: None }
     }
 
     fn always_ask(name: &'static str, why: impl Into<String>) -> Self {
-        Self { always_ask: true, ..Self::once(name, why) }
+        Self { always_ask: true, ..Self::when_not_allowed(name, why) }
     }
 
     fn destructive(command: &bash::Command, why: impl Into<String>) -> Self {
@@ -40,7 +40,7 @@ impl ApprovalReason {
 
 /// Returns descriptions of everything that requires approval even in yolo mode: the rows of the
 /// table of destructive commands, and writes outside the workspace.
-pub fn asked_in_yolo() -> Vec<&'static str> {
+pub fn yolo_reasons() -> Vec<&'static str> {
     let destructive = bash::LossKind::ALL.into_iter().map(bash::LossKind::name);
     destructive.chain(["writes outside the workspace"]).collect()
 }
@@ -54,7 +54,7 @@ pub(crate) struct LineContext {
 }
 
 /// Returns all reasons to request approval, the most serious first.
-pub(crate) fn doubts(
+pub(crate) fn approval_reasons(
     call: &QueriedCall<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
@@ -115,8 +115,8 @@ pub(crate) fn doubts(
     if circumstances.build_guard == BuildFileGuard::Ask {
         build_files(call, shell, &mut doubts);
     }
-    if shell.runs_outside() {
-        doubts.push(ApprovalReason::once(
+    if shell.may_run_outside() {
+        doubts.push(ApprovalReason::when_not_allowed(
             "outside the workspace",
             format!("It would run in `{}`, outside the workspace", shell.directory.display()),
         ));
@@ -133,7 +133,7 @@ pub(crate) fn doubts(
             _ => format!("It writes `{target}` by redirection (`>`)"),
         };
         let why = format!("{why}, and no rule that allows it also allows redirections");
-        doubts.push(ApprovalReason::once("redirection", why));
+        doubts.push(ApprovalReason::when_not_allowed("redirection", why));
     }
     doubts
 }
@@ -141,13 +141,15 @@ pub(crate) fn doubts(
 fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let written = shell.written().iter().filter_map(WriteTarget::path);
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
-        doubts.push(ApprovalReason::once(
+        doubts.push(ApprovalReason::when_not_allowed(
             "build-file guard",
             format!("It changes `{}`, which controls what builds run", path.display()),
         ));
     }
     let Some(changed) = call.query.taint.build_files.first() else { return };
-    if let Some(command) = shell.line.commands.iter().find(|command| taint::builds(command)) {
+    if let Some(command) =
+        shell.line.commands.iter().find(|command| taint::runs_build_file(command))
+    {
         doubts.push(ApprovalReason::always_ask(
             "build after a changed build file",
             format!(
@@ -167,7 +169,7 @@ pub(crate) fn destroyed(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<St
 }
 
 fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
-    let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
+    let own = |word: &bash::Word| match shell.paths_for(word).as_slice() {
         [] => false,
         places => places.iter().all(|place| match place {
             WriteTarget::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
@@ -195,7 +197,7 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
     }
     // The same words can name a branch or a directory; which one depends on the files on disk.
     let there = |word: &&bash::Word| {
-        shell.place_of(word).iter().filter_map(WriteTarget::path).any(|path| {
+        shell.paths_for(word).iter().filter_map(WriteTarget::path).any(|path| {
             call.query.workspace.contains(path) || call.query.effects.reads.contains(path)
         })
     };
@@ -220,8 +222,8 @@ fn outside(
     for place in shell.written() {
         match place {
             WriteTarget::Path(path) => {
-                if call.folders.are_left_by(path) && !may_write(path, granted) {
-                    doubts.push(ApprovalReason::once(
+                if call.folders.are_outside(path) && !may_write(path, granted) {
+                    doubts.push(ApprovalReason::when_not_allowed(
                         "write outside the workspace",
                         format!("It would write `{}`, outside the workspace", path.display()),
                     ));
@@ -229,7 +231,7 @@ fn outside(
             }
             WriteTarget::Unknown(word) => {
                 if call.mode != ApprovalMode::Yolo {
-                    doubts.push(ApprovalReason::once(
+                    doubts.push(ApprovalReason::when_not_allowed(
                         "write to an unknown path",
                         format!(
                             "It would write `{}`, a path that is known only at run time",
@@ -249,8 +251,8 @@ fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
     let found =
         shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
-        let trees = shell.line.commands.iter().flat_map(bash::placed);
-        let mut places = trees.flat_map(|word| shell.place_of(&word));
+        let trees = shell.line.commands.iter().flat_map(bash::placed_paths);
+        let mut places = trees.flat_map(|word| shell.paths_for(&word));
         places
             .find_map(|place| place.path().filter(|path| paths::may_hold_protected(path)).cloned())
     });
@@ -259,7 +261,7 @@ fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
     let found = found.or_else(|| {
         let all_read = (0..shell.line.commands.len()).all(|index| {
             let git = shell.line.commands.get(index).and_then(bash::Command::name) == Some("git");
-            git || shell.reads_only(index)
+            git || shell.is_read_only(index)
         });
         let mut named = call.query.effects.reads.iter();
         if all_read { None } else { named.find(|path| call.folders.protected.hold(path)).cloned() }

@@ -30,7 +30,7 @@ pub(crate) const NARROWED: &[&str] = &[
 const AGENTS: &[&str] = &["codebase_investigator", "cli_help", "generalist", "browser_agent"];
 
 /// Returns the known tool names, for detecting misspelled ones.
-pub(crate) fn known() -> Vec<&'static str> {
+pub(crate) fn known_names() -> Vec<&'static str> {
     let names =
         |tool: &'static BuiltInTool| [tool.name].into_iter().chain(tool.former.iter().copied());
     BUILT_IN_TOOLS.iter().flat_map(names).chain(AGENTS.iter().copied()).collect()
@@ -56,14 +56,14 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{known, nearest};
+    use super::{known_names, nearest};
 
     #[test]
     fn similar_names_are_suggested() {
-        assert_eq!(nearest("write_fiel", &known()), Some("write_file"));
-        assert_eq!(nearest("run_shel_comand", &known()), Some("run_shell_command"));
-        assert_eq!(nearest("write_file", &known()), None);
-        assert_eq!(nearest("my_own_tool", &known()), None);
-        assert_eq!(nearest("g", &known()), None);
+        assert_eq!(nearest("write_fiel", &known_names()), Some("write_file"));
+        assert_eq!(nearest("run_shel_comand", &known_names()), Some("run_shell_command"));
+        assert_eq!(nearest("write_file", &known_names()), None);
+        assert_eq!(nearest("my_own_tool", &known_names()), None);
+        assert_eq!(nearest("g", &known_names()), None);
     }
 }

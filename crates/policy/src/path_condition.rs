@@ -63,7 +63,7 @@ impl PathRoots<'_> {
     }
 
     /// Whether a write to the path is a write outside these directories.
-    pub(crate) fn are_left_by(&self, path: &Path) -> bool {
+    pub(crate) fn are_outside(&self, path: &Path) -> bool {
         !(paths::inside(path, self.workspace)
             || paths::inside(path, self.temporary)
             || self.plans.is_some_and(|folder| path.starts_with(folder))

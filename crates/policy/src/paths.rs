@@ -23,7 +23,7 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 }
 
 /// Returns the deepest root that contains the path.
-fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
+fn root_containing<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.components().count())
 }
 
@@ -65,7 +65,7 @@ impl<'a> ProtectedPaths<'a> {
     fn are_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
         let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));
-        targets.hold(path) || targets.is_of_git(path)
+        targets.hold(path) || targets.is_in_git_directory(path)
     }
 }
 
@@ -156,7 +156,7 @@ fn folded_name(path: &Path) -> String {
 /// Returns the case-folded names of the path's components; for a path in the workspace, only those
 /// below the workspace directory.
 fn names_below_root(path: &Path, roots: &[PathBuf]) -> Vec<String> {
-    let below = match root_of(path, roots) {
+    let below = match root_containing(path, roots) {
         Some(root) => path.strip_prefix(root).unwrap_or(path),
         None => path,
     };

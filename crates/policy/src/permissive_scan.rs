@@ -98,7 +98,7 @@ impl PermissiveScan {
 }
 
 /// Scans a line.
-pub(crate) fn loose(command: &str) -> PermissiveScan {
+pub(crate) fn scan(command: &str) -> PermissiveScan {
     let mut loose = PermissiveScan {
         commands: Vec::new(),
         starts: Vec::new(),
@@ -212,10 +212,10 @@ fn is_assignment(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::loose;
+    use super::scan;
 
     fn runs(command: &str, program: &str, argument: Option<&str>) -> bool {
-        loose(command).programs().any(|(name, arguments)| {
+        scan(command).programs().any(|(name, arguments)| {
             name == program
                 && (argument.is_none() || arguments.first().map(String::as_str) == argument)
         })
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn oversized_line_is_rejected_cheaply() {
-        assert!(loose(&"env ".repeat(10_000)).too_much);
-        assert!(loose(&"x".repeat(1 << 20)).too_much);
-        assert!(!loose("env sudo ls").too_much);
+        assert!(scan(&"env ".repeat(10_000)).too_much);
+        assert!(scan(&"x".repeat(1 << 20)).too_much);
+        assert!(!scan("env sudo ls").too_much);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::subject::Subject;
-use crate::trace::{EvaluatedRule, Explanation, Trace, considered};
+use crate::trace::{EvaluatedRule, Explanation, Trace, evaluated_rule};
 use crate::{Problem, hint, job_credentials, suggested_rules};
 
 pub(crate) use self::tentative::TentativeDecision;
@@ -90,16 +90,17 @@ impl Policy {
 
     /// Returns all rules in evaluation order, for display and for machine-readable output.
     pub fn list(&self) -> Vec<EvaluatedRule> {
-        self.rules().map(|rule| considered(rule, None)).collect()
+        self.rules().map(|rule| evaluated_rule(rule, None)).collect()
     }
 
     /// Evaluates the query and returns the decision together with the rules and checks that led to
     /// it.
     pub fn explain(&self, query: &Query<'_>) -> Explanation {
-        let mut trace = Trace::on();
+        let mut trace = Trace::enabled();
         let call = self.read(query);
         let policy_decision = self.policy_decision(&call, &mut trace);
-        let trouble = call.shell.as_ref().and_then(ShellCall::trouble).map(str::to_owned);
+        let trouble =
+            call.shell.as_ref().and_then(ShellCall::unanalyzable_reason).map(str::to_owned);
         Explanation {
             policy_decision,
             rules: trace.rules,
@@ -162,7 +163,7 @@ impl Policy {
         let why = match (rule.decision, &rule.deny_message) {
             (Decision::Deny, Some(message)) => message.clone(),
             (Decision::Deny, None) => format!("The rule {label} denies it"),
-            (Decision::Ask, Some(message)) if rule.is_beside_allowed_commands() => message.clone(),
+            (Decision::Ask, Some(message)) if rule.is_for_unlisted_commands() => message.clone(),
             (Decision::Ask, _) => match &rule.source {
                 RuleSource::BuiltIn => {
                     format!("`{tool}` requires approval in `{}` mode", call.mode.as_str())
@@ -182,7 +183,7 @@ impl Policy {
         let mut finding = TentativeDecision::new(rule.decision, label, why);
         if rule.decision == Decision::Ask {
             finding.needs = match &rule.source {
-                RuleSource::Setting(key) if rule.is_beside_allowed_commands() => {
+                RuleSource::Setting(key) if rule.is_for_unlisted_commands() => {
                     Some(format!("an entry for the command in the setting `{key}`"))
                 }
                 RuleSource::Setting(key) => {
@@ -201,7 +202,7 @@ impl Policy {
     }
 
     fn decide(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> TentativeDecision {
-        if job_credentials::touches(call.query) {
+        if job_credentials::accesses_credentials(call.query) {
             return TentativeDecision::new(
                 Decision::Deny,
                 "job credentials (built in)",
@@ -213,7 +214,7 @@ impl Policy {
             Some(shell) => self.decide_line(call, shell, trace),
             None => {
                 let rule = self.find(call, Subject::Whole, trace);
-                trace.whole();
+                trace.assign_to_call();
                 let mut finding = self.finding(call, rule);
                 self.check_files(call, &mut finding, trace);
                 finding
@@ -265,11 +266,17 @@ impl PolicyEngine for Policy {
         self.policy_decision(&self.read(query), &mut Trace::default())
     }
 
-    fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
+    fn is_tool_denied(
+        &self,
+        tool: &str,
+        aliases: &[String],
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> bool {
         let names = tool_names(tool, aliases);
         let mut exempt: Option<&RuleSource> = None;
         for rule in self.rules() {
-            let differs = rule.conditions.concern(&names, mode, interactive).is_some();
+            let differs = rule.conditions.static_mismatch(&names, mode, interactive).is_some();
             if differs || exempt == Some(&rule.source) {
                 continue;
             }
@@ -281,7 +288,7 @@ impl PolicyEngine for Policy {
                 // Only tools that the user removed are hidden; the model gets an explanation for
                 // other denials when it calls the tool.
                 (Decision::Deny, RuleSource::BuiltIn) => {}
-                (Decision::Deny, _) if rule.conditions.are_about_whole_tools() => return true,
+                (Decision::Deny, _) if rule.conditions.ignore_arguments() => return true,
                 (Decision::Deny, _) => {}
                 (Decision::Ask, _) if rule.only_tightens() => {}
                 (Decision::Allow | Decision::Ask, _) => return false,

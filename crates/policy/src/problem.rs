@@ -76,7 +76,7 @@ pub struct Problem {
 
 impl Problem {
     /// Returns the message and the suggestion, without the location.
-    pub fn said(&self) -> String {
+    pub fn message(&self) -> String {
         match &self.suggestion {
             Some(suggestion) => format!("{}; did you mean `{suggestion}`?", self.message),
             None => self.message.clone(),
@@ -94,6 +94,6 @@ impl fmt::Display for Problem {
         if let Some(rule) = self.rule {
             write!(f, ", rule {rule}")?;
         }
-        write!(f, "): {}", self.said())
+        write!(f, "): {}", self.message())
     }
 }

@@ -126,12 +126,12 @@ impl Rule {
     }
 
     /// Whether the rule applies to the shell commands that are not on the list of allowed commands.
-    pub(crate) fn is_beside_allowed_commands(&self) -> bool {
+    pub(crate) fn is_for_unlisted_commands(&self) -> bool {
         self.decision == Decision::Ask && self.source == RuleSource::Setting(ALLOWED)
     }
 
     /// Whether the rule is an "always" answer of the user, saved or not.
-    pub(crate) fn is_always_answer(&self) -> bool {
+    pub(crate) fn is_saved_answer(&self) -> bool {
         const ALWAYS: u32 = 950;
         let kept =
             matches!(&self.source, RuleSource::File { tier: Tier::Workspace | Tier::User, .. });

@@ -38,7 +38,7 @@ impl RuleSet {
         notices.extend(problems.iter().map(ToString::to_string));
         rules.extend(defaults::rules(options.plans_directory.as_deref()));
         if options.disable_always_allow {
-            rules.retain(|rule| !rule.is_always_answer());
+            rules.retain(|rule| !rule.is_saved_answer());
         }
         checkers.sort_by_key(|checker: &Checker| std::cmp::Reverse(checker.priority));
         Self {

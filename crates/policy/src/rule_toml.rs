@@ -150,11 +150,11 @@ impl<'t> RuleReader<'t> {
         };
         for (key, value) in &table {
             let name = key.get_ref().as_ref();
-            let line = self.lines.at(&key.span());
+            let line = self.lines.line_of(&key.span());
             match (name, value.get_ref()) {
                 ("rule" | "safety_checker", DeValue::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        let line = self.lines.at(&item.span());
+                        let line = self.lines.line_of(&item.span());
                         match item.get_ref() {
                             DeValue::Table(table) if name == "rule" => {
                                 self.rule(index + 1, line, table);
@@ -381,7 +381,7 @@ impl<'t> RuleReader<'t> {
         let json = toml_table::json(&DeValue::Table(table.clone()));
         let mut permissions: Permissions =
             serde_json::from_value(json).map_err(|error| InvalidRule {
-                line: Some(self.lines.at(&value.span())),
+                line: Some(self.lines.line_of(&value.span())),
                 ..schema(format!("invalid `permissions`: {error}"))
             })?;
         let files = &mut permissions.file_system;
@@ -422,7 +422,7 @@ impl<'t> RuleReader<'t> {
             let known: Vec<&str> = CONDITION_KEYS.iter().chain(more).copied().collect();
             let near = nearest(name, &known);
             let fault = InvalidRule {
-                line: Some(self.lines.at(&key.span())),
+                line: Some(self.lines.line_of(&key.span())),
                 suggestion: near.map(str::to_owned),
                 ..schema(format!("unknown key `{name}`"))
             };
@@ -455,7 +455,7 @@ impl<'t> RuleReader<'t> {
 
     fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &TypeMismatch) -> InvalidRule {
         InvalidRule {
-            line: Some(self.lines.at(&value.span())),
+            line: Some(self.lines.line_of(&value.span())),
             ..schema(format!("`{key}` must be {}", expected.0))
         }
     }
@@ -473,7 +473,7 @@ fn required<T>(
 ) -> Result<T, InvalidRule> {
     let value = table.get(key).ok_or_else(|| schema(format!("`{key}` is missing")))?;
     read(value).map_err(|expected| InvalidRule {
-        line: Some(lines.at(&value.span())),
+        line: Some(lines.line_of(&value.span())),
         ..schema(format!("`{key}` must be {}", expected.0))
     })
 }

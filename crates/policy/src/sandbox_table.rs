@@ -105,8 +105,8 @@ impl SandboxTable {
     pub fn merge(&mut self, text: &str) -> Vec<String> {
         let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.to_owned()) };
         let told = |problem: Problem| match problem.line {
-            Some(line) => format!("line {line}: {}", problem.said()),
-            None => problem.said(),
+            Some(line) => format!("line {line}: {}", problem.message()),
+            None => problem.message(),
         };
         self.merge_file(&file, None).into_iter().map(told).collect()
     }
@@ -213,13 +213,13 @@ impl SandboxTableParser<'_> {
     }
 
     fn unknown(&mut self, key: &str, value: &Value<'_>, known: &[&str]) {
-        let line = self.lines.at(&value.span());
+        let line = self.lines.line_of(&value.span());
         let message = format!("unknown key `{key}`");
         self.problem(ProblemKind::SchemaValidation, Some(line), message, nearest(key, known));
     }
 
-    fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &TypeMismatch) {
-        let line = self.lines.at(&value.span());
+    fn report_type(&mut self, key: &str, value: &Value<'_>, expected: &TypeMismatch) {
+        let line = self.lines.line_of(&value.span());
         let message = format!("`{key}` must be {}; the default applies", expected.0);
         self.problem(ProblemKind::SchemaValidation, Some(line), message, None);
     }
@@ -228,7 +228,7 @@ impl SandboxTableParser<'_> {
         match value.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => {
-                self.wrong(key, value, &TypeMismatch("a table"));
+                self.report_type(key, value, &TypeMismatch("a table"));
                 None
             }
         }
@@ -284,14 +284,14 @@ impl SandboxTableParser<'_> {
                 "hostLoopback" | "host_loopback" => {
                     match flag(value) {
                         Ok(set) => row.host_loopback = Some(set),
-                        Err(expected) => self.wrong(key, value, &expected),
+                        Err(expected) => self.report_type(key, value, &expected),
                     }
                     continue;
                 }
                 "approvedTools" | "approved_tools" => {
                     match texts(value) {
                         Ok(tools) => row.approved_tools = tools,
-                        Err(expected) => self.wrong(key, value, &expected),
+                        Err(expected) => self.report_type(key, value, &expected),
                     }
                     continue;
                 }
@@ -312,7 +312,7 @@ impl SandboxTableParser<'_> {
             };
             match flag(value) {
                 Ok(set) => *switch = set,
-                Err(expected) => self.wrong(key, value, &expected),
+                Err(expected) => self.report_type(key, value, &expected),
             }
         }
     }
@@ -330,11 +330,11 @@ impl SandboxTableParser<'_> {
                             })
                             .collect();
                     }
-                    Err(expected) => self.wrong("allowed_paths", value, &expected),
+                    Err(expected) => self.report_type("allowed_paths", value, &expected),
                 },
                 "allow_network" | "allowNetwork" => match flag(value) {
                     Ok(set) => row.allow_network = set,
-                    Err(expected) => self.wrong("allow_network", value, &expected),
+                    Err(expected) => self.report_type("allow_network", value, &expected),
                 },
                 other => self.unknown(other, value, &["allowed_paths", "allow_network"]),
             }

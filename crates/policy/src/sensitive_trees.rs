@@ -28,11 +28,11 @@ pub(crate) fn copied(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf>
     let commands = &shell.line.commands;
     let has_xargs = commands.iter().any(|command| command.name() == Some("xargs"));
     let sources = commands.iter().flat_map(|command| sources(shell, command, home, has_xargs));
-    sources.filter(|path| holds_secrets(path, home)).collect()
+    sources.filter(|path| contains_secrets(path, home)).collect()
 }
 
 /// Whether a directory contains secrets of a home directory, or whole home directories.
-fn holds_secrets(path: &Path, home: &Path) -> bool {
+fn contains_secrets(path: &Path, home: &Path) -> bool {
     let is_above_home =
         home.starts_with(path) || HOMES.iter().any(|it| Path::new(it).starts_with(path));
     let is_home = path
@@ -43,11 +43,11 @@ fn holds_secrets(path: &Path, home: &Path) -> bool {
         || path.strip_prefix(home).is_ok_and(|below| {
             SECRETS_OF_HOME.iter().any(|secret| Path::new(secret).starts_with(below))
         })
-        || below_home(path, home).is_some_and(is_above_secret)
+        || strip_home(path, home).is_some_and(is_above_secret)
 }
 
 /// Returns the part of a path with a pattern below the home directory.
-fn below_home<'a>(path: &'a Path, home: &Path) -> Option<&'a str> {
+fn strip_home<'a>(path: &'a Path, home: &Path) -> Option<&'a str> {
     let below = path.strip_prefix(home).or_else(|_| path.strip_prefix("~")).ok()?.to_str()?;
     below.contains(['*', '?', '[']).then_some(below)
 }
@@ -58,7 +58,7 @@ fn sources(shell: &ShellCall<'_>, command: &Command, home: &Path, has_xargs: boo
     let text = |word: &Word| word.text.as_deref().unwrap_or(&word.source).to_owned();
     let has = |wanted: &[&str]| command.arguments().iter().any(|it| wanted.contains(&&*text(it)));
     let words = command.arguments();
-    let place = |word: &Word| places(shell, word, home, None);
+    let place = |word: &Word| possible_paths(shell, word, home, None);
     match name {
         "tar" | "bsdtar" => tar_sources(shell, command, home),
         "find" => {
@@ -75,7 +75,7 @@ fn sources(shell: &ShellCall<'_>, command: &Command, home: &Path, has_xargs: boo
         "diff" if !has(&["-r", "--recursive"]) => Vec::new(),
         _ if SEARCHERS.contains(&name) => searched(words).into_iter().flat_map(place).collect(),
         _ if WALKERS.contains(&name) => {
-            let written = bash::placed(command);
+            let written = bash::placed_paths(command);
             words.iter().filter(|word| !written.contains(word)).flat_map(place).collect()
         }
         _ => Vec::new(),
@@ -124,7 +124,7 @@ fn tar_sources(shell: &ShellCall<'_>, command: &Command, home: &Path) -> Vec<Pat
     let is_extraction = |(at, word): (usize, &Word)| {
         word.text
             .as_deref()
-            .is_some_and(|text| (at == 0 || text.starts_with('-')) && extracts(text))
+            .is_some_and(|text| (at == 0 || text.starts_with('-')) && is_extraction(text))
     };
     if command.arguments().iter().enumerate().any(is_extraction) {
         return found;
@@ -143,15 +143,15 @@ fn tar_sources(shell: &ShellCall<'_>, command: &Command, home: &Path) -> Vec<Pat
             }),
         };
         match folder {
-            Some(folder) => base = places(shell, &folder, home, None).into_iter().next(),
-            None => found.extend(places(shell, word, home, base.as_deref())),
+            Some(folder) => base = possible_paths(shell, &folder, home, None).into_iter().next(),
+            None => found.extend(possible_paths(shell, word, home, base.as_deref())),
         }
     }
     found
 }
 
 /// Whether options of `tar` say that it extracts or lists an archive.
-fn extracts(text: &str) -> bool {
+fn is_extraction(text: &str) -> bool {
     let letters = text.strip_prefix('-').unwrap_or(text);
     matches!(text, "--extract" | "--get" | "--list")
         || !letters.starts_with('-')
@@ -171,7 +171,7 @@ fn container_sources(shell: &ShellCall<'_>, words: &[Word], home: &Path) -> Vec<
     if words.get(at).is_some_and(|word| text(word) == "cp") {
         // The destination is the last word.
         let sources = rest.split_last().map_or(&[][..], |(_, sources)| sources);
-        return sources.iter().flat_map(|word| places(shell, word, home, None)).collect();
+        return sources.iter().flat_map(|word| possible_paths(shell, word, home, None)).collect();
     }
     let mounted = |pair: &[Word]| {
         let [option, value] = pair else { return None };
@@ -185,11 +185,16 @@ fn container_sources(shell: &ShellCall<'_>, words: &[Word], home: &Path) -> Vec<
         })
     };
     let volumes: Vec<Word> = rest.windows(2).filter_map(mounted).collect();
-    volumes.iter().flat_map(|word| places(shell, word, home, None)).collect()
+    volumes.iter().flat_map(|word| possible_paths(shell, word, home, None)).collect()
 }
 
 /// Returns the paths that the word may name, relative to `base` if there is one.
-fn places(shell: &ShellCall<'_>, word: &Word, home: &Path, base: Option<&Path>) -> Vec<PathBuf> {
+fn possible_paths(
+    shell: &ShellCall<'_>,
+    word: &Word,
+    home: &Path,
+    base: Option<&Path>,
+) -> Vec<PathBuf> {
     if matches!(word.source.as_str(), "~" | "$HOME" | "\"$HOME\"" | "${HOME}" | "\"${HOME}\"") {
         return vec![home.to_owned()];
     }
@@ -203,7 +208,7 @@ fn places(shell: &ShellCall<'_>, word: &Word, home: &Path, base: Option<&Path>) 
     }
     match (base, word.text.as_deref()) {
         (Some(base), Some(text)) if !word.glob => vec![paths::resolve(base, Path::new(text))],
-        _ => shell.place_of(word).iter().filter_map(|place| place.path().cloned()).collect(),
+        _ => shell.paths_for(word).iter().filter_map(|place| place.path().cloned()).collect(),
     }
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         for server in servers {
             let name = format!("MCP server `{server}` {what}");
             let mut rule = settings_rule(&name, key, priority, Decision::Allow);
-            rule.conditions.tools = vec![ToolPattern::of_server(server, "*")];
+            rule.conditions.tools = vec![ToolPattern::for_server(server, "*")];
             rule.conditions.server = Some(server.clone());
             rule.conditions.modes = NOT_PLAN.to_vec();
             rules.push(rule);
@@ -122,7 +122,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         let key = "mcp.autoAllowInHeadless";
         let name = "MCP servers when no user is present";
         let mut rule = settings_rule(name, key, 4100, Decision::Allow);
-        rule.conditions.tools = vec![ToolPattern::of_server("*", "*")];
+        rule.conditions.tools = vec![ToolPattern::for_server("*", "*")];
         rule.conditions.modes = NOT_PLAN.to_vec();
         rule.conditions.interactive = Some(false);
         rules.push(rule);
@@ -131,7 +131,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     for (agent, server) in &options.agent_servers {
         let name = format!("MCP server `{server}` of `{agent}` is trusted");
         let mut rule = settings_rule(&name, "mcp_servers.trust", 4200, Decision::Allow);
-        rule.conditions.tools = vec![ToolPattern::of_server(server, "*")];
+        rule.conditions.tools = vec![ToolPattern::for_server(server, "*")];
         rule.conditions.server = Some(server.clone());
         rule.conditions.agent = Some(agent.clone());
         rule.conditions.modes = NOT_PLAN.to_vec();
@@ -161,7 +161,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         narrow.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
         narrow.deny_message = Some(format!(
             "Only these shell commands are allowed, without variables or substitutions: {}",
-            listed(&allowed.commands)
+            join_commands(&allowed.commands)
         ));
         rules.push(narrow);
     }
@@ -183,7 +183,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
             format!(
                 "The setting `tools.core` does not list this call; the shell commands that it \
                  lists, without variables or substitutions: {}",
-                listed(&core.commands)
+                join_commands(&core.commands)
             )
         });
         rules.push(others);
@@ -240,7 +240,7 @@ impl SettingEntries {
             rules.push(rule);
         }
         if !self.commands.is_empty() {
-            let name = format!("commands {} {what}", listed(&self.commands));
+            let name = format!("commands {} {what}", join_commands(&self.commands));
             let mut rule = settings_rule(&name, key, priority, decision);
             rule.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
             rule.conditions.commands = Commands::Prefixes(
@@ -248,7 +248,7 @@ impl SettingEntries {
             );
             rule.deny_message = Some(format!(
                 "The setting `{key}` excludes commands that begin with {}",
-                listed(&self.commands)
+                join_commands(&self.commands)
             ));
             rules.push(rule);
         }
@@ -262,6 +262,6 @@ fn settings_rule(name: &str, key: &'static str, priority: u32, decision: Decisio
     rule
 }
 
-fn listed(commands: &[String]) -> String {
+fn join_commands(commands: &[String]) -> String {
     commands.iter().map(|command| format!("`{command}`")).collect::<Vec<_>>().join(", ")
 }

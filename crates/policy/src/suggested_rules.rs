@@ -124,7 +124,7 @@ pub(crate) fn suggested_rules(
     call: &QueriedCall<'_>,
     permissions: &Permissions,
 ) -> Vec<SuggestedRule> {
-    let permissions = permissions.clone().and(&call.query.effects.permissions);
+    let permissions = permissions.clone().union(&call.query.effects.permissions);
     let suggested_rules = match &call.shell {
         Some(shell) => for_line(call, shell, &permissions),
         None => for_tool(call, &permissions),
@@ -164,9 +164,9 @@ fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
 }
 
 /// Returns why no rule can name everything that the line runs.
-fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
-    let shown = |command: &Command| shown(&command.source);
-    if let Some(trouble) = shell.trouble() {
+fn no_rule_reason(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
+    let shown = |command: &Command| short_source(&command.source);
+    if let Some(trouble) = shell.unanalyzable_reason() {
         return Some(format!("the command line cannot be analyzed: {trouble}"));
     }
     if commands.is_empty() {
@@ -183,7 +183,7 @@ fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
 }
 
 /// Returns the beginning of a command on a single line.
-fn shown(source: &str) -> String {
+fn short_source(source: &str) -> String {
     const MOST: usize = 40;
     let words = source.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(MOST) {
@@ -196,7 +196,7 @@ fn shown(source: &str) -> String {
 pub(crate) fn why_none(call: &QueriedCall<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
-        trouble(shell, &named(shell, redirects))
+        no_rule_reason(shell, &named(shell, redirects))
     });
     of_line.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
 }
@@ -208,12 +208,12 @@ fn for_line(
 ) -> Vec<SuggestedRule> {
     let redirects = shell.redirections().next().is_some();
     let commands = named(shell, redirects);
-    if trouble(shell, &commands).is_some() {
+    if no_rule_reason(shell, &commands).is_some() {
         return Vec::new();
     }
     let mut permissions = permissions.clone();
     for path in shell.written().iter().filter_map(WriteTarget::path) {
-        if call.folders.are_left_by(path) && !permissions.file_system.write.contains(path) {
+        if call.folders.are_outside(path) && !permissions.file_system.write.contains(path) {
             permissions.file_system.write.push(path.clone());
         }
     }

@@ -125,12 +125,12 @@ pub(crate) fn tainted_word(shell: &ShellCall<'_>, taint: &Taint) -> Option<Strin
         let halves = token.split_once('=').map(|(flag, value)| [flag, value]);
         std::iter::once(token.as_str())
             .chain(halves.into_iter().flatten())
-            .any(|word| is_telling(word) && taint.words.contains(word))
+            .any(|word| is_distinctive(word) && taint.words.contains(word))
     })
 }
 
 /// Whether the word is a flag, path, or address that is not a common word.
-fn is_telling(word: &str) -> bool {
+fn is_distinctive(word: &str) -> bool {
     let shaped = word.starts_with('-')
         || word.contains('/')
         || word.starts_with('~')
@@ -139,6 +139,6 @@ fn is_telling(word: &str) -> bool {
 }
 
 /// Whether the command runs what build files define.
-pub(crate) fn builds(command: &Command) -> bool {
+pub(crate) fn runs_build_file(command: &Command) -> bool {
     command.name().is_none_or(|name| BUILDERS.contains(&name))
 }

@@ -17,7 +17,7 @@ impl<'t> LineNumbers<'t> {
     }
 
     /// Returns the line of a span, from 1.
-    pub(crate) fn at(&self, span: &Range<usize>) -> usize {
+    pub(crate) fn line_of(&self, span: &Range<usize>) -> usize {
         let before = self.0.get(..span.start).unwrap_or(self.0);
         before.bytes().filter(|byte| *byte == b'\n').count() + 1
     }
@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> 
         return Err((None, format!("it is larger than {LARGEST} bytes")));
     }
     DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
-        let line = error.span().map(|span| LineNumbers::new(text).at(&span));
+        let line = error.span().map(|span| LineNumbers::new(text).line_of(&span));
         (line, error.message().trim().to_owned())
     })
 }

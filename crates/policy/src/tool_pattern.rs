@@ -33,7 +33,7 @@ impl ToolPattern {
 
     /// Returns a pattern for a tool of an MCP server, by their own names; `*` as the tool means all
     /// tools of the server.
-    pub fn of_server(server: &str, tool: &str) -> Self {
+    pub fn for_server(server: &str, tool: &str) -> Self {
         let server = if server == "*" { "*".to_owned() } else { registered(server) };
         let prefix = format!("mcp_{server}_");
         if tool.starts_with(&prefix) || (server == "*" && tool.starts_with("mcp_")) {
@@ -69,7 +69,7 @@ impl ToolPattern {
     /// Whether the pattern may allow tools of this MCP server. A pattern with a full server name
     /// (`mcp_git_*`) does not mean the server `git_of_others`, even though it matches the names of
     /// its tools.
-    pub(crate) fn means_server(&self, server: &str) -> bool {
+    pub(crate) fn may_allow_server(&self, server: &str) -> bool {
         let Self::Wildcard { prefix, suffix } = self else { return true };
         let Some(written) = prefix.strip_prefix("mcp_").filter(|rest| rest.contains('_')) else {
             // The pattern does not fix the name of the server.
@@ -124,7 +124,7 @@ mod tests {
             ("*", "any", true),
         ] {
             assert_eq!(
-                ToolPattern::parse(pattern).means_server(server),
+                ToolPattern::parse(pattern).may_allow_server(server),
                 meant,
                 "{pattern} {server}"
             );
@@ -144,7 +144,7 @@ mod tests {
             ("*", "*", "mcp_a_b", true),
             ("*", "*", "read_file", false),
         ] {
-            let pattern = ToolPattern::of_server(server, tool);
+            let pattern = ToolPattern::for_server(server, tool);
             assert_eq!(pattern.matches(&[name]), covered, "{server} {tool} {name} {pattern:?}");
         }
     }

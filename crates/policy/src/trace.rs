@@ -84,7 +84,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn on() -> Self {
+    pub(crate) fn enabled() -> Self {
         Self { on: true, ..Self::default() }
     }
 
@@ -92,11 +92,11 @@ impl Trace {
         if !self.on {
             return;
         }
-        self.considered.push(considered(rule, mismatch.map(Mismatch::as_str)));
+        self.considered.push(evaluated_rule(rule, mismatch.map(Mismatch::as_str)));
     }
 
     /// Assigns the rules recorded so far to the whole call.
-    pub(crate) fn whole(&mut self) {
+    pub(crate) fn assign_to_call(&mut self) {
         self.rules = std::mem::take(&mut self.considered);
     }
 
@@ -120,7 +120,7 @@ impl Trace {
     }
 }
 
-pub(crate) fn considered(rule: &Rule, why_not: Option<&'static str>) -> EvaluatedRule {
+pub(crate) fn evaluated_rule(rule: &Rule, why_not: Option<&'static str>) -> EvaluatedRule {
     let (file, line) = match &rule.source {
         RuleSource::File { path, line, .. } => (Some(path.as_ref().clone()), Some(*line)),
         _ => (None, None),

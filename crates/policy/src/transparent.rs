@@ -16,10 +16,10 @@ pub(crate) fn is_transparent(line: &ShellLine, index: usize) -> bool {
         .unwrap_or_default()
         .iter()
         .any(|inner| inner.wrappers.iter().any(|wrapper| wrapper == program));
-    starts_one && is_settled(command) && hands_on(program, command)
+    starts_one && is_settled(command) && passes_command(program, command)
 }
 
-fn hands_on(program: &str, command: &Command) -> bool {
+fn passes_command(program: &str, command: &Command) -> bool {
     let text = |word: &Word| word.text.clone().unwrap_or_default();
     let arguments: Vec<String> = command.arguments().iter().map(text).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

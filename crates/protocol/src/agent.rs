@@ -169,7 +169,7 @@ pub trait Agents: Send + Sync {
         None
     }
     /// Returns the interrupted runs. Blocking.
-    fn kept(&self) -> Vec<InterruptedRun> {
+    fn interrupted_runs(&self) -> Vec<InterruptedRun> {
         Vec::new()
     }
     /// Deletes the journal of a finished run. Blocking.
@@ -183,7 +183,7 @@ pub trait Agents: Send + Sync {
     ///
     /// # Errors
     /// Returns a message for the calling model if the subagent cannot be started.
-    fn equip(
+    fn prepare_run(
         &self,
         agent: &AgentDefinition,
         task: AgentTask<'_>,
@@ -212,7 +212,7 @@ impl AgentResult {
     }
 
     /// Submits a result. Returns `false` if there is one already.
-    pub fn give(&self, result: Value) -> bool {
+    pub fn submit(&self, result: Value) -> bool {
         let mut value = self.value();
         if value.is_some() {
             return false;
@@ -222,7 +222,7 @@ impl AgentResult {
     }
 
     /// Whether a result was submitted.
-    pub fn is_given(&self) -> bool {
+    pub fn is_submitted(&self) -> bool {
         self.value().is_some()
     }
 
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn first_subagent_result_wins() {
         let result = AgentResult::default();
-        assert!(!result.is_given());
-        assert!(result.give("one".into()) && !result.give("two".into()));
+        assert!(!result.is_submitted());
+        assert!(result.submit("one".into()) && !result.submit("two".into()));
         assert_eq!(result.get(), Some("one".into()));
     }
 }

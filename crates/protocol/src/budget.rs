@@ -18,7 +18,7 @@ pub struct ExhaustedBudget {
 
 impl ExhaustedBudget {
     /// Formats an amount in the unit of this budget (`$0.50`, `20000 tokens`, `90 s`).
-    pub fn amount(&self, amount: f64) -> String {
+    pub fn format_amount(&self, amount: f64) -> String {
         self.kind.words(amount)
     }
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for ExhaustedBudget {
             BudgetScope::Session => "this session",
             BudgetScope::Prompt => "one prompt",
         };
-        let (limit, used) = (self.amount(self.limit), self.amount(self.used));
+        let (limit, used) = (self.format_amount(self.limit), self.format_amount(self.used));
         write!(f, "the budget of {whose} ({limit}) is used up")?;
         if self.used > self.limit {
             write!(f, " ({used})")?;
@@ -103,7 +103,7 @@ impl BudgetKind {
 
     /// Parses an amount as the user types it: `$2`, `0.5`; `50000`, `50k`, `2M`; `90`, `90s`,
     /// `10m`, `1h`. `None` if it is invalid or not positive.
-    pub fn amount(self, typed: &str) -> Option<f64> {
+    pub fn parse_amount(self, typed: &str) -> Option<f64> {
         let typed = typed.trim().to_ascii_lowercase();
         let (number, unit) = match self {
             Self::Cost => (typed.trim_start_matches('$').trim_end_matches("usd"), 1.0),
@@ -156,7 +156,7 @@ mod tests {
             (BudgetKind::Time, "soon", None),
             (BudgetKind::Time, "", None),
         ] {
-            assert_eq!(kind.amount(typed), want, "{typed}");
+            assert_eq!(kind.parse_amount(typed), want, "{typed}");
         }
     }
 }

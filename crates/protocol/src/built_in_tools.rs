@@ -30,7 +30,7 @@ const fn tool(
 }
 
 impl BuiltInTool {
-    const fn formerly(mut self, names: &'static [&'static str]) -> Self {
+    const fn with_former_names(mut self, names: &'static [&'static str]) -> Self {
         self.former = names;
         self
     }
@@ -55,7 +55,7 @@ pub const BUILT_IN_TOOLS: &[BuiltInTool] = &[
         "ReadFolder",
     ]),
     tool("grep_search", "SearchText", Search, &["pattern"])
-        .formerly(&["search_file_content"])
+        .with_former_names(&["search_file_content"])
         .in_settings(&["GrepTool", "RipGrepTool", "SearchText"]),
     tool("glob", "FindFiles", Search, &["pattern"]).in_settings(&["GlobTool", "FindFiles"]),
     tool("replace", "Edit", Edit, &["file_path"]).in_settings(&["EditTool", "Edit"]),

@@ -26,9 +26,13 @@ pub trait Checkpoints: Send + Sync {
     ///
     /// # Errors
     /// Returns a message for the user if nothing could be saved. The change may proceed.
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String>;
+    fn save_before(
+        &self,
+        turn: u64,
+        change: Change<'_>,
+    ) -> Result<Box<dyn CheckpointGuard>, String>;
     /// Returns the files and directories that the agent created in this session.
-    fn made(&self) -> Vec<PathBuf>;
+    fn created_paths(&self) -> Vec<PathBuf>;
     /// Returns the files that each turn changed and that can be reverted, in the order of the
     /// turns.
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)>;
@@ -86,7 +90,7 @@ impl RevertedFiles {
     /// Combines both, where `folders` is about whole directories: paths inside one of them are not
     /// listed again.
     #[must_use]
-    pub fn behind(self, mut folders: Self) -> Self {
+    pub fn combine(self, mut folders: Self) -> Self {
         let whole = folders.restored.clone();
         let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
         folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));

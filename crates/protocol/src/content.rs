@@ -141,7 +141,7 @@ pub enum PartView<'a> {
 impl Part {
     /// Creates a plain text part.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::single("text", Value::String(text.into()))
+        Self::from_entry("text", Value::String(text.into()))
     }
 
     /// Creates an inline-data part from a MIME type and base64 text.
@@ -149,7 +149,7 @@ impl Part {
         let mut data = Object::new();
         data.insert("mimeType".into(), Value::String(mime_type.into()));
         data.insert("data".into(), Value::String(base64.into()));
-        Self::single("inlineData", Value::Object(data))
+        Self::from_entry("inlineData", Value::Object(data))
     }
 
     /// Creates a function call that does not come from the model, for history repair and scripts.
@@ -160,7 +160,7 @@ impl Part {
         }
         call.insert("name".into(), Value::String(name.into()));
         call.insert("args".into(), Value::Object(args));
-        Self::single("functionCall", Value::Object(call))
+        Self::from_entry("functionCall", Value::Object(call))
     }
 
     /// Creates a function response. `id` must be given exactly when the call on the wire had one.
@@ -181,10 +181,10 @@ impl Part {
             let parts = nested.into_iter().map(|part| Value::Object(part.object));
             object.insert("parts".into(), Value::Array(parts.collect()));
         }
-        Self::single("functionResponse", Value::Object(object))
+        Self::from_entry("functionResponse", Value::Object(object))
     }
 
-    fn single(key: &str, value: Value) -> Self {
+    fn from_entry(key: &str, value: Value) -> Self {
         let mut object = Object::new();
         object.insert(key.into(), value);
         Self::from(object)
@@ -391,7 +391,7 @@ impl Content {
         // Serializing a map of strings and JSON values cannot fail.
         let json =
             serde_json::value::to_raw_value(self).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Sealed::known(self.role, json)
+        Sealed::from_valid_json(self.role, json)
     }
 }
 
@@ -443,12 +443,12 @@ pub struct Origin {
 
 impl Origin {
     /// Returns the standalone data that precedes the part at `index`.
-    pub fn before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
+    pub fn standalone_before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
         self.opaque.iter().filter(move |item| item.before == Some(index)).map(|item| &*item.data)
     }
 
     /// Returns the data that belongs to the part at `index`.
-    pub fn on(&self, index: usize) -> Option<&RawValue> {
+    pub fn part_data(&self, index: usize) -> Option<&RawValue> {
         self.opaque.iter().find(|item| item.on == Some(index)).map(|item| &*item.data)
     }
 }
@@ -481,10 +481,10 @@ impl Sealed {
             role: Role,
         }
         let head: Head = serde_json::from_str(json.get())?;
-        Ok(Self::known(head.role, json))
+        Ok(Self::from_valid_json(head.role, json))
     }
     /// Creates a sealed content from JSON that is known to be a content with this role.
-    pub(crate) fn known(role: Role, json: Box<RawValue>) -> Self {
+    pub(crate) fn from_valid_json(role: Role, json: Box<RawValue>) -> Self {
         Self { inner: Arc::new(ContentBytes { role, json }), origin: None }
     }
     /// Returns the content with its model and provider data. The origin is not stored for a model
@@ -591,9 +591,15 @@ mod tests {
         );
         let origin = sealed.origin().expect("an origin");
         assert_eq!(origin.model, "p:m");
-        assert_eq!(origin.before(0).map(RawValue::get).collect::<Vec<_>>(), [r#"{"sig": 1}"#]);
-        assert_eq!(origin.on(1).map(RawValue::get), Some("7"));
-        assert_eq!(origin.before(2).map(RawValue::get).collect::<Vec<_>>(), [r#""end""#]);
+        assert_eq!(
+            origin.standalone_before(0).map(RawValue::get).collect::<Vec<_>>(),
+            [r#"{"sig": 1}"#]
+        );
+        assert_eq!(origin.part_data(1).map(RawValue::get), Some("7"));
+        assert_eq!(
+            origin.standalone_before(2).map(RawValue::get).collect::<Vec<_>>(),
+            [r#""end""#]
+        );
         assert!(Content::model(vec![Part::text("a")]).seal_for("gemini-3").origin().is_none());
     }
 

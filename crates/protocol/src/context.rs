@@ -24,7 +24,7 @@ pub trait FolderContext: Send + Sync {
     fn discover(&self, touched: &[PathBuf]) -> Option<String>;
 
     /// Marks context that is not in `contents`, the new history, as not sent.
-    fn keep_what_is_in(&self, contents: &[Sealed]);
+    fn retain_sent(&self, contents: &[Sealed]);
 
     /// Returns a new instance for another conversation in the same directories (a subagent).
     fn new_instance(&self) -> Arc<dyn FolderContext>;

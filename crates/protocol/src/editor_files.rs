@@ -68,12 +68,12 @@ impl std::fmt::Debug for SessionEditor {
 /// Compares whether both are the same editor, or both are none.
 impl PartialEq for SessionEditor {
     fn eq(&self, other: &Self) -> bool {
-        same(self.files.as_ref(), other.files.as_ref())
-            && same(self.terminal.as_ref(), other.terminal.as_ref())
+        is_same_arc(self.files.as_ref(), other.files.as_ref())
+            && is_same_arc(self.terminal.as_ref(), other.terminal.as_ref())
     }
 }
 
-fn same<T: ?Sized>(one: Option<&Arc<T>>, two: Option<&Arc<T>>) -> bool {
+fn is_same_arc<T: ?Sized>(one: Option<&Arc<T>>, two: Option<&Arc<T>>) -> bool {
     match (one, two) {
         (Some(one), Some(two)) => Arc::ptr_eq(one, two),
         (one, two) => one.is_none() && two.is_none(),

@@ -4,7 +4,7 @@
 const MAX_LINE: usize = 2000;
 
 /// Returns the beginning of a text: at most `most` bytes, cut at a character boundary.
-pub fn clipped(text: &str, most: usize) -> &str {
+pub fn truncate(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -24,7 +24,7 @@ pub fn one_line(text: &str) -> String {
         }
         line.push_str(word);
         if line.len() > MAX_LINE {
-            line.truncate(clipped(&line, MAX_LINE).len());
+            line.truncate(truncate(&line, MAX_LINE).len());
             line.push('…');
             break;
         }

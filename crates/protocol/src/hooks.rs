@@ -110,7 +110,7 @@ impl HookEvent {
 
     /// Whether matchers are patterns: for names of tools or subagents, or for paths.
     pub fn has_patterns(self) -> bool {
-        self.is_of_tools()
+        self.matches_tools()
             || matches!(self, Self::SubagentStart | Self::SubagentEnd | Self::FileChanged)
     }
 
@@ -136,7 +136,7 @@ impl HookEvent {
     }
 
     /// Whether matchers are patterns for tool names.
-    pub fn is_of_tools(self) -> bool {
+    pub fn matches_tools(self) -> bool {
         matches!(self, Self::BeforeTool | Self::AfterTool)
     }
 }
@@ -232,7 +232,7 @@ impl HookOutcome {
     }
 
     /// Returns a field of the combined output.
-    pub fn given(&self, name: &str) -> Option<&Value> {
+    pub fn field(&self, name: &str) -> Option<&Value> {
         self.output.get(name)
     }
 }
@@ -240,7 +240,7 @@ impl HookOutcome {
 /// Runs hooks.
 pub trait Hooks: Send + Sync {
     /// Whether any hook subscribes to the event. Cheap, because it is called for every event.
-    fn listens(&self, event: HookEvent, chunk: bool) -> bool;
+    fn has_subscriber(&self, event: HookEvent, chunk: bool) -> bool;
     /// Returns the names of the hooks that would run, to show to a waiting user; empty if the user
     /// disabled that.
     fn titles(&self, _call: &HookCall) -> Vec<String> {

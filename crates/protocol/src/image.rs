@@ -29,7 +29,7 @@ impl fmt::Debug for Image {
 impl Image {
     /// Returns the images among `parts`, including those inside tool results. A preceding text part
     /// may name an image; others get the name `name`.
-    pub fn among(parts: &[Part], name: Option<&str>) -> Vec<Self> {
+    pub fn from_parts(parts: &[Part], name: Option<&str>) -> Vec<Self> {
         let mut images = Vec::new();
         let mut named = None;
         for part in parts {
@@ -42,7 +42,7 @@ impl Image {
                     let name = named.take().or_else(|| name.map(str::to_owned));
                     images.push(Self { name, mime_type: mime_type.to_owned(), data: data.into() });
                 }
-                PartView::Response(_) => images.extend(Self::among(&nested(part), name)),
+                PartView::Response(_) => images.extend(Self::from_parts(&nested(part), name)),
                 _ => {}
             }
         }
@@ -73,7 +73,7 @@ mod tests {
             Part::inline_data("application/pdf", "BBBB"),
             Part::function_response(None, "read_file", Object::new(), vec![png()]),
         ];
-        let images = Image::among(&parts, Some("Read c.png"));
+        let images = Image::from_parts(&parts, Some("Read c.png"));
         let names: Vec<_> = images.iter().map(|image| image.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["a/b.png", "Read c.png", "Read c.png"]);
         assert!(images.iter().all(|image| &*image.data == "AAAA"));

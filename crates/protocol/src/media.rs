@@ -33,7 +33,7 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
             let is_webm = head.windows(4).take(64).any(|name| name == b"webm");
             if is_webm { "video/webm" } else { "video/x-matroska" }
         }
-        _ if at(4, b"ftyp") => of_brand(head.get(8..12)?),
+        _ if at(4, b"ftyp") => media_type_of_brand(head.get(8..12)?),
         [0xff, second, ..] if second & 0xf6 == 0xf0 => "audio/aac",
         // The frame header of MPEG audio, with a valid version, layer, and bit rate.
         [0xff, second, third, ..]
@@ -61,7 +61,7 @@ fn is_pdf_header(head: &[u8]) -> bool {
 }
 
 /// Returns the media type of an ISO media file by its main brand.
-fn of_brand(brand: &[u8]) -> &'static str {
+fn media_type_of_brand(brand: &[u8]) -> &'static str {
     match brand {
         b"avif" | b"avis" => "image/avif",
         b"heic" | b"heix" | b"hevc" | b"hevx" => "image/heic",

@@ -213,7 +213,7 @@ pub struct Citation {
 impl Citation {
     /// Returns the sources in `groundingMetadata`, in order, because other fields refer to them by
     /// index. A source without a URI gets an empty one.
-    pub fn of_grounding(grounding: &Value) -> impl Iterator<Item = Self> {
+    pub fn from_grounding(grounding: &Value) -> impl Iterator<Item = Self> {
         let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
         chunks.into_iter().flatten().map(|chunk| {
             let source =
@@ -291,7 +291,7 @@ impl Answer {
     /// Adds the answer that continues this one. The prompt tokens of the first request are kept.
     pub fn add(&mut self, next: Self) {
         let usage = match (self.meta.usage, next.meta.usage) {
-            (Some(first), Some(second)) => Some(first.continued_by(&second)),
+            (Some(first), Some(second)) => Some(first.with_continuation(&second)),
             (first, second) => second.or(first),
         };
         self.push(Chunk { parts: next.parts, usage, ..next.meta });
@@ -494,7 +494,7 @@ pub trait ModelCatalog: Send + Sync {
     }
 
     /// Whether a model reads data of this MIME type, as far as the user's settings say.
-    fn reads(&self, _model: &str, _mime: &str) -> bool {
+    fn accepts_mime(&self, _model: &str, _mime: &str) -> bool {
         true
     }
 

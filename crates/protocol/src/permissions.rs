@@ -69,7 +69,7 @@ impl Permissions {
 
     /// Returns the union of both.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn union(mut self, other: &Self) -> Self {
         self.network |= other.network;
         self.host_loopback |= other.host_loopback;
         self.agents |= other.agents;
@@ -92,7 +92,7 @@ impl Permissions {
     /// Returns the permissions that `granted` does not include. Running outside the sandbox
     /// includes all permissions.
     #[must_use]
-    pub fn beyond(&self, granted: &Self) -> Self {
+    pub fn difference(&self, granted: &Self) -> Self {
         if granted.outside {
             return Self::default();
         }
@@ -122,7 +122,7 @@ impl Permissions {
 
     /// Describes the permissions as a noun phrase: `leave to write /x and for the network`. Empty
     /// if there are none.
-    pub fn leave(&self) -> String {
+    pub fn describe(&self) -> String {
         let kinds: Vec<String> = self
             .words()
             .into_iter()
@@ -180,12 +180,12 @@ mod tests {
             file_system: FilePermissions { read: vec![], write: vec!["/a".into()] },
             ..Permissions::default()
         };
-        let beyond = wanted.beyond(&granted);
+        let beyond = wanted.difference(&granted);
         assert_eq!(beyond.words(), ["network", "to read /c"]);
-        assert!(wanted.beyond(&beyond.clone().and(&granted)).is_empty());
-        assert_eq!(beyond.leave(), "permission to use the network and to read /c");
-        assert_eq!(granted.leave(), "permission to write /a");
-        assert_eq!(Permissions::default().leave(), "");
+        assert!(wanted.difference(&beyond.clone().union(&granted)).is_empty());
+        assert_eq!(beyond.describe(), "permission to use the network and to read /c");
+        assert_eq!(granted.describe(), "permission to write /a");
+        assert_eq!(Permissions::default().describe(), "");
         let json = serde_json::to_string(&beyond).expect("json");
         assert_eq!(json, r#"{"network":true,"fileSystem":{"read":["/c"]}}"#);
     }

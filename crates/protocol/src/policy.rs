@@ -183,7 +183,13 @@ pub trait PolicyEngine: Send + Sync {
     /// Evaluates a query. Deterministic: the same query gets the same decision.
     fn evaluate(&self, query: &Query<'_>) -> PolicyDecision;
     /// Whether the tool is denied for all arguments, so that it is not declared to the model.
-    fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool;
+    fn is_tool_denied(
+        &self,
+        tool: &str,
+        aliases: &[String],
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> bool;
     /// Returns suggested rules that would allow the call without approval, from the narrowest to
     /// the broadest. Empty if there must be none.
     fn suggested_rules(

@@ -39,7 +39,7 @@ impl Price {
 
     /// Returns the cost of a request.
     #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
-    pub fn of(&self, usage: &Usage) -> Cost {
+    pub fn cost(&self, usage: &Usage) -> Cost {
         let rates = match self.long {
             Some((above, rates)) if usage.prompt > above => rates,
             _ => self.short,
@@ -119,19 +119,19 @@ mod tests {
             ..Usage::default()
         };
         let near = |left: f64, right: f64| (left - right).abs() < 1e-9;
-        let cost = price.of(&usage(200_000, 100_000));
+        let cost = price.cost(&usage(200_000, 100_000));
         assert!(near(cost.input, 2.2) && near(cost.cached, 0.02) && near(cost.output, 12.0));
-        let cost = price.of(&usage(200_001, 0));
+        let cost = price.cost(&usage(200_001, 0));
         assert!(near(cost.output, 18.0) && near(cost.total(), 4.800_004 + 18.0));
         let stated = Cost::charged(1_000_000_000, Some(cost));
         assert!(near(stated.total(), 1.0) && near(stated.output * 22.800_004, 18.0));
         assert!(near(Cost::charged(5, None).output, 5e-9));
         // A service that reports inconsistent counts.
-        assert!(near(price.of(&usage(1_000_000, 2_000_000)).cached, 0.4));
+        assert!(near(price.cost(&usage(1_000_000, 2_000_000)).cached, 0.4));
 
         let rates = Rates { cache_write: 2.5, ..Rates::new(2.0, 0.2, 12.0) };
         let written = Usage { prompt: 100_000, cache_write: 40_000, ..Usage::default() };
-        let cost = Price { short: rates, long: None }.of(&written);
+        let cost = Price { short: rates, long: None }.cost(&written);
         assert!(near(cost.input, 0.06 * 2.0 + 0.04 * 2.5));
     }
 }

@@ -32,12 +32,12 @@ impl LinkTargets {
     }
 
     /// Whether a path is in a git directory, which only git writes.
-    pub fn is_of_git(&self, path: &Path) -> bool {
+    pub fn is_in_git_directory(&self, path: &Path) -> bool {
         self.git_directories.iter().any(|directory| path.starts_with(directory))
     }
 
     /// Returns the one that is the path or the outermost directory around it.
-    pub fn around(&self, path: &Path) -> Option<&PathBuf> {
+    pub fn containing(&self, path: &Path) -> Option<&PathBuf> {
         path.ancestors().filter_map(|above| self.paths.get(above)).last()
     }
 }

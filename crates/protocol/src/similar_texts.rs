@@ -8,11 +8,11 @@ const ALL_SHOWN: usize = 3;
 /// Returns the texts in their order; of more than three that differ only in names, paths, and
 /// numbers, only the first, with the number of the others.
 pub fn folded(texts: impl IntoIterator<Item = String>) -> Vec<String> {
-    folded_by(texts.into_iter().collect(), |text| text)
+    merge_similar_by(texts.into_iter().collect(), |text| text)
 }
 
 /// Like [`folded`], for values with a text.
-pub fn folded_by<T>(mut all: Vec<T>, text_of: impl Fn(&mut T) -> &mut String) -> Vec<T> {
+pub fn merge_similar_by<T>(mut all: Vec<T>, text_of: impl Fn(&mut T) -> &mut String) -> Vec<T> {
     if all.len() <= ALL_SHOWN {
         return all;
     }

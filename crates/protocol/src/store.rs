@@ -581,7 +581,7 @@ pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed 
     json.push_str("]}");
     // Joining raw JSON values this way yields valid JSON, so this cannot fail.
     let json = RawValue::from_string(json).unwrap_or_else(|_| RawValue::NULL.to_owned());
-    Sealed::known(crate::content::Role::User, json)
+    Sealed::from_valid_json(crate::content::Role::User, json)
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
 
     /// Whether the tool is declared to the model in this mode.
-    fn offered(&self, _mode: ApprovalMode) -> bool {
+    fn is_declared(&self, _mode: ApprovalMode) -> bool {
         true
     }
 
@@ -216,7 +216,7 @@ pub trait Tool: Send + Sync {
 
     /// Returns why the user must approve the next call even if a rule allows it: the tool changed
     /// since it was approved.
-    fn doubt(&self) -> Option<String> {
+    fn approval_reason(&self) -> Option<String> {
         None
     }
 
@@ -267,14 +267,14 @@ pub trait ToolSource: Send + Sync {
         Vec::new()
     }
     /// Resolves when the first request no longer needs to wait. Limited in time.
-    fn settled(&self) -> BoxFuture<'static, ()>;
+    fn wait_until_ready(&self) -> BoxFuture<'static, ()>;
     /// Returns tools that are available but not declared: the model searches for them, or a
     /// subagent lists them by name.
     fn deferred(&self) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
     /// Returns a message for the user about unavailable tools; each is reported once.
-    fn trouble(&self) -> Option<String> {
+    fn take_warning(&self) -> Option<String> {
         None
     }
     /// Returns information for the model beyond the tool descriptions, to be placed before the
@@ -282,5 +282,5 @@ pub trait ToolSource: Send + Sync {
     fn context(&self) -> Option<String>;
     /// Resolves when it is known whether a tool with this name exists, so that
     /// [`ToolSource::tools`] then includes it. Limited in time.
-    fn look_for(&self, name: &str) -> BoxFuture<'static, ()>;
+    fn wait_for_tool(&self, name: &str) -> BoxFuture<'static, ()>;
 }

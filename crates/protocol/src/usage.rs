@@ -39,7 +39,7 @@ impl Usage {
     /// Returns the counts of an answer and the request that continued it: the prompt of the first,
     /// and the sums of everything else.
     #[must_use]
-    pub fn continued_by(self, next: &Self) -> Self {
+    pub fn with_continuation(self, next: &Self) -> Self {
         let mut sum = self;
         sum.add(next);
         sum.total = sum.total.saturating_sub(next.prompt);

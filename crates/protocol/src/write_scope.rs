@@ -15,7 +15,7 @@ pub struct WriteScope {
 impl WriteScope {
     /// Whether the program could have written, created, or removed this path. The deepest enclosing
     /// path decides.
-    pub fn holds(&self, path: &Path) -> bool {
+    pub fn contains(&self, path: &Path) -> bool {
         let depth = |paths: &[PathBuf]| {
             let around = paths.iter().filter(|around| path.starts_with(around));
             around.map(|around| around.components().count()).max()
@@ -46,8 +46,8 @@ mod tests {
             ("/w/open/a", false),
             ("/etc/a", false),
         ] {
-            assert_eq!(write_scope.holds(Path::new(path)), holds, "{path}");
+            assert_eq!(write_scope.contains(Path::new(path)), holds, "{path}");
         }
-        assert!(WriteScope::default().holds(Path::new("/etc/a")));
+        assert!(WriteScope::default().contains(Path::new("/etc/a")));
     }
 }

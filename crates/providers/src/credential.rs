@@ -140,15 +140,15 @@ impl ProviderManager {
         let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
         let said = resolve(&env);
         if said.as_ref().is_ok_and(|auth| auth.key().is_some()) {
-            return told(said, CredentialSource::Environment);
+            return with_source(said, CredentialSource::Environment);
         }
         let kept = match self.has_key_variable() {
             true => None,
-            false => {
-                self.kept_key().map_err(|error| failure(FailureKind::Config, error.to_string()))?
-            }
+            false => self
+                .stored_key()
+                .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
         };
-        let Some(kept) = kept else { return told(said, CredentialSource::Environment) };
+        let Some(kept) = kept else { return with_source(said, CredentialSource::Environment) };
         let with_kept = |name: &str| match (kept.kind, name) {
             (KeyKind::GeminiApi, "GEMINI_API_KEY") | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => {
                 Some(kept.key.expose().to_owned())
@@ -158,15 +158,15 @@ impl ProviderManager {
         };
         let with_kept = resolve(&with_kept);
         match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
-            true => told(with_kept, CredentialSource::Kept),
+            true => with_source(with_kept, CredentialSource::Kept),
             // The stored key does not fit the selected method.
-            false => told(said, CredentialSource::Environment),
+            false => with_source(said, CredentialSource::Environment),
         }
     }
 
     /// Returns the key stored by Parallax, or else by Gemini CLI. The system keychain is accessed
     /// for the latter only if Gemini CLI's settings select an API key.
-    fn kept_key(&self) -> Result<Option<StoredKey>, ConfigError> {
+    fn stored_key(&self) -> Result<Option<StoredKey>, ConfigError> {
         let keychain = &self.config.keychain;
         let ours = stored_key(&self.config.dirs, keychain)?;
         let selected = self.config.settings.auth_selected_type();
@@ -184,7 +184,7 @@ impl ProviderManager {
         // An unused stored key is not loaded.
         let kept = match self.has_key_variable() {
             true => None,
-            false => self.kept_key().ok().flatten(),
+            false => self.stored_key().ok().flatten(),
         };
         let table = self.model_table();
         let of_providers = table
@@ -201,7 +201,7 @@ impl ProviderManager {
     }
 }
 
-fn told(
+fn with_source(
     said: Result<Auth, AuthError>,
     source: CredentialSource,
 ) -> Result<(Auth, CredentialSource), Failure> {

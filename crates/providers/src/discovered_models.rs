@@ -64,7 +64,7 @@ pub(crate) fn is_fresh(dirs: &UserDirs, provider: &Provider, id: &str) -> bool {
 
 /// Caches what a provider reported about models; returns them by full name. If writing fails, a
 /// later session asks again. Blocking.
-pub(crate) fn keep(
+pub(crate) fn cache_models(
     dirs: &UserDirs,
     provider: &Provider,
     listed: &[ListedModel],

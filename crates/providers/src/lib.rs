@@ -88,7 +88,8 @@ impl ProviderManager {
             return None;
         }
         let choices = table.choices();
-        let near = parallax_config::near(name, choices.iter().map(|choice| choice.name.as_str()));
+        let near =
+            parallax_config::similar_names(name, choices.iter().map(|choice| choice.name.as_str()));
         let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
         let meant = match near.is_empty() {
             true => String::new(),

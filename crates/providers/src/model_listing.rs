@@ -48,13 +48,13 @@ pub struct ProviderListing {
 
 impl ProviderManager {
     /// Returns the models of the Gemini API and of the settings, which are known without a request.
-    pub fn known_models(&self) -> Vec<KnownModel> {
+    pub fn models_without_request(&self) -> Vec<KnownModel> {
         let table = self.model_table();
         let google = table
             .choices()
             .into_iter()
             .filter(|it| it.name == it.model)
-            .map(|choice| self.known_model("gemini", choice.name, choice.doc, None));
+            .map(|choice| self.to_known_model("gemini", choice.name, choice.doc, None));
         let of_settings = table.providers().iter().flat_map(|provider| {
             provider.models.iter().map(|model| {
                 let listed = ListedModel {
@@ -63,7 +63,7 @@ impl ProviderManager {
                     ..ListedModel::default()
                 };
                 let name = format!("{}:{}", provider.name, model.id);
-                self.known_model(&provider.name, name, String::new(), Some(&listed))
+                self.to_known_model(&provider.name, name, String::new(), Some(&listed))
             })
         });
         google.chain(of_settings).collect()
@@ -78,7 +78,7 @@ impl ProviderManager {
         }
     }
 
-    pub(crate) fn known_model(
+    pub(crate) fn to_known_model(
         &self,
         provider: &str,
         name: String,
@@ -133,7 +133,7 @@ impl ProviderManager {
                         Ok(Some(client)) => {
                             let listed = client.list(limit).await.map_err(model_failure);
                             if let Ok(listed) = &listed {
-                                self.keep_discovered(provider, listed).await;
+                                self.cache_discovered(provider, listed).await;
                             }
                             listed
                         }
@@ -151,7 +151,7 @@ impl ProviderManager {
                     let known = models.into_iter().map(|it| {
                         let name = format!("{}:{}", provider.name, it.id);
                         let description = it.name.clone().unwrap_or_default();
-                        self.known_model(&provider.name, name, description, Some(&it))
+                        self.to_known_model(&provider.name, name, description, Some(&it))
                     });
                     known.collect()
                 });
@@ -168,10 +168,10 @@ impl ProviderManager {
 
 impl ProviderManager {
     /// Caches what a provider listed for later sessions.
-    async fn keep_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
+    async fn cache_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
         let (dirs, provider, listed) =
             (self.config.dirs.clone(), provider.clone(), listed.to_vec());
-        let keeping = move || drop(discovered_models::keep(&dirs, &provider, &listed));
+        let keeping = move || drop(discovered_models::cache_models(&dirs, &provider, &listed));
         // A failure is logged.
         let _ = tokio::task::spawn_blocking(keeping).await;
     }

@@ -124,9 +124,9 @@ impl ProviderManager {
             if let Some(prefix) = table.providers().unknown_prefix(&name) {
                 self.require_provider(prefix)?;
             }
-            return Ok(self.known_model("gemini", name, String::new(), None));
+            return Ok(self.to_known_model("gemini", name, String::new(), None));
         };
-        let of_settings = self.known_models().into_iter().find(|it| it.name == name);
+        let of_settings = self.models_without_request().into_iter().find(|it| it.name == name);
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
         let listed = match listed.map(|it| it.models) {
             Some(Ok(models)) => models.into_iter().find(|it| it.name == name),
@@ -139,7 +139,7 @@ impl ProviderManager {
             }
             _ => None,
         };
-        let unknown = || self.known_model(&provider.name, name.clone(), String::new(), None);
+        let unknown = || self.to_known_model(&provider.name, name.clone(), String::new(), None);
         Ok(of_settings.or(listed).unwrap_or_else(unknown))
     }
 

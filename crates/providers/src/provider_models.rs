@@ -129,7 +129,7 @@ impl ProviderModels {
             true => self.manager.auth_of(Some(AuthKind::VertexAi.as_str()))?,
             false => self.manager.auth()?,
         };
-        self.keep(auth.key());
+        self.remember_secret(auth.key());
         let options = GeminiOptions {
             prefix: is_vertex.then(|| VERTEX.to_owned()),
             version: self.manager.version.to_owned(),
@@ -156,7 +156,7 @@ impl ProviderModels {
             }
             None => {
                 let key = self.manager.provider_key(provider)?;
-                self.keep(key.as_ref().map(|it| &it.key));
+                self.remember_secret(key.as_ref().map(|it| &it.key));
                 let mut options = GeminiOptions::new(Auth::Gateway(key.map(|it| it.key)));
                 options.base_url = Some(provider.base_url.clone());
                 options.custom_headers = provider.headers.clone();
@@ -195,7 +195,8 @@ impl ProviderModels {
             }
             match client.describe(&id, DESCRIPTION_LIMIT).await {
                 Ok(Some(model)) => {
-                    let keeping = move || discovered_models::keep(&dirs, &provider, &[model]);
+                    let keeping =
+                        move || discovered_models::cache_models(&dirs, &provider, &[model]);
                     if let Ok(models) = tokio::task::spawn_blocking(keeping).await {
                         table.discover(models);
                     }
@@ -216,7 +217,7 @@ impl ProviderModels {
             return Ok(None);
         }
         let key = self.manager.provider_key(provider)?;
-        self.keep(key.as_ref().map(|it| &it.key));
+        self.remember_secret(key.as_ref().map(|it| &it.key));
         let mut transport = self.transport();
         if transport.idle_timeout == TransportOptions::default().idle_timeout {
             transport.idle_timeout = IDLE_LIMIT;
@@ -269,7 +270,7 @@ impl ProviderModels {
         model.map(Some).map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    fn keep(&self, key: Option<&Secret>) {
+    fn remember_secret(&self, key: Option<&Secret>) {
         if let Some(tap) = &self.tap {
             tap.add_secrets(key.map(|key| key.expose().to_owned()));
         }

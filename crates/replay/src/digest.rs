@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::recording_redaction::Secrets;
 use crate::scene::{ScriptScene, is_session_context};
-use parallax_protocol::excerpt::clipped;
+use parallax_protocol::excerpt::truncate;
 
 /// The digest of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(crate) struct Digest {
 
 impl Digest {
     /// Computes the digest of a request whose responses are recorded without `secrets`.
-    pub(crate) fn of(request: &Request, secrets: &Secrets) -> Self {
+    pub(crate) fn for_request(request: &Request, secrets: &Secrets) -> Self {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
         for content in &request.contents {
@@ -44,7 +44,7 @@ impl Digest {
             model: request.model.clone(),
             contents: hex(&whole.finalize(), 32),
             hashes,
-            last_user_text: clipped(&text, 300).to_owned(),
+            last_user_text: truncate(&text, 300).to_owned(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::script::ScriptReply;
 /// Selects the reply to a request.
 pub(crate) trait ReplySource: Send + Sync {
     /// Returns the reply to a request with that method.
-    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError>;
+    fn next_reply(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError>;
 }
 
 /// A model that plays back the replies of a source.
@@ -29,7 +29,7 @@ pub struct PlaybackModel<S> {
 }
 
 impl<S> PlaybackModel<S> {
-    pub(crate) fn of(source: S) -> Self {
+    pub(crate) fn new(source: S) -> Self {
         Self { source, catalog: ScriptedCatalog::default() }
     }
 
@@ -47,7 +47,7 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        let reply = self.source.take("generateContentStream", &request);
+        let reply = self.source.next_reply("generateContentStream", &request);
         let playing = ReplyStream::new(reply, &request.model, cancel);
         Box::pin(futures_util::stream::unfold(playing, |mut playing| async move {
             let piece = playing.next().await?;
@@ -60,7 +60,7 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let reply = self.source.take("generateContent", &request);
+        let reply = self.source.next_reply("generateContent", &request);
         let mut playing = ReplyStream::new(reply, &request.model, cancel);
         Box::pin(async move {
             let mut answer = Answer::default();

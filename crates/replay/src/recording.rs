@@ -118,7 +118,7 @@ impl RecordingWriter {
 
     /// Returns the digest of a request, in the full format.
     fn digest(&self, request: &Request) -> Option<Digest> {
-        self.is_full().then(|| Digest::of(request, &self.secrets))
+        self.is_full().then(|| Digest::for_request(request, &self.secrets))
     }
 
     async fn append(self: Arc<Self>, call: RecordedCall) -> Result<(), ModelError> {

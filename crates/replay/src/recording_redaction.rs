@@ -75,7 +75,7 @@ impl Secrets {
         }
         let mut pieces: Vec<String> = pieces.into_iter().map(str::to_owned).collect();
         for secret in &self.0 {
-            cut(&mut pieces, secret.expose());
+            redact_pieces(&mut pieces, secret.expose());
         }
         let mut pieces = pieces.into_iter();
         for part in parts.iter_mut().filter(|part| kind_of(part) == kind) {
@@ -160,7 +160,7 @@ fn restore_value(value: &mut Value, pieces: &mut impl Iterator<Item = String>, c
 }
 
 /// Replaces a secret in the pieces of a text; the replacement goes where it began.
-fn cut(pieces: &mut [String], secret: &str) {
+fn redact_pieces(pieces: &mut [String], secret: &str) {
     let joined = pieces.concat();
     let mut found = joined.match_indices(secret).map(|(at, _)| (at, at + secret.len())).peekable();
     let mut start = 0;
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn split_secret_is_replaced_where_it_began() {
         let mut pieces = ["a SEC", "", "RET", "KEY b SECRETKEY", " c"].map(str::to_owned);
-        cut(&mut pieces, "SECRETKEY");
+        redact_pieces(&mut pieces, "SECRETKEY");
         assert_eq!(pieces, ["a [redacted]", "", "", " b [redacted]", " c"]);
     }
 
@@ -219,7 +219,7 @@ mod tests {
                 pieces.push(piece.iter().collect::<String>());
                 rest = after;
             }
-            cut(&mut pieces, "SECRETKEY");
+            redact_pieces(&mut pieces, "SECRETKEY");
             let whole: String = text.iter().collect();
             prop_assert_eq!(pieces.concat(), whole.replace("SECRETKEY", REDACTED));
         }

@@ -9,7 +9,7 @@ use crate::digest::{Digest, replayable};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
-use parallax_protocol::excerpt::clipped;
+use parallax_protocol::excerpt::truncate;
 
 /// A model that answers from a recording of [`crate::Recorder`].
 pub type ReplayModel = PlaybackModel<RecordedReplies>;
@@ -30,14 +30,14 @@ impl ReplayModel {
     /// Returns an error if the file cannot be read or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
-        Ok(Self::of(RecordedReplies { script, strict }))
+        Ok(Self::new(RecordedReplies { script, strict }))
     }
 }
 
 impl ReplySource for RecordedReplies {
-    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
-        let digest = self.strict.then(|| Digest::of(request, &Secrets::default()));
-        let found = self.script.take(method, request, Path::new(""), &|line| match (
+    fn next_reply(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
+        let digest = self.strict.then(|| Digest::for_request(request, &Secrets::default()));
+        let found = self.script.take_reply(method, request, Path::new(""), &|line| match (
             &digest,
             &line.digest,
         ) {
@@ -72,7 +72,7 @@ impl RecordedReplies {
                 at + 1,
                 now.hashes.len(),
                 then.hashes.len(),
-                clipped(&replayable(content, &Secrets::default()), 600)
+                truncate(&replayable(content, &Secrets::default()), 600)
             ),
             None => format!(
                 "{} contents were recorded and {} are sent",

@@ -30,7 +30,7 @@ impl<'a> ScriptScene<'a> {
                 let mut parts = content.parts.iter();
                 !parts.any(|part| matches!(part.view(), PartView::Response(_)))
             })
-            .map(|content| typed(&content))
+            .map(|content| typed_text(&content))
             .find(|text| !text.is_empty())
             .unwrap_or_default()
     }
@@ -56,7 +56,7 @@ pub(crate) fn is_session_context(part: &Part) -> bool {
     matches!(part.view(), PartView::Text(text) if text.starts_with("<session_context>"))
 }
 
-fn typed(content: &Content) -> String {
+fn typed_text(content: &Content) -> String {
     let mut typed = String::new();
     for part in content.parts.iter().filter(|part| !is_session_context(part)) {
         match part.view() {

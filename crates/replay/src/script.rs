@@ -37,7 +37,7 @@ use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::{self, FileReadError};
 use crate::scene::{self, ScriptScene};
-use parallax_protocol::excerpt::clipped;
+use parallax_protocol::excerpt::truncate;
 
 /// Maximum size of a script.
 const MAX_BYTES: u64 = 512 << 20;
@@ -121,7 +121,7 @@ enum Capture {
 }
 
 impl ScriptConditions {
-    fn holds(&self, scene: &ScriptScene<'_>) -> bool {
+    fn are_met(&self, scene: &ScriptScene<'_>) -> bool {
         let result_has = |text: &String| {
             scene.last_result().is_some_and(|result| {
                 scene::text_of(&result).contains(text) || result.to_string().contains(text)
@@ -201,7 +201,7 @@ impl Script {
 
     /// Uses the first unused line of the method that matches, and returns its reply. `fits` may add
     /// a condition.
-    pub(crate) fn take(
+    pub(crate) fn take_reply(
         &self,
         method: &str,
         request: &Request,
@@ -214,7 +214,7 @@ impl Script {
         let unused = self.lines.iter().zip(used.iter_mut()).filter(|(_, used)| !**used);
         let found = unused
             .filter(|(line, _)| line.method == method)
-            .find(|(line, _)| matches_call(line) && line.when.holds(&scene));
+            .find(|(line, _)| matches_call(line) && line.when.are_met(&scene));
         let Some((line, used)) = found else { return Ok(None) };
         *used = true;
         let fail = |why: String| ModelError::Script {
@@ -296,7 +296,7 @@ fn last_content(request: &Request) -> String {
     match request.contents.last() {
         Some(content) => {
             let json = replayable(content, &Secrets::default());
-            format!("; the request ended with {}", clipped(&json, 600))
+            format!("; the request ended with {}", truncate(&json, 600))
         }
         None => "; the request was empty".to_owned(),
     }

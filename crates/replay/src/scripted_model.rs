@@ -51,7 +51,7 @@ impl ScriptedModel {
     /// Returns an error if the file cannot be read, or a line (named by file and number) is
     /// invalid.
     pub fn from_file(path: &Path, mode: ScriptMode) -> Result<Self, ScriptError> {
-        Ok(Self::of_script(Script::from_file(path)?, mode.origin(true)))
+        Ok(Self::from_script(Script::from_file(path)?, mode.origin(true)))
     }
 
     /// Loads a script from a string. `name` is used in messages.
@@ -59,12 +59,12 @@ impl ScriptedModel {
     /// # Errors
     /// Returns an error if a line is invalid.
     pub fn from_text(name: &str, text: &str, mode: ScriptMode) -> Result<Self, ScriptError> {
-        Ok(Self::of_script(Script::from_text(name, text)?, mode.origin(false)))
+        Ok(Self::from_script(Script::from_text(name, text)?, mode.origin(false)))
     }
 
-    fn of_script(script: Script, origin: &'static str) -> Self {
+    fn from_script(script: Script, origin: &'static str) -> Self {
         let cwd = std::env::current_dir().unwrap_or_default();
-        Self::of(ScriptReplies { script: Arc::new(script), origin, cwd })
+        Self::new(ScriptReplies { script: Arc::new(script), origin, cwd })
     }
 
     /// Sets the value of `${cwd}`; the default is the current directory of the process.
@@ -76,9 +76,9 @@ impl ScriptedModel {
 }
 
 impl ReplySource for ScriptReplies {
-    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
+    fn next_reply(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
         self.script
-            .take(method, request, &self.cwd, &|_| true)?
+            .take_reply(method, request, &self.cwd, &|_| true)?
             .ok_or_else(|| self.script.exhausted(method, request, self.origin))
     }
 }

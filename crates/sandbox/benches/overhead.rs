@@ -70,7 +70,7 @@ fn in_the_sessions_cell(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn behind_the_gate(bencher: Bencher<'_, '_>) {
     let Ok(cell) = SessionNamespaces::start_with(&launcher()) else { return };
-    if !gate_works() {
+    if !has_broker_support() {
         return;
     }
     run(bencher, |plan| {
@@ -82,7 +82,7 @@ fn behind_the_gate(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
-    if gate_works() {
+    if has_broker_support() {
         run(bencher, |plan| {
             plan.tier = Tier::Landlock;
             plan.network = Network::Outward;
@@ -93,7 +93,7 @@ fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
 /// A hundred connections that the kernel rejects immediately, with and without a network broker.
 #[divan::bench(args = [Network::Host, Network::Loopback], sample_count = 30)]
 fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
-    if network == Network::Loopback && !gate_works() {
+    if network == Network::Loopback && !has_broker_support() {
         return;
     }
     // No server listens on this port.
@@ -105,7 +105,7 @@ fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
     });
 }
 
-fn gate_works() -> bool {
+fn has_broker_support() -> bool {
     launcher().probe().is_ok_and(|support| support.network_broker.works)
 }
 

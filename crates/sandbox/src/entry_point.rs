@@ -90,7 +90,7 @@ impl SessionNamespaces {
     /// # Errors
     /// Always returns an error.
     pub fn start() -> Result<Self, StartError> {
-        Self::start_with(&Launcher::own())
+        Self::start_with(&Launcher::current_program())
     }
 
     /// Always fails on this platform.

@@ -22,7 +22,7 @@ pub struct Launcher {
 
 impl Launcher {
     /// Uses the running program, even if its file was replaced.
-    pub fn own() -> Self {
+    pub fn current_program() -> Self {
         Self { program: PathBuf::from("/proc/self/exe") }
     }
 
@@ -50,7 +50,7 @@ impl Launcher {
         plan.check()?;
         let text = serde_json::to_string(plan)?;
         let text = if text.len() > LONGEST_ARGUMENT {
-            by_file(plan, &text)?
+            seatbelt_from_file(plan, &text)?
         } else {
             OsString::from(text)
         };
@@ -60,7 +60,7 @@ impl Launcher {
     }
 }
 
-fn by_file(plan: &Plan, text: &str) -> Result<OsString, PlanError> {
+fn seatbelt_from_file(plan: &Plan, text: &str) -> Result<OsString, PlanError> {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let path = plan.temporary.join(format!("plan-{}-{number}.json", std::process::id()));
@@ -82,5 +82,5 @@ pub fn reexec(
     program: &OsStr,
     args: &[OsString],
 ) -> Result<(OsString, Vec<OsString>), PlanError> {
-    Launcher::own().command(plan, program, args)
+    Launcher::current_program().command(plan, program, args)
 }

@@ -209,7 +209,7 @@ impl Plan {
 
     /// Returns the protected paths that do not exist. No mount can protect them, so the caller must
     /// check them after the command.
-    pub fn unguarded(&self) -> Vec<PathBuf> {
+    pub fn unprotected_paths(&self) -> Vec<PathBuf> {
         self.read_only.iter().filter(|path| path.symlink_metadata().is_err()).cloned().collect()
     }
 

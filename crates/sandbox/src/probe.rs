@@ -34,7 +34,7 @@ impl Support {
     /// # Errors
     /// Returns an error if the program cannot start itself.
     pub fn probe() -> Result<Self, StartError> {
-        Launcher::own().probe()
+        Launcher::current_program().probe()
     }
 
     /// Whether permissions for the network and for servers on this host can be granted separately.
@@ -51,7 +51,7 @@ pub(crate) fn answer() -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     #[cfg(target_os = "linux")]
-    let support = crate::inside::probe::look();
+    let support = crate::inside::probe::probe_all();
     #[cfg(not(target_os = "linux"))]
     let support = Support::default();
     let written = serde_json::to_vec(&support)

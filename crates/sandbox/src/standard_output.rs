@@ -19,9 +19,9 @@ mod at_start {
     #[used]
     #[expect(unsafe_code, reason = "it must run before the standard library opens /dev/null")]
     #[unsafe(link_section = ".init_array")]
-    static LOOK: extern "C" fn() = look;
+    static LOOK: extern "C" fn() = record_closed;
 
-    extern "C" fn look() {
+    extern "C" fn record_closed() {
         // SAFETY: fcntl with F_GETFD only reads the flags of a descriptor.
         #[expect(unsafe_code, reason = "the safe wrappers want an open descriptor")]
         let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };

@@ -16,7 +16,7 @@ pub struct MechanismSupport {
 }
 
 impl MechanismSupport {
-    pub(crate) fn of<T>(result: Result<T, impl std::fmt::Display>) -> Self {
+    pub(crate) fn from_result<T>(result: Result<T, impl std::fmt::Display>) -> Self {
         match result {
             Ok(_) => Self { works: true, why: String::new() },
             Err(error) => Self { works: false, why: error.to_string() },
@@ -51,7 +51,7 @@ impl Support {
     /// Whether the file system of a directory supports the private overlays for package caches. An
     /// overlay file system, such as the root of most containers, does not.
     #[cfg(target_os = "linux")]
-    pub fn holds_layers(folder: &Path) -> bool {
+    pub fn supports_overlays(folder: &Path) -> bool {
         // OVERLAYFS_SUPER_MAGIC of the kernel.
         const OVERLAY: u64 = 0x794c_7630;
         let disk = folder.ancestors().find_map(|it| rustix::fs::statfs(it).ok());
@@ -60,7 +60,7 @@ impl Support {
 
     /// Overlays are not supported on this platform.
     #[cfg(not(target_os = "linux"))]
-    pub fn holds_layers(_: &Path) -> bool {
+    pub fn supports_overlays(_: &Path) -> bool {
         false
     }
 

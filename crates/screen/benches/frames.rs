@@ -16,7 +16,7 @@ fn window(typed: &str, answer: usize) -> Vec<Line> {
     let mut rows: Vec<Line> = (0..30)
         .map(|row| {
             Line::raw(format!("row {row} of the answer "))
-                .and("with a style", Style::fg(Color::Ansi(4)))
+                .with_span("with a style", Style::fg(Color::Ansi(4)))
         })
         .collect();
     rows.push(Line::raw("a".repeat(answer % COLUMNS)));
@@ -41,7 +41,8 @@ fn a_key(bencher: Bencher) {
 fn a_row_of_a_stream(bencher: Bencher) {
     let mut region = Region::new(COLUMNS, 40, LOOK);
     let live = window("", 50);
-    let commit = [Line::raw("row 0 of the answer ").and("with a style", Style::fg(Color::Ansi(4)))];
+    let commit =
+        [Line::raw("row 0 of the answer ").with_span("with a style", Style::fg(Color::Ansi(4)))];
     bencher.bench_local(|| {
         region.frame(&Frame { commit: &commit, live: &live, cursor: Some((2, 32)) })
     });

@@ -33,22 +33,22 @@ impl Burst {
     /// Takes the items decoded at `now` and leaves those that can be delivered now.
     pub fn take(&mut self, decoded: &mut Vec<DecodedInput>, now: Instant) {
         let mut out = Vec::with_capacity(decoded.len());
-        if self.left(now) == Some(Duration::ZERO) {
+        if self.time_left(now) == Some(Duration::ZERO) {
             self.end(&mut out);
         }
         for item in decoded.drain(..) {
             match item {
                 // The terminal may answer at any time.
                 DecodedInput::Answer(_) => {
-                    self.settle(&mut out);
+                    self.deliver_unambiguous(&mut out);
                     out.push(item);
                 }
-                DecodedInput::Event(InputEvent::Key(key)) if key.in_burst().is_some() => {
+                DecodedInput::Event(InputEvent::Key(key)) if key.burst_character().is_some() => {
                     self.held.push(key);
                     self.newest = Some(now);
                 }
                 DecodedInput::Event(event) => {
-                    self.settle(&mut out);
+                    self.deliver_unambiguous(&mut out);
                     // In a paste of several lines, it is a character of the text.
                     let is_control = |key: Key| {
                         key.modifiers == Modifiers::CTRL && matches!(key.code, KeyCode::Char(_))
@@ -62,16 +62,16 @@ impl Burst {
                 }
             }
         }
-        self.settle(&mut out);
+        self.deliver_unambiguous(&mut out);
         *decoded = out;
     }
 
     /// Returns how long to wait for more of the burst, or `None` if nothing is held.
-    pub fn patience(&self, now: Instant) -> Option<Duration> {
-        self.left(now).filter(|_| !self.held.is_empty())
+    pub fn wait_time(&self, now: Instant) -> Option<Duration> {
+        self.time_left(now).filter(|_| !self.held.is_empty())
     }
 
-    fn left(&self, now: Instant) -> Option<Duration> {
+    fn time_left(&self, now: Instant) -> Option<Duration> {
         self.newest.map(|newest| GAP.saturating_sub(now.saturating_duration_since(newest)))
     }
 
@@ -82,7 +82,7 @@ impl Burst {
     }
 
     /// Delivers the keys whose meaning does not depend on what follows.
-    fn settle(&mut self, out: &mut Vec<DecodedInput>) {
+    fn deliver_unambiguous(&mut self, out: &mut Vec<DecodedInput>) {
         if !self.is_paste {
             // Line ends at the end are undecided; text after one makes several lines.
             let ends = self.held.iter().rev().take_while(|key| key.ends_line()).count();
@@ -132,7 +132,7 @@ mod tests {
         let mut out = Vec::new();
         for (at, text) in pieces {
             let now = start + Duration::from_millis(*at);
-            if burst.patience(now) == Some(Duration::ZERO) {
+            if burst.wait_time(now) == Some(Duration::ZERO) {
                 burst.end(&mut out);
             }
             let key = |char| match char {

@@ -108,14 +108,14 @@ struct StaleRows {
 impl Sent {
     /// Returns how many painted rows scrolled out at the top of the window in which this move up
     /// ended.
-    fn gone(&self, place: CursorReply) -> usize {
+    fn scrolled_out_rows(&self, place: CursorReply) -> usize {
         let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
         let up = match self.moves.first() {
             Some(VerticalMove::Up(rows)) => *rows,
             _ => 0,
         };
         let pushed = match self.below {
-            Some(below) if place.row == 0 => self.before.pushed_out(below, columns, rows),
+            Some(below) if place.row == 0 => self.before.scrolled_out_below(below, columns, rows),
             _ => 0,
         };
         match pushed {
@@ -206,16 +206,16 @@ impl Canvas {
             self.held.extend_from_slice(frame.commit);
             return Ok(false);
         }
-        self.paint_or_keep(terminal, frame)
+        self.paint_or_store(terminal, frame)
     }
 
     /// Paints a frame, or keeps it for later.
     pub fn frame(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
-        self.uncover(terminal)?;
-        self.paint_or_keep(terminal, frame)
+        self.close_view(terminal)?;
+        self.paint_or_store(terminal, frame)
     }
 
-    fn paint_or_keep(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
+    fn paint_or_store(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
         let turn = self.turn(terminal)?;
         if self.is_covered() || turn.is_none_or(|turn| !turn.commits) {
             self.held.extend_from_slice(frame.commit);
@@ -240,16 +240,16 @@ impl Canvas {
                 return Ok(None);
             }
             self.sent = None;
-            terminal.forget_questions();
+            terminal.forget_queries();
         }
         let turn = terminal.painting_size();
         if let Some((size, Resize::Ready(_))) = turn
             && self.mode == Mode::Inline
-            && terminal.asks_place(self.frames + 1)
+            && terminal.record_position_query(self.frames + 1)
         {
             // At once, whatever the window does: afterwards the first row is known, and a window
             // that shrinks drops what is below the cursor.
-            self.go_up(terminal, size)?;
+            self.move_to_top(terminal, size)?;
             return Ok(None);
         }
         let Some((size, resize)) = turn else { return Ok(None) };
@@ -263,7 +263,7 @@ impl Canvas {
     }
 
     /// Moves the cursor to the first painted row. The query has been recorded.
-    fn go_up(&mut self, terminal: &TerminalState, size: (u16, u16)) -> io::Result<()> {
+    fn move_to_top(&mut self, terminal: &TerminalState, size: (u16, u16)) -> io::Result<()> {
         let up = self.rows_up(usize::from(size.0), true);
         let mut bytes = ASK_PLACE.to_vec();
         bytes.extend(upward(up));
@@ -271,7 +271,7 @@ impl Canvas {
             Ok(up) => VerticalMove::Up(up),
             Err(_) => VerticalMove::Down(up.unsigned_abs()),
         }];
-        self.send(size, self.region.painted(), moves, Vec::new(), true);
+        self.send(size, self.region.painted_rows(), moves, Vec::new(), true);
         terminal.tty.write(&bytes)
     }
 
@@ -297,11 +297,11 @@ impl Canvas {
         match self.broken.take() {
             Some(broken) if usize::from(broken.columns) == columns => {
                 // Rows that scrolled out may have come back.
-                let gone = self.region.painted().gone_rows(columns);
+                let gone = self.region.painted_rows().scrolled_out_rows(columns);
                 broken.up + isize::try_from(gone).unwrap_or(0)
             }
             _ => {
-                let rows = self.region.painted().rows_above_cursor(columns, reflows);
+                let rows = self.region.painted_rows().rows_above_cursor(columns, reflows);
                 isize::try_from(rows).unwrap_or(0)
             }
         }
@@ -315,7 +315,7 @@ impl Canvas {
     ) -> io::Result<()> {
         let columns = usize::from(size.0);
         let capabilities = terminal.capabilities();
-        self.region.set_look(capabilities.look());
+        self.region.set_look(capabilities.paint_options());
         // They may have been made for another width and must not be truncated.
         let mut commit: Vec<Line> = match commits && !self.is_covered() {
             true => {
@@ -342,13 +342,13 @@ impl Canvas {
                 bytes.extend(self.taken_away(terminal, size, column));
                 self.above = usize::MAX;
             }
-            terminal.painted(size);
+            terminal.record_painted(size);
         }
         // A region that grew to the end of the window has scrolled what was above it.
         let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
         self.above = self.above.saturating_add(commit.len()).min(room);
         let prefix = bytes.len();
-        let before = self.region.painted();
+        let before = self.region.painted_rows();
         let frame = Frame { commit: &commit, ..*frame };
         bytes.extend(match self.mode {
             Mode::Plain => self.plain.frame(&frame, columns),
@@ -358,12 +358,12 @@ impl Canvas {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.mode == Mode::Inline && terminal.asks_place(self.frames + 1) {
+        if self.mode == Mode::Inline && terminal.record_position_query(self.frames + 1) {
             bytes.splice(prefix..prefix, ASK_PLACE.iter().copied());
             let moves = self.region.take_moves();
             self.send(size, before, moves, commit, false);
         } else {
-            self.keep(commit);
+            self.store_finished_rows(commit);
         }
         terminal.tty.write(&bytes)
     }
@@ -423,27 +423,31 @@ impl Canvas {
     }
 
     /// Handles the reported positions of frames.
-    pub fn told(&mut self, terminal: &TerminalState, places: &[CursorReply]) {
+    pub fn handle_cursor_replies(&mut self, terminal: &TerminalState, places: &[CursorReply]) {
         for place in places {
             let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
             if place.size == sent.size {
                 if sent.is_way_up {
                     let (columns, rows) = (place.size.0.into(), place.size.1.into());
                     self.region.restart_in_place(columns, rows);
-                    self.region.left(&sent.before, sent.gone(*place), columns);
-                    terminal.painted(place.size);
-                    if terminal.is_restless() {
+                    self.region.record_scrolled(
+                        &sent.before,
+                        sent.scrolled_out_rows(*place),
+                        columns,
+                    );
+                    terminal.record_painted(place.size);
+                    if terminal.is_resizing() {
                         // Otherwise the rows that wait for the size to settle would be pushed out.
                         // If the terminal is gone, the next frame reports it.
                         let _ = terminal.tty.write(ERASE_BELOW);
                     }
                 }
                 self.below = Some(sent.below(*place));
-                self.keep(sent.commit);
+                self.store_finished_rows(sent.commit);
             } else {
                 let mut broken = sent.replayed(*place);
                 let damaged = self.damaged(&mut broken, sent.size.0);
-                self.region.left(&sent.before, broken.left, place.size.0.into());
+                self.region.record_scrolled(&sent.before, broken.left, place.size.0.into());
                 self.broken = Some(broken);
                 self.held.splice(0..0, damaged.into_iter().chain(sent.commit));
                 terminal.window_changed();
@@ -452,7 +456,7 @@ impl Canvas {
     }
 
     /// Keeps finished rows that were painted correctly.
-    fn keep(&mut self, rows: Vec<Line>) {
+    fn store_finished_rows(&mut self, rows: Vec<Line>) {
         self.finished.extend(rows);
         let surplus = self.finished.len().saturating_sub(KEPT);
         self.finished.drain(..surplus);
@@ -495,7 +499,7 @@ impl Canvas {
 
     /// Returns the bytes that replace the live rows with the rows still waiting and `rows`. Nothing
     /// is painted afterwards.
-    pub fn leave(&mut self, terminal: &TerminalState, rows: &[Line]) -> Vec<u8> {
+    pub fn release(&mut self, terminal: &TerminalState, rows: &[Line]) -> Vec<u8> {
         self.entered = false;
         (self.waiting, self.sent) = (None, None);
         let mut bytes = Vec::new();
@@ -506,7 +510,7 @@ impl Canvas {
         } else if let Some((size, Resize::Ready(column))) = terminal.painting_size() {
             // The window has just changed.
             bytes = self.taken_away(terminal, size, column);
-            terminal.painted(size);
+            terminal.record_painted(size);
         }
         let columns = usize::from(terminal.size().0);
         let held = std::mem::take(&mut self.held);

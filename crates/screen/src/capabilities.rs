@@ -59,7 +59,7 @@ impl Capabilities {
     /// Detects the capabilities from the environment; `variable` reads a variable.
     pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| variable(name).unwrap_or_default();
-        let outer = by_environment(&variable);
+        let outer = from_environment(&variable);
         let term = variable("TERM");
         let terminal = if !variable("TMUX").is_empty() || term.starts_with("tmux") {
             TerminalKind::Tmux
@@ -183,12 +183,12 @@ impl Capabilities {
         !matches!(self.terminal, TerminalKind::Dumb | TerminalKind::LinuxConsole)
     }
 
-    pub(crate) fn look(&self) -> PaintOptions {
+    pub(crate) fn paint_options(&self) -> PaintOptions {
         PaintOptions { depth: self.depth, links: self.links, synchronized: self.synchronized }
     }
 }
 
-fn by_environment(variable: &impl Fn(&str) -> String) -> TerminalKind {
+fn from_environment(variable: &impl Fn(&str) -> String) -> TerminalKind {
     let program = variable("TERM_PROGRAM").to_ascii_lowercase();
     let by_program = match program.as_str() {
         "iterm.app" => Some(TerminalKind::Iterm),

@@ -2,7 +2,7 @@
 //! may come anywhere in between.
 //!
 //! Pure: bytes in, events out. The result does not depend on how the bytes were split. An
-//! unfinished sequence waits; [`Decoder::patience`] returns how long until [`Decoder::give_up`]
+//! unfinished sequence waits; [`Decoder::wait_time`] returns how long until [`Decoder::give_up`]
 //! decides it as it is.
 
 mod csi;
@@ -128,7 +128,7 @@ impl Decoder {
             self.buffer.clear();
             out.extend(key(Key::plain(KeyCode::Escape)));
         }
-        if std::mem::take(&mut self.escape_was_key) && self.is_late_rest(bytes) {
+        if std::mem::take(&mut self.escape_was_key) && self.is_delayed_sequence(bytes) {
             self.buffer.push(ESC);
         }
         self.buffer.extend_from_slice(bytes);
@@ -137,7 +137,7 @@ impl Decoder {
 
     /// Whether bytes after an Escape key are the rest of a sequence and nothing else: users do not
     /// type one at once.
-    fn is_late_rest(&self, bytes: &[u8]) -> bool {
+    fn is_delayed_sequence(&self, bytes: &[u8]) -> bool {
         let sequence = [&[ESC], bytes].concat();
         let is_string = matches!(bytes.first(), Some(b']' | b'P'));
         match self.step(&sequence) {
@@ -153,7 +153,7 @@ impl Decoder {
     }
 
     /// Returns how long to wait for more bytes before giving up, or `None` if nothing waits.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn wait_time(&self) -> Option<Duration> {
         if self.pasting {
             return Some(PASTE_PATIENCE);
         }
@@ -203,7 +203,7 @@ impl Decoder {
                 break;
             }
             let step = match self.step(rest) {
-                DecodeStep::More if last => match self.forced(rest) {
+                DecodeStep::More if last => match self.decode_unfinished(rest) {
                     Some((length, decoded)) => DecodeStep::Done(length, decoded),
                     None => break,
                 },
@@ -276,7 +276,7 @@ impl Decoder {
     }
 
     /// Returns the meaning of an unfinished sequence when nothing follows.
-    fn forced(&self, bytes: &[u8]) -> Option<(usize, Option<DecodedInput>)> {
+    fn decode_unfinished(&self, bytes: &[u8]) -> Option<(usize, Option<DecodedInput>)> {
         Some(match bytes {
             [] => return None,
             [ESC] => (1, key(Key::plain(KeyCode::Escape))),

@@ -32,19 +32,19 @@ fn marks(row: &Line) -> Vec<String> {
     }
     let mut marks: Vec<String> =
         marks.into_iter().map(|(begin, end, style)| format!("{begin}-{end}:{style}")).collect();
-    marks.extend(row.fill.map(|fill| format!("fill:{}", of(fill))));
+    marks.extend(row.fill.map(|fill| format!("fill:{}", describe_style(fill))));
     marks
 }
 
 fn style(span: &Span) -> String {
-    let mut style = of(span.style);
+    let mut style = describe_style(span.style);
     if let Some(link) = &span.link {
         style.push_str(&format!("→{link}"));
     }
     style
 }
 
-fn of(style: Style) -> String {
+fn describe_style(style: Style) -> String {
     let color = |color: Color| match color {
         Color::Ansi(index) | Color::Indexed(index) => index.to_string(),
         Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),

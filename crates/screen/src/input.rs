@@ -79,7 +79,7 @@ impl Input {
 
     /// When the latest event was read from the terminal; it may have waited in the queue.
     /// Typing speed must be measured with this time.
-    pub fn came(&self) -> Instant {
+    pub fn event_time(&self) -> Instant {
         self.came
     }
 }
@@ -138,7 +138,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
     while let Some(may_read) = shared.terminal.wait_for_turn() {
         let now = Instant::now();
         let unfinished = decoder
-            .patience()
+            .wait_time()
             .map(|patience| patience.saturating_sub(now.saturating_duration_since(waiting_since)));
         if unfinished == Some(Duration::ZERO) {
             decoder.give_up(&mut decoded);
@@ -146,7 +146,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
             shared.deliver(&mut decoded);
             continue;
         }
-        let held = burst.patience(now);
+        let held = burst.wait_time(now);
         if held == Some(Duration::ZERO) {
             burst.end(&mut decoded);
             shared.deliver(&mut decoded);

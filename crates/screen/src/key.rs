@@ -84,22 +84,22 @@ impl Key {
     }
 
     /// Returns the character that the key adds to the text of a burst.
-    pub(crate) fn in_burst(self) -> Option<char> {
+    pub(crate) fn burst_character(self) -> Option<char> {
         match self {
             _ if self == Self::plain(KeyCode::Enter) => Some('\r'),
             _ if self == Self::ctrl('j') => Some('\n'),
             _ if self == Self::plain(KeyCode::Tab) => Some('\t'),
-            key => key.typed(),
+            key => key.character(),
         }
     }
 
     /// Whether the key ends a line in a burst.
     pub fn ends_line(self) -> bool {
-        matches!(self.in_burst(), Some('\r' | '\n'))
+        matches!(self.burst_character(), Some('\r' | '\n'))
     }
 
     /// Returns the character that the key types, if any.
-    pub fn typed(self) -> Option<char> {
+    pub fn character(self) -> Option<char> {
         match self.code {
             KeyCode::Char(char) if self.modifiers.0 & !Modifiers::SHIFT.0 == 0 => Some(char),
             _ => None,
@@ -109,7 +109,7 @@ impl Key {
 
 /// Returns the text of the keys of a burst with `\n` line ends.
 pub fn burst_text(keys: &[Key]) -> String {
-    let text: String = keys.iter().filter_map(|key| key.in_burst()).collect();
+    let text: String = keys.iter().filter_map(|key| key.burst_character()).collect();
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 

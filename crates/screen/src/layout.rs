@@ -58,7 +58,7 @@ pub fn prefixed(prefix: &[Span], mut row: Line) -> Line {
 }
 
 /// Returns the row padded with spaces to `columns`.
-pub fn padded(mut row: Line, columns: usize, style: Style) -> Line {
+pub fn pad_row(mut row: Line, columns: usize, style: Style) -> Line {
     let width = row.width();
     if width < columns {
         row.push(Span::styled(" ".repeat(columns - width), style));
@@ -67,7 +67,7 @@ pub fn padded(mut row: Line, columns: usize, style: Style) -> Line {
 }
 
 /// Cuts a row to the width.
-pub fn cut(line: Line, width: usize) -> Line {
+pub fn truncate_row(line: Line, width: usize) -> Line {
     if line.width() <= width {
         return line;
     }
@@ -86,17 +86,17 @@ pub fn cut(line: Line, width: usize) -> Line {
 }
 
 /// Cuts a row to the width, with `…` if something is missing.
-pub fn cut_marked(line: Line, width: usize) -> Line {
+pub fn truncate_with_mark(line: Line, width: usize) -> Line {
     if line.width() <= width {
         return line;
     }
     let style = line.spans.last().map(|span| span.style).unwrap_or_default();
-    cut(line, width.saturating_sub(1)).and("…", style)
+    truncate_row(line, width.saturating_sub(1)).with_span("…", style)
 }
 
 /// Returns the indentation of continuation rows: aligned with the text of list entries, and
 /// indented below headings.
-pub fn hang(row: &str) -> usize {
+pub fn hanging_indent(row: &str) -> usize {
     let words = row.trim_start();
     let indent = row.chars().count() - words.chars().count();
     match indent {
@@ -130,7 +130,7 @@ pub fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line
     let mut rows = Vec::new();
     if name.width() < at {
         let first = meaning.next().unwrap_or(Line::EMPTY);
-        let name = padded(name, at, Style::PLAIN);
+        let name = pad_row(name, at, Style::PLAIN);
         rows.push(prefixed(&name.spans, first));
     } else {
         let indent = name.text().chars().take_while(|char| *char == ' ').count().min(at);

@@ -69,7 +69,7 @@ impl Line {
 
     /// Appends text with a style.
     #[must_use]
-    pub fn and(mut self, text: impl Into<Cow<'static, str>>, style: Style) -> Self {
+    pub fn with_span(mut self, text: impl Into<Cow<'static, str>>, style: Style) -> Self {
         self.spans.push(Span::styled(text, style));
         self
     }

@@ -38,7 +38,7 @@ pub enum Notify {
 }
 
 pub(crate) fn title(text: &str) -> Vec<u8> {
-    format!("\x1b]0;{}\x07", clean(text)).into_bytes()
+    format!("\x1b]0;{}\x07", sanitize(text)).into_bytes()
 }
 
 pub(crate) fn progress(progress: TaskbarProgress) -> Vec<u8> {
@@ -71,16 +71,19 @@ pub(crate) fn notification(
         (Notify::Auto, _) => Notify::Osc777,
         (way, _) => way,
     };
-    let (title, text) = (clean(title), clean(text));
+    let (title, text) = (sanitize(title), sanitize(text));
     match way {
         Notify::Bell | Notify::Auto => vec![0x07],
         Notify::Osc9 => {
             let separator = if title.is_empty() || text.is_empty() { "" } else { ": " };
-            passed(format!("\x1b]9;{title}{separator}{text}\x07").as_bytes(), capabilities)
+            wrap_passthrough(
+                format!("\x1b]9;{title}{separator}{text}\x07").as_bytes(),
+                capabilities,
+            )
         }
         Notify::Osc777 => {
             let (title, text) = (title.replace(';', ":"), text.replace(';', ":"));
-            passed(format!("\x1b]777;notify;{title};{text}\x07").as_bytes(), capabilities)
+            wrap_passthrough(format!("\x1b]777;notify;{title};{text}\x07").as_bytes(), capabilities)
         }
     }
 }
@@ -91,7 +94,7 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
         return None;
     }
     let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
-    let mut out = passed(sequence.as_bytes(), capabilities);
+    let mut out = wrap_passthrough(sequence.as_bytes(), capabilities);
     if capabilities.terminal == TerminalKind::Tmux {
         // By default tmux passes nothing on; with `set-clipboard on` it handles the sequence
         // itself.
@@ -102,11 +105,11 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
 
 /// Returns the sequence that requests the clipboard text.
 pub(crate) fn ask_clipboard(capabilities: &Capabilities) -> Vec<u8> {
-    passed(b"\x1b]52;c;?\x07", capabilities)
+    wrap_passthrough(b"\x1b]52;c;?\x07", capabilities)
 }
 
 /// Wraps a sequence so that tmux or screen pass it on to the terminal behind them.
-fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
+fn wrap_passthrough(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
     match capabilities.terminal {
         TerminalKind::Tmux => {
             let mut out = b"\x1bPtmux;".to_vec();
@@ -127,7 +130,7 @@ fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
     }
 }
 
-fn clean(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     let mut clean: String = text.chars().filter(|char| !char.is_control()).collect();
     if clean.len() > TEXT_CAP {
         let end = (0..=TEXT_CAP).rev().find(|at| clean.is_char_boundary(*at)).unwrap_or(0);

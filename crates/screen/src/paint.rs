@@ -74,7 +74,7 @@ impl Painter {
     }
 
     /// Records that the cursor is in the first cell of the region.
-    pub fn at_origin(&mut self) {
+    pub fn set_origin(&mut self) {
         (self.x, self.y) = (Some(0), 0);
     }
 
@@ -118,7 +118,7 @@ impl Painter {
     /// window this scrolls the whole window, so that what leaves at the top goes into the
     /// scrollback.
     pub fn grow(&mut self, count: usize) {
-        if self.style.on_blank() != Style::PLAIN {
+        if self.style.visible_on_space() != Style::PLAIN {
             // Some terminals fill new rows with the current background.
             self.plain();
         }
@@ -213,7 +213,7 @@ impl Painter {
                 Glyph::Tail => {}
                 Glyph::Char(char) => {
                     // Between words, keep the style if it is invisible on spaces.
-                    if *char != ' ' || self.style.on_blank() != cell.style {
+                    if *char != ' ' || self.style.visible_on_space() != cell.style {
                         self.set_style(cell.style);
                     }
                     self.set_link(cell.link.as_ref());
@@ -240,7 +240,7 @@ impl Painter {
 
     /// Draws a picture starting at a cell. Its rows exist and are blank, and there is one below
     /// them, so that no terminal scrolls. Returns the cursor to that cell.
-    pub fn picture(&mut self, x: usize, y: usize, picture: &Picture) {
+    pub fn draw_picture(&mut self, x: usize, y: usize, picture: &Picture) {
         self.plain();
         self.move_to(x, y);
         self.out.extend_from_slice(b"\x1b7");

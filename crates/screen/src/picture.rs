@@ -140,7 +140,7 @@ impl Picture {
         most: (usize, usize),
         graphics: Graphics,
     ) -> Result<Self, PictureError> {
-        let size = fitting(pixels.size(), most);
+        let size = scale_to_fit(pixels.size(), most);
         let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
         // Pad with transparent pixels to cell borders, so that nothing is stretched.
         let whole = (columns * cell.0, rows * cell.1);
@@ -150,7 +150,7 @@ impl Picture {
             let canvas = shrunk(whole, share);
             let drawn = shrunk(size, share);
             let drawn = (drawn.0.min(canvas.0), drawn.1.min(canvas.1));
-            let png = send::png(&pixels.scaled(drawn).on_canvas(canvas))?;
+            let png = send::png(&pixels.scaled(drawn).on_larger_canvas(canvas))?;
             let bytes = match graphics {
                 Graphics::Iterm => send::iterm(&png, columns, rows),
                 _ => send::kitty(&png, columns, rows),
@@ -170,7 +170,7 @@ impl Picture {
         most: (usize, usize),
         colors: usize,
     ) -> Result<Self, PictureError> {
-        let whole = fitting(pixels.size(), most);
+        let whole = scale_to_fit(pixels.size(), most);
         let (mut size, mut colors) = (whole, colors.clamp(2, 256));
         for _ in 0..TRIES {
             let scaled = pixels.scaled(size);
@@ -200,7 +200,7 @@ impl Picture {
 }
 
 /// Returns the size scaled down to fit `most`, with the same aspect ratio.
-fn fitting(size: (usize, usize), most: (usize, usize)) -> (usize, usize) {
+fn scale_to_fit(size: (usize, usize), most: (usize, usize)) -> (usize, usize) {
     let by_width = most.0 as f64 / size.0.max(1) as f64;
     let by_height = most.1 as f64 / size.1.max(1) as f64;
     let fitted = shrunk(size, by_width.min(by_height).min(1.0));

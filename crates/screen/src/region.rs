@@ -84,7 +84,7 @@ impl Region {
     }
 
     /// Returns what is painted now.
-    pub(crate) fn painted(&self) -> PaintedRows {
+    pub(crate) fn painted_rows(&self) -> PaintedRows {
         PaintedRows {
             columns: self.columns,
             height: self.height,
@@ -139,16 +139,16 @@ impl Region {
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
         if self.fresh {
             painter.out.extend_from_slice(ERASE_BELOW);
-            painter.at_origin();
+            painter.set_origin();
             self.fresh = false;
         }
         let scrolls = new.len() > self.rows.len();
-        let pictures = self.pictures(frame.commit);
+        let pictures = self.placed_pictures(frame.commit);
         if new.len() <= self.height {
             let cursor = cursor.map(|(x, y)| (x.min(self.columns - 1), committed + y));
             self.shift(&mut painter, &new, cursor);
             for placed in &pictures {
-                painter.picture(placed.x, placed.y, placed.picture);
+                painter.draw_picture(placed.x, placed.y, placed.picture);
             }
         } else {
             self.stream(&mut painter, &new, &pictures);
@@ -171,7 +171,7 @@ impl Region {
 
     /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
     /// omitted; the first row of a high one would scroll out before the last is there.
-    fn pictures<'a>(&self, commit: &'a [Line]) -> Vec<PlacedPicture<'a>> {
+    fn placed_pictures<'a>(&self, commit: &'a [Line]) -> Vec<PlacedPicture<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
             let picture = line.picture.as_deref()?;
             let (x, (columns, rows)) = (line.width(), picture.size());
@@ -264,7 +264,7 @@ impl Region {
             painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
             // The row below exists, and the picture's own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
-                painter.picture(placed.x, placed.y, placed.picture);
+                painter.draw_picture(placed.x, placed.y, placed.picture);
             }
         }
     }
@@ -299,13 +299,13 @@ impl Region {
     /// region starts again there. What is above stays; the rest is cleared with the next frame.
     /// `reflows` is whether the terminal wraps rows that have become too long.
     pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
-        let painted = self.painted();
+        let painted = self.painted_rows();
         let up = painted.rows_above_cursor(columns, reflows);
         // The terminal keeps the cursor inside the window, so at least the rows further above it
         // than the height have scrolled out. Rows that fit into added height may have come back.
         let missing = match columns == self.columns {
             true => {
-                let gone = painted.gone_rows(columns);
+                let gone = painted.scrolled_out_rows(columns);
                 let grown = height.saturating_sub(self.height);
                 gone.saturating_sub(grown) + self.y.saturating_sub(height.max(1) - 1)
             }
@@ -313,7 +313,7 @@ impl Region {
             false => 0,
         };
         self.restart_in_place(columns, height);
-        self.left(&painted, missing, columns);
+        self.record_scrolled(&painted, missing, columns);
         upward(isize::try_from(up).unwrap_or(0))
     }
 
@@ -327,7 +327,7 @@ impl Region {
 
     /// Records how many painted rows, wrapped to `columns`, are in the scrollback directly above
     /// the region.
-    pub(crate) fn left(&mut self, painted: &PaintedRows, rows: usize, columns: usize) {
+    pub(crate) fn record_scrolled(&mut self, painted: &PaintedRows, rows: usize, columns: usize) {
         self.gone = painted.first(rows, columns);
     }
 
@@ -384,7 +384,7 @@ impl PaintedRows {
     }
 
     /// Returns how many rows of a `columns` wide window have scrolled out.
-    pub fn gone_rows(&self, columns: usize) -> usize {
+    pub fn scrolled_out_rows(&self, columns: usize) -> usize {
         self.gone.rows.iter().map(|row| row.reflowed_height(columns)).sum()
     }
 
@@ -392,7 +392,7 @@ impl PaintedRows {
     /// this size, where `below` is the number of rows from the cursor's row to the end of the
     /// window. In a window that shrinks, tmux first drops what is below the cursor, then wraps what
     /// has become too long and shows its end.
-    pub fn pushed_out(&self, below: usize, columns: usize, height: usize) -> usize {
+    pub fn scrolled_out_below(&self, below: usize, columns: usize, height: usize) -> usize {
         let lower = self.height.saturating_sub(height);
         let kept = below - lower.min(below.saturating_sub(1));
         let rows = self.rows.iter().skip(self.y).take(kept);
@@ -408,7 +408,7 @@ impl PaintedRows {
         if self.gone.split
             && let (Some(begun), Some(rest)) = (rows.last_mut(), painted.next())
         {
-            *begun = Arc::new(begun.followed_by(rest));
+            *begun = Arc::new(begun.concat(rest));
         }
         rows.extend(painted.cloned());
         rows

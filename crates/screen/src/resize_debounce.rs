@@ -42,12 +42,12 @@ impl ResizeDebounce {
     }
 
     /// Whether frames wait until the size is stable.
-    pub fn lasts(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.waits_since.is_some()
     }
 
     /// Returns what may be painted now.
-    pub fn may(&mut self, now: Instant) -> PaintPermission {
+    pub fn permission(&mut self, now: Instant) -> PaintPermission {
         let (Some(since), Some(last)) = (self.waits_since, self.last) else {
             return PaintPermission::All;
         };
@@ -73,13 +73,13 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut unrest = ResizeDebounce::default();
         unrest.changed(at(0));
-        assert_eq!(unrest.may(at(1)), PaintPermission::All);
+        assert_eq!(unrest.permission(at(1)), PaintPermission::All);
         unrest.changed(at(250));
-        assert_eq!(unrest.may(at(251)), PaintPermission::Nothing);
-        assert_eq!(unrest.may(at(650)), PaintPermission::AfterAsking);
-        assert_eq!(unrest.may(at(651)), PaintPermission::All);
+        assert_eq!(unrest.permission(at(251)), PaintPermission::Nothing);
+        assert_eq!(unrest.permission(at(650)), PaintPermission::AfterAsking);
+        assert_eq!(unrest.permission(at(651)), PaintPermission::All);
         unrest.changed(at(2_000));
-        assert_eq!(unrest.may(at(2_001)), PaintPermission::All, "a change of its own");
+        assert_eq!(unrest.permission(at(2_001)), PaintPermission::All, "a change of its own");
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
         for step in 0..100 {
             let now = start + Duration::from_millis(step * 100);
             unrest.changed(now);
-            shown += usize::from(unrest.may(now) == PaintPermission::Live);
+            shown += usize::from(unrest.permission(now) == PaintPermission::Live);
         }
         assert_eq!(shown, 3);
     }

@@ -54,7 +54,7 @@ impl Row {
             }
         }
         if let Some(style) = line.fill {
-            let style = style.on_blank();
+            let style = style.visible_on_space();
             cells.resize(columns, Cell { glyph: Glyph::Char(' '), style, link: None });
         }
         while cells.last().is_some_and(Cell::is_plain_blank) {
@@ -88,7 +88,7 @@ impl Row {
     }
 
     /// Concatenates two rows.
-    pub fn followed_by(&self, other: &Self) -> Self {
+    pub fn concat(&self, other: &Self) -> Self {
         Self { cells: self.cells.iter().chain(&other.cells).cloned().collect() }
     }
 
@@ -165,7 +165,7 @@ fn push_span(cells: &mut Vec<Cell>, span: &Span, columns: usize) {
 }
 
 fn push_char(cells: &mut Vec<Cell>, char: char, span: &Span) {
-    let style = if char == ' ' { span.style.on_blank() } else { span.style };
+    let style = if char == ' ' { span.style.visible_on_space() } else { span.style };
     cells.push(Cell { glyph: Glyph::Char(char), style, link: span.link.clone() });
 }
 

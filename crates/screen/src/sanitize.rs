@@ -9,7 +9,7 @@ use parallax_protocol::code_text::is_deceptive;
 pub const TAB: usize = 4;
 
 /// Returns the text as one line without tabs; the screen handles other control characters.
-pub fn clean(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     text.replace('\t', "    ").replace(['\n', '\r'], " ")
 }
 
@@ -58,7 +58,7 @@ fn is_shown(char: char) -> bool {
 }
 
 /// Whether a character of code can be shown as it is without hiding anything.
-fn is_whole(char: char) -> bool {
+fn is_safe_to_show(char: char) -> bool {
     is_shown(char) && !is_deceptive(char)
 }
 
@@ -123,7 +123,7 @@ fn is_clean(text: &str) -> bool {
 /// Returns a shell command as one row with visible line breaks; nothing is left out.
 pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
-    if text.chars().all(is_whole) {
+    if text.chars().all(is_safe_to_show) {
         return Cow::Borrowed(text);
     }
     let rows: Vec<_> =
@@ -166,14 +166,14 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// Returns a line with everything visible: tabs are kept, and invisible characters are shown as a
 /// symbol or a code point.
 pub fn line_in_full(line: &str) -> Cow<'_, str> {
-    if line.chars().all(|char| is_whole(char) || char == '\t') {
+    if line.chars().all(|char| is_safe_to_show(char) || char == '\t') {
         return Cow::Borrowed(line);
     }
     let mut full = String::with_capacity(line.len() + 16);
     for char in line.chars() {
         match char {
             '\t' => full.push(char),
-            _ if is_whole(char) => full.push(char),
+            _ if is_safe_to_show(char) => full.push(char),
             // Unicode has a control picture for each.
             '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
             '\u{7f}' => full.push('␡'),

@@ -16,7 +16,7 @@ use crate::picture::{Drawing, Graphics};
 use crate::region::{Frame, Region};
 use crate::shared::Shared;
 use crate::terminal_state::{ASK_BACKGROUND, TerminalState, wake_pipe};
-use crate::tty::{Tty, restore_also, restore_no_more};
+use crate::tty::{Tty, add_restore_bytes, remove_restore_bytes};
 
 /// How long to wait for answers of the terminal before it is restored.
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
@@ -68,12 +68,12 @@ impl Screen {
     ///
     /// # Errors
     /// See [`Screen::open`].
-    pub fn open_on(
+    pub fn open_terminal(
         (input, output): (OwnedFd, OwnedFd),
         options: ScreenOptions,
         variable: impl Fn(&str) -> Option<String>,
     ) -> io::Result<(Self, Input)> {
-        Self::start(Tty::of(input, output)?, options, variable)
+        Self::start(Tty::from_descriptors(input, output)?, options, variable)
     }
 
     fn start(
@@ -97,7 +97,7 @@ impl Screen {
         let (wakes, wake) = wake_pipe()?;
         let inline = options.mode == Mode::Inline;
         let (columns, rows) = tty.size();
-        let region = Region::new(columns.into(), rows.into(), capabilities.look());
+        let region = Region::new(columns.into(), rows.into(), capabilities.paint_options());
         let canvas = Canvas::new(options.mode, region);
         let asks = (options.probe, inline);
         let terminal = TerminalState::new(tty, wake, capabilities, asks);
@@ -193,20 +193,20 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn leave(&mut self) -> io::Result<()> {
-        self.give_back(&[])
+    pub fn release(&mut self) -> io::Result<()> {
+        self.restore_terminal(&[])
     }
 
-    /// Takes the terminal back after [`Screen::leave`], queries it again, and starts in the
+    /// Takes the terminal back after [`Screen::release`], queries it again, and starts in the
     /// cursor's row. The next frame paints all live rows.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn enter(&mut self) -> io::Result<()> {
         self.shared.terminal.tty.raw()?;
-        self.shared.terminal.forget_questions();
+        self.shared.terminal.forget_queries();
         let size = self.shared.terminal.tty.size();
-        self.shared.terminal.painted(size);
+        self.shared.terminal.record_painted(size);
         self.shared.canvas().enter(size);
         let setup = self.setup();
         self.shared.terminal.tty.write(&setup)?;
@@ -224,7 +224,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn released<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
-        self.leave()?;
+        self.release()?;
         let result = run();
         self.enter()?;
         Ok(result)
@@ -235,7 +235,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn suspend(&mut self) -> io::Result<()> {
-        self.leave()?;
+        self.release()?;
         self.shared.terminal.stops_itself();
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         // The signal may reach another thread first. If the group cannot be stopped, there
@@ -259,25 +259,25 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn close(mut self, last: &[Line]) -> io::Result<()> {
-        self.give_back(last)
+        self.restore_terminal(last)
     }
 
     fn is_entered(&self) -> bool {
         self.shared.canvas().is_entered()
     }
 
-    fn give_back(&mut self, last: &[Line]) -> io::Result<()> {
+    fn restore_terminal(&mut self, last: &[Line]) -> io::Result<()> {
         if !self.is_entered() {
             return Ok(());
         }
-        let uncovered = self.shared.canvas().uncover(&self.shared.terminal);
+        let uncovered = self.shared.canvas().close_view(&self.shared.terminal);
         // Pending answers show whether the rows are where they should be.
         let deadline = Instant::now() + LAST_PATIENCE;
         while self.shared.awaits_answers() && Instant::now() < deadline {
             self.shared.terminal.wait_for_answers(deadline);
         }
         self.shared.terminal.pause();
-        let mut bytes = self.shared.canvas().leave(&self.shared.terminal, last);
+        let mut bytes = self.shared.canvas().release(&self.shared.terminal, last);
         bytes.extend(self.modes_off());
         let written = self.shared.terminal.tty.write(&bytes);
         self.shared.terminal.tty.cooked()?;
@@ -297,7 +297,7 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
             bytes.extend_from_slice(ASK_BACKGROUND);
             if self.options.pictures && self.options.mode == Mode::Inline {
-                self.shared.terminal.asks_graphics();
+                self.shared.terminal.record_graphics_query();
                 if self.shared.terminal.capabilities().may_be_asked_for_graphics() {
                     bytes.extend_from_slice(ASK_KITTY_GRAPHICS);
                 }
@@ -319,7 +319,7 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[?1002h\x1b[?1006h");
         }
         if self.options.mode == Mode::Alternate {
-            restore_also(b"\x1b[?1049l");
+            add_restore_bytes(b"\x1b[?1049l");
         }
         bytes
     }
@@ -358,7 +358,7 @@ impl Screen {
         } else if !self.shared.canvas().is_covered() {
             return Ok(());
         }
-        self.say(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
+        self.write_sequence(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
     }
 
     /// Invalidates the window: the next frame clears it and paints the newest finished rows and the
@@ -375,7 +375,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn set_title(&mut self, title: &str) -> io::Result<()> {
-        self.say(&osc::title(title))
+        self.write_sequence(&osc::title(title))
     }
 
     /// Shows progress in the terminal's tab or task bar.
@@ -386,11 +386,11 @@ impl Screen {
         let before = std::mem::replace(&mut self.progress, progress);
         let off = osc::progress(TaskbarProgress::None);
         match (before == TaskbarProgress::None, progress == TaskbarProgress::None) {
-            (true, false) => restore_also(&off),
-            (false, true) => restore_no_more(&off),
+            (true, false) => add_restore_bytes(&off),
+            (false, true) => remove_restore_bytes(&off),
             _ => {}
         }
-        self.say(&osc::progress(progress))
+        self.write_sequence(&osc::progress(progress))
     }
 
     /// Sends a desktop notification.
@@ -398,7 +398,12 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn notify(&mut self, way: Notify, title: &str, text: &str) -> io::Result<()> {
-        self.say(&osc::notification(way, title, text, &self.shared.terminal.capabilities()))
+        self.write_sequence(&osc::notification(
+            way,
+            title,
+            text,
+            &self.shared.terminal.capabilities(),
+        ))
     }
 
     /// Rings the bell.
@@ -406,7 +411,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn bell(&mut self) -> io::Result<()> {
-        self.say(b"\x07")
+        self.write_sequence(b"\x07")
     }
 
     /// Copies text to the terminal's clipboard (OSC 52). Returns `false` if it is too long.
@@ -417,7 +422,7 @@ impl Screen {
         let Some(sequence) = osc::copy(text, &self.shared.terminal.capabilities()) else {
             return Ok(false);
         };
-        self.say(&sequence)?;
+        self.write_sequence(&sequence)?;
         Ok(true)
     }
 
@@ -427,7 +432,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn ask_clipboard(&mut self) -> io::Result<()> {
-        self.say(&osc::ask_clipboard(&self.shared.terminal.capabilities()))
+        self.write_sequence(&osc::ask_clipboard(&self.shared.terminal.capabilities()))
     }
 
     /// Queries the background color again.
@@ -435,10 +440,10 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn ask_background(&mut self) -> io::Result<()> {
-        if self.options.probe { self.say(ASK_BACKGROUND) } else { Ok(()) }
+        if self.options.probe { self.write_sequence(ASK_BACKGROUND) } else { Ok(()) }
     }
 
-    fn say(&mut self, sequence: &[u8]) -> io::Result<()> {
+    fn write_sequence(&mut self, sequence: &[u8]) -> io::Result<()> {
         if !self.is_entered() || self.shared.terminal.capabilities().terminal == TerminalKind::Dumb
         {
             return Ok(());
@@ -450,6 +455,6 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // A failed write cannot be reported.
-        let _ = self.give_back(&[]);
+        let _ = self.restore_terminal(&[]);
     }
 }

@@ -31,7 +31,7 @@ impl Shared {
         let places = self.terminal.record(decoded);
         if !places.is_empty() {
             let mut canvas = self.canvas();
-            canvas.told(&self.terminal, &places);
+            canvas.handle_cursor_replies(&self.terminal, &places);
             // If the terminal is gone, the next frame reports it.
             let _ = canvas.flush(&self.terminal);
         }
@@ -41,6 +41,6 @@ impl Shared {
     /// Whether answers about positions are pending.
     pub fn awaits_answers(&self) -> bool {
         let awaits = self.canvas().awaits_answer();
-        awaits || self.terminal.awaits_size()
+        awaits || self.terminal.is_awaiting_size()
     }
 }

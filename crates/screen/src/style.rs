@@ -104,7 +104,7 @@ impl Style {
 
     /// Returns the part that is visible on a space: the background and a few attributes. The rest
     /// would only cost bytes.
-    pub(crate) fn on_blank(self) -> Self {
+    pub(crate) fn visible_on_space(self) -> Self {
         let attributes = Attributes(self.attributes.0 & SHOWS_ON_BLANK);
         let fg = if attributes.0 == 0 { None } else { self.fg };
         Self { fg, bg: self.bg, attributes }

@@ -12,7 +12,7 @@ use crate::capabilities::{Capabilities, TerminalKind};
 use crate::decode::{DecodedInput, TerminalReply};
 use crate::key::InputEvent;
 use crate::resize_debounce::{PaintPermission, ResizeDebounce};
-use crate::tty::{Tty, restore_also};
+use crate::tty::{Tty, add_restore_bytes};
 
 /// Maximum number of queued events; the thread stops reading then.
 const QUEUE_CAP: usize = 1_024;
@@ -225,7 +225,7 @@ impl TerminalState {
     }
 
     /// Records a query for picture support, which the caller sends.
-    pub fn asks_graphics(&self) {
+    pub fn record_graphics_query(&self) {
         let mut state = self.state();
         (state.awaits_graphics, state.asks_pictures) = (true, true);
     }
@@ -245,7 +245,7 @@ impl TerminalState {
                     }
                     state.events.push_back((event, came));
                 }
-                DecodedInput::Answer(answer) => state.take(answer, &mut replies),
+                DecodedInput::Answer(answer) => state.handle_reply(answer, &mut replies),
             }
         }
         let places = std::mem::take(&mut state.places);
@@ -337,7 +337,7 @@ impl TerminalState {
 
     /// Records a query for the position of this frame if the terminal answers such queries; the
     /// caller sends it.
-    pub fn asks_place(&self, frame: u64) -> bool {
+    pub fn record_position_query(&self, frame: u64) -> bool {
         let mut state = self.state();
         if state.tells_size {
             state.cursor_reports += 1;
@@ -379,12 +379,12 @@ impl TerminalState {
 
     /// Returns what may be painted while the window size keeps changing.
     pub fn may_paint(&self) -> PaintPermission {
-        self.state().unrest.may(Instant::now())
+        self.state().unrest.permission(Instant::now())
     }
 
     /// Whether frames wait because the window size keeps changing.
-    pub fn is_restless(&self) -> bool {
-        self.state().unrest.lasts()
+    pub fn is_resizing(&self) -> bool {
+        self.state().unrest.is_waiting()
     }
 
     pub fn resize_deadline(&self) -> Option<Instant> {
@@ -428,7 +428,7 @@ impl TerminalState {
     }
 
     /// Whether the window size was queried after a change.
-    pub fn awaits_size(&self) -> bool {
+    pub fn is_awaiting_size(&self) -> bool {
         matches!(self.state().resize, Resize::Asked(_))
     }
 
@@ -440,7 +440,7 @@ impl TerminalState {
     }
 
     /// Forgets the pending queries, which will not be answered.
-    pub fn forget_questions(&self) {
+    pub fn forget_queries(&self) {
         let mut state = self.state();
         state.questions.clear();
         (state.tells_size, state.tells_swapped, state.told) = (false, false, None);
@@ -465,7 +465,7 @@ impl TerminalState {
     }
 
     /// Records that the window is painted for this size.
-    pub fn painted(&self, size: (u16, u16)) {
+    pub fn record_painted(&self, size: (u16, u16)) {
         let mut state = self.state();
         state.size = size;
         state.device = self.tty.size();
@@ -478,12 +478,12 @@ impl InnerState {
         self.events.push_back((event, Instant::now()));
     }
 
-    fn take(&mut self, answer: TerminalReply, replies: &mut Vec<u8>) {
+    fn handle_reply(&mut self, answer: TerminalReply, replies: &mut Vec<u8>) {
         match answer {
             TerminalReply::Kitty => {
                 if !std::mem::replace(&mut self.capabilities.kitty_keyboard, true) {
                     replies.extend_from_slice(KITTY_ON);
-                    restore_also(KITTY_OFF);
+                    add_restore_bytes(KITTY_OFF);
                 }
             }
             TerminalReply::ModifyOtherKeys(level) => self.modify_keys_level = level,
@@ -507,7 +507,7 @@ impl InnerState {
                     && !std::mem::replace(&mut self.modify_keys_on, true)
                 {
                     replies.extend_from_slice(MODIFY_KEYS_ON);
-                    restore_also(MODIFY_KEYS_OFF);
+                    add_restore_bytes(MODIFY_KEYS_OFF);
                 }
             }
             TerminalReply::KittyGraphics(knows) => self.capabilities.kitty_graphics = knows,

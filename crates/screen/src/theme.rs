@@ -132,7 +132,7 @@ impl Theme {
     }
 
     /// Whether the theme is readable on a background.
-    pub fn suits(&self, background: (u8, u8, u8)) -> bool {
+    pub fn is_readable_on(&self, background: (u8, u8, u8)) -> bool {
         self.name == built_in::NO_COLOR || self.light == is_light(background)
     }
 

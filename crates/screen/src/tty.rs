@@ -31,11 +31,11 @@ impl Tty {
     pub fn open() -> io::Result<Self> {
         let input = terminal_of(rustix::stdio::stdin())?;
         let output = terminal_of(rustix::stdio::stdout())?;
-        Self::of(input, output)
+        Self::from_descriptors(input, output)
     }
 
     /// Opens a terminal given by its two ends.
-    pub fn of(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+    pub fn from_descriptors(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
         let cooked = tcgetattr(&input)?;
         Ok(Self { input, output, cooked })
     }
@@ -133,14 +133,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Adds to the bytes sent by [`emergency_restore`].
-pub(crate) fn restore_also(bytes: &[u8]) {
+pub(crate) fn add_restore_bytes(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut() {
         saved.bytes.extend_from_slice(bytes);
     }
 }
 
-/// Removes what [`restore_also`] added.
-pub(crate) fn restore_no_more(bytes: &[u8]) {
+/// Removes what [`add_restore_bytes`] added.
+pub(crate) fn remove_restore_bytes(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut()
         && let Some(at) = saved.bytes.windows(bytes.len()).rposition(|part| part == bytes)
     {

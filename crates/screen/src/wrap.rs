@@ -74,7 +74,7 @@ struct RowWrapper<'a> {
 }
 
 impl RowWrapper<'_> {
-    fn put(&mut self, index: usize, cluster: &str, line: &Line) {
+    fn push_cluster(&mut self, index: usize, cluster: &str, line: &Line) {
         let source = &line.spans[index];
         self.used += grapheme_width(cluster);
         match self.row.last_mut() {
@@ -94,7 +94,7 @@ impl RowWrapper<'_> {
 
     fn space(&mut self, index: usize, cluster: &str, line: &Line) {
         if self.used < self.columns {
-            self.put(index, cluster, line);
+            self.push_cluster(index, cluster, line);
         }
     }
 
@@ -108,7 +108,7 @@ impl RowWrapper<'_> {
             if self.used + grapheme_width(cluster) > self.columns {
                 self.break_row(line);
             }
-            self.put(index, cluster, line);
+            self.push_cluster(index, cluster, line);
         }
     }
 

@@ -77,7 +77,7 @@ impl PolicyEngine for Allow {
     fn evaluate(&self, _query: &Query<'_>) -> PolicyDecision {
         PolicyDecision::new(Decision::Allow, "all", "it is a bench")
     }
-    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+    fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
     fn suggested_rules(&self, _: &Query<'_>, _: &Permissions) -> Vec<SuggestedRule> {

@@ -94,7 +94,7 @@ fn launch(home: &Path) -> Option<SessionConfig> {
     .ok()
 }
 
-fn look_for(launch: &SessionConfig, text: &str) -> usize {
+fn search(launch: &SessionConfig, text: &str) -> usize {
     let search = SearchRequest { text: text.to_owned(), here: false, limit: 20, rebuild: false };
     launch
         .session_library()
@@ -117,8 +117,8 @@ fn search_5000_sessions(bencher: divan::Bencher<'_, '_>, text: &str) {
     }
     fill(home);
     let Some(launch) = launch(home) else { return };
-    look_for(&launch, text);
-    bencher.bench(|| look_for(&launch, text));
+    search(&launch, text);
+    bencher.bench(|| search(&launch, text));
 }
 
 #[divan::bench(sample_count = 1, sample_size = 1)]

@@ -50,7 +50,7 @@ pub struct ToolRow {
 
 impl About {
     /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
-    pub fn of(launch: &SessionConfig) -> Self {
+    pub fn collect(launch: &SessionConfig) -> Self {
         let model = launch.model_name();
         let resolved = launch.provider_manager().resolved_model();
         Self {
@@ -77,7 +77,7 @@ pub fn sandbox_words(launch: &SessionConfig) -> String {
         ProgramSandbox::Seatbelt => return "Seatbelt".to_owned(),
         ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
     }
-    if launch.config.environment.of_process("SANDBOX").is_some() {
+    if launch.config.environment.process_variable("SANDBOX").is_some() {
         return "Parallax runs in a sandbox".to_owned();
     }
     let off = launch.sandbox == ProgramSandbox::Unsaid

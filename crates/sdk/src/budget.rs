@@ -24,7 +24,7 @@ pub(crate) fn session_budget(
         tokens: flags.tokens.or(set.tokens),
         time: flags.time.or(set.time),
     };
-    let before = spent(records, model);
+    let before = recorded_spending(records, model);
     let counted = Spending {
         cost: if flags.cost.is_some() { 0.0 } else { before.cost },
         tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
@@ -64,14 +64,14 @@ fn limits(launch: &SessionConfig, of: &str) -> BudgetLimits {
 
 /// Returns what the session has spent: the last recorded sum plus later answers, which a killed
 /// process did not add.
-fn spent(records: &[Record], model: &dyn Model) -> Spending {
+fn recorded_spending(records: &[Record], model: &dyn Model) -> Spending {
     let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
         Record::Spent(spent) => Some((at + 1, spent)),
         _ => None,
     });
     let (from, cost, tokens) =
         noted.map_or((0, 0.0, 0), |(from, spent)| (from, spent.cost.max(0.0), spent.tokens));
-    let since = UsageTotals::of(records.get(from..).unwrap_or_default(), |name| {
+    let since = UsageTotals::from_records(records.get(from..).unwrap_or_default(), |name| {
         model.catalog().price(name)
     });
     Spending {

@@ -57,7 +57,7 @@ pub(crate) fn discover(
     let (discover, call) = match both {
         Ok(both) => both,
         Err(why) => {
-            tell(&hub, why);
+            warn(&hub, why);
             return None;
         }
     };
@@ -105,7 +105,7 @@ pub(crate) fn discover(
             let command = discovery.discover.join(" ");
             let ending = tokio::task::spawn_blocking(move || watch.end(&command));
             if let Some(note) = ending.await.ok().and_then(|done| done.note()) {
-                tell(&hub, format!("`tools.discoveryCommand`: {note}"));
+                warn(&hub, format!("`tools.discoveryCommand`: {note}"));
             }
         }
         if cancel.is_cancelled() {
@@ -114,14 +114,14 @@ pub(crate) fn discover(
         let changed = match found {
             Ok(found) => {
                 let is_same = is_known && found == told;
-                let tools = discovery.tools(&found).map_err(|why| tell(&hub, why)).ok();
+                let tools = discovery.tools(&found).map_err(|why| warn(&hub, why)).ok();
                 // Write unchanged results too, to refresh the cache's age.
                 let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
                 drop(keeping.await);
                 tools.filter(|_| !is_same)
             }
             Err(why) => {
-                tell(&hub, why);
+                warn(&hub, why);
                 None
             }
         };
@@ -137,7 +137,7 @@ pub(crate) fn discover(
 }
 
 /// Sends a warning to the user.
-fn tell(hub: &EventBus, text: String) {
+fn warn(hub: &EventBus, text: String) {
     let done = ItemDone::notice(Level::Warning, text);
     hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
@@ -169,13 +169,13 @@ impl Discovered {
         self.state.borrow().tools.clone()
     }
 
-    fn settled(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+    fn wait_until_ready(self: &Arc<Self>) -> BoxFuture<'static, ()> {
         let this = Arc::clone(self);
         Box::pin(async move {
-            if this.is_known || this.ends_within(WAIT).await || this.told.swap(true, Relaxed) {
+            if this.is_known || this.wait_at_most(WAIT).await || this.told.swap(true, Relaxed) {
                 return;
             }
-            tell(
+            warn(
                 &this.hub,
                 format!(
                     "`tools.discoveryCommand` is still running after {} ms: the request is sent \
@@ -186,13 +186,13 @@ impl Discovered {
         })
     }
 
-    async fn ends_within(&self, time: Duration) -> bool {
+    async fn wait_at_most(&self, time: Duration) -> bool {
         let mut state = self.state.clone();
         tokio::time::timeout(time, state.wait_for(|state| state.done)).await.is_ok()
     }
 
     /// Returns a warning once if the discovery takes too long.
-    fn trouble(&self) -> Option<String> {
+    fn take_warning(&self) -> Option<String> {
         let hangs = !self.state.borrow().done && self.begun.elapsed() > PATIENCE;
         (hangs && !self.told.swap(true, Relaxed)).then(|| {
             "`tools.discoveryCommand` is still running: the tools of an earlier session are used".into()
@@ -232,9 +232,9 @@ impl ToolSource for CombinedToolSource {
         self.skills.refresh()
     }
 
-    fn settled(&self) -> BoxFuture<'static, ()> {
-        let discovered = self.discovered.as_ref().map(|found| found.settled());
-        let servers = self.servers.as_ref().map(ToolSource::settled);
+    fn wait_until_ready(&self) -> BoxFuture<'static, ()> {
+        let discovered = self.discovered.as_ref().map(|found| found.wait_until_ready());
+        let servers = self.servers.as_ref().map(ToolSource::wait_until_ready);
         Box::pin(async move {
             drop(join_all(discovered.into_iter().chain(servers)).await);
         })
@@ -244,9 +244,9 @@ impl ToolSource for CombinedToolSource {
         self.servers.as_ref().map(ToolSource::deferred).unwrap_or_default()
     }
 
-    fn trouble(&self) -> Option<String> {
-        let discovered = self.discovered.as_ref().and_then(|found| found.trouble());
-        let servers = self.servers.as_ref().and_then(ToolSource::trouble);
+    fn take_warning(&self) -> Option<String> {
+        let discovered = self.discovered.as_ref().and_then(|found| found.take_warning());
+        let servers = self.servers.as_ref().and_then(ToolSource::take_warning);
         discovered.into_iter().chain(servers).reduce(|all, one| format!("{all}\n{one}"))
     }
 
@@ -254,12 +254,12 @@ impl ToolSource for CombinedToolSource {
         self.servers.as_ref().and_then(ToolSource::context)
     }
 
-    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
-        let servers = self.servers.as_ref().map(|servers| servers.look_for(name));
+    fn wait_for_tool(&self, name: &str) -> BoxFuture<'static, ()> {
+        let servers = self.servers.as_ref().map(|servers| servers.wait_for_tool(name));
         let discovered = self.discovered.clone().filter(|_| name.starts_with(PREFIX));
         Box::pin(async move {
             if let Some(discovered) = discovered {
-                discovered.ends_within(LOOKING).await;
+                discovered.wait_at_most(LOOKING).await;
             }
             if let Some(looking) = servers {
                 looking.await;

@@ -8,7 +8,7 @@ use parallax_policy_sources::home_folder;
 
 /// Returns the protected names of workspaces, and what the protected links of the home directories
 /// lead to.
-pub(crate) fn closed_names(config: &Config, directory: &Path) -> SensitivePathIndex {
+pub(crate) fn build_path_index(config: &Config, directory: &Path) -> SensitivePathIndex {
     let home = home_folder(config).and_then(|home| std::fs::canonicalize(home).ok());
     let mut dirs: Vec<PathBuf> = home.iter().cloned().collect();
     dirs.extend(other_homes(config, directory, &home.unwrap_or_default()));
@@ -19,7 +19,7 @@ pub(crate) fn closed_names(config: &Config, directory: &Path) -> SensitivePathIn
 pub(crate) fn other_homes(config: &Config, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let dirs = &config.dirs;
     let real = |path: &Path| std::fs::canonicalize(path).ok();
-    let named = ["HOME", "GEMINI_CLI_HOME"].map(|name| config.environment.of_process(name));
+    let named = ["HOME", "GEMINI_CLI_HOME"].map(|name| config.environment.process_variable(name));
     let named = named.into_iter().flatten().map(|path| directory.join(path));
     let mut others: Vec<PathBuf> =
         named.chain([dirs.user.clone()]).filter_map(|path| real(&path)).collect();

@@ -79,7 +79,7 @@ impl CompanionManager<'_> {
 
     /// Returns the editor if the user should be asked once whether to connect: this is the terminal
     /// of a supported editor, and the user has not answered yet.
-    pub fn editor_to_offer(&self) -> Option<HostEditor> {
+    pub fn editor_to_suggest(&self) -> Option<HostEditor> {
         let settings = &self.config.settings;
         if self.is_enabled() || settings.flag("ide.hasSeenNudge") {
             return None;

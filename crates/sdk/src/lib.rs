@@ -52,7 +52,7 @@ pub use parallax_engine::EventReader;
 pub use parallax_exec::program_sandbox::ProgramSandbox;
 pub use parallax_hooks::HookInfo;
 pub use parallax_models::hosted_providers;
-pub use parallax_policy::asked_in_yolo;
+pub use parallax_policy::yolo_reasons;
 pub use parallax_policy_sources::{PolicyUpdate, RuleRow, rule_rows};
 use parallax_protocol::op::Op;
 pub use policy::{policy, policy_rules};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{
     EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock, is_refused,
-    names_in, same_name,
+    same_name, server_names,
 };
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
@@ -136,7 +136,7 @@ pub(crate) fn servers_options(
         asker: launch.asker.clone(),
         sampling: launch.sampling.clone(),
         lazy: settings.flag("mcp.lazy"),
-        first_wait: first_wait(launch),
+        first_wait: initial_wait(launch),
         schemas: match settings.text("mcp.schemas").as_deref() {
             Some("openapi") => SchemaForm::OpenApi,
             _ => SchemaForm::Verbatim,
@@ -148,7 +148,7 @@ pub(crate) fn servers_options(
 
 /// Returns the variables of this process and of the user's own `.env` file.
 fn children_variables(launch: &SessionConfig) -> Vec<(OsString, OsString)> {
-    let pairs = launch.config.environment.of_users_file();
+    let pairs = launch.config.environment.user_file_variables();
     let more = pairs.map(|(name, value)| (name.into(), value.into()));
     launch.options.variables.iter().cloned().chain(more).collect()
 }
@@ -167,7 +167,7 @@ fn tool_budget(launch: &SessionConfig) -> ToolBudget {
 
 /// Returns how long the first prompt waits for servers. In an interactive session it does not
 /// wait; a headless run needs the tools.
-fn first_wait(launch: &SessionConfig) -> Duration {
+fn initial_wait(launch: &SessionConfig) -> Duration {
     let set = launch.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
     match launch.options.interactive && !launch.options.waits_for_servers {
         true => Duration::ZERO,
@@ -239,13 +239,14 @@ impl McpManager<'_> {
 
     /// Returns the servers of the project's settings files that are ignored because the directory
     /// is not trusted, each with its file. Blocking: reads the files.
-    pub fn unread(self) -> Vec<(String, PathBuf)> {
+    pub fn ignored_servers(self) -> Vec<(String, PathBuf)> {
         if self.launch.is_trusted() {
             return Vec::new();
         }
         let files = [".gemini", ".parallax"]
             .map(|folder| self.launch.options.directory.join(folder).join("settings.json"));
-        let of = |file: PathBuf| names_in(&file).into_iter().map(move |name| (name, file.clone()));
+        let of =
+            |file: PathBuf| server_names(&file).into_iter().map(move |name| (name, file.clone()));
         files.into_iter().flat_map(of).collect()
     }
 
@@ -271,7 +272,7 @@ impl McpManager<'_> {
     /// server's own `timeout`. Must be called on a tokio runtime.
     pub async fn probe(self) -> (Vec<McpProbe>, Vec<String>) {
         let private = probing_folder(self.launch);
-        let (found, servers, processes, warnings) = lone_servers(self.launch, &private);
+        let (found, servers, processes, warnings) = start_standalone_servers(self.launch, &private);
         let trying = found.into_iter().map(|server| {
             let servers = servers.clone();
             async move { probe(server, &servers).await }
@@ -296,7 +297,7 @@ fn probing_folder(launch: &SessionConfig) -> PathBuf {
 }
 
 /// Returns the servers outside a session and the process manager for them.
-fn lone_servers(
+fn start_standalone_servers(
     launch: &SessionConfig,
     private: &Path,
 ) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {

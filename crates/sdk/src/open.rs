@@ -69,10 +69,12 @@ pub struct OpenSession {
 
 impl OpenSession {
     /// Returns the usage before the session was opened, to continue counting.
-    pub fn counted_before(&self) -> SessionStats {
+    pub fn initial_stats(&self) -> SessionStats {
         let table = self.launch.provider_manager().model_table();
         // Scripted responses cost nothing.
-        SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
+        SessionStats::from_records(&self.initial_records(), |name| {
+            table.price(name).filter(|_| !self.scripted)
+        })
     }
 
     /// Returns the subagents, unless they are disabled.
@@ -90,15 +92,15 @@ impl OpenSession {
         self.servers.as_ref()
     }
 
-    /// Returns the records that the session started with, for display ([`parallax_sessions::past`]). They are
-    /// shared, not copied.
-    pub fn past(&self) -> Arc<[Record]> {
+    /// Returns the records that the session started with, for display
+    /// ([`parallax_sessions::recorded_items`]). They are shared, not copied.
+    pub fn initial_records(&self) -> Arc<[Record]> {
         Arc::clone(&self.past)
     }
 
     /// Returns the model of the last answer before the session was opened.
     pub fn answered_before(&self) -> Option<String> {
-        self.past().iter().rev().find_map(|record| match record {
+        self.initial_records().iter().rev().find_map(|record| match record {
             Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
             _ => None,
         })
@@ -106,7 +108,7 @@ impl OpenSession {
 
     /// Returns the routing decision for the last answer before the session was opened.
     pub fn route_before(&self) -> Option<Route> {
-        let past = self.past();
+        let past = self.initial_records();
         let route = past.iter().rev().find_map(|record| match record {
             Record::Route(chosen) => Some(&chosen.route),
             _ => None,
@@ -134,7 +136,7 @@ impl OpenSession {
     /// Returns limits and use of the budgets: first of the session, then of the running or last
     /// prompt.
     pub fn budgets(&self) -> Vec<BudgetUse> {
-        self.ledger.uses()
+        self.ledger.budget_uses()
     }
 
     /// Returns the ledger that counts cost and tokens, for work that happens before a turn begins.
@@ -156,8 +158,8 @@ impl OpenSession {
 
     /// Returns whether the session is stored on disk and can be resumed. A session without a prompt
     /// is not.
-    pub fn is_kept(&self) -> bool {
-        self.launch.keeps_session(&self.id)
+    pub fn is_resumable(&self) -> bool {
+        self.launch.is_resumable(&self.id)
     }
 
     /// Returns the configuration that opened the session.
@@ -178,11 +180,11 @@ impl OpenSession {
 
     /// Closes the session like [`Self::close`], but stops waiting for its end hooks when `hurry`
     /// completes.
-    pub async fn close_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
+    pub async fn close_with_limit(self, hurry: impl Future<Output = ()>) -> Vec<String> {
         self.end_until(Op::Shutdown, hurry).await
     }
 
-    /// Closes the session like [`Self::close_until`] because a new session replaces it
+    /// Closes the session like [`Self::close_with_limit`] because a new session replaces it
     /// ([`SessionChoice::Clear`]).
     pub async fn clear_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
         self.end_until(Op::Clear, hurry).await
@@ -236,7 +238,7 @@ impl OpenSession {
         let (dirs, directory) = (self.launch.dirs(), self.launch.options.directory.clone());
         let id = self.id.clone();
         let clearing = tokio::task::spawn_blocking(move || {
-            encrypted_sessions::clear_elsewhere(&dirs, &directory, &id);
+            encrypted_sessions::remove_session_files(&dirs, &directory, &id);
         });
         // If this fails, the files are in memory and disappear when the user logs out.
         drop(clearing.await);
@@ -244,7 +246,7 @@ impl OpenSession {
         let Some(checkpoint_manager) = self.checkpoint_manager else { return notes };
         let interactive = self.launch.options.interactive;
         let settling = tokio::task::spawn_blocking(move || {
-            checkpoint_manager.settle(had_background, interactive)
+            checkpoint_manager.finish_session(had_background, interactive)
         });
         notes.extend(settling.await.unwrap_or_default());
         notes

@@ -61,7 +61,7 @@ pub(crate) fn session_folder(
 /// Returns the approval mode after a policy rule approved a plan in a session without a user. A
 /// run that began in plan mode continues in yolo mode, as in other programs, unless that is not
 /// allowed; other runs keep their mode.
-pub(crate) fn mode_after_plan(launch: &SessionConfig) -> ApprovalMode {
+pub(crate) fn approved_plan_mode(launch: &SessionConfig) -> ApprovalMode {
     match launch.options.plan_exit_mode {
         Some(ApprovalMode::Yolo) if launch.yolo_refusal().is_some() => {
             return ApprovalMode::Default;
@@ -70,7 +70,7 @@ pub(crate) fn mode_after_plan(launch: &SessionConfig) -> ApprovalMode {
         None => {}
     }
     match launch.mode {
-        ApprovalMode::Plan if launch.yolo_refusal().is_none() && !launch.is_everything() => {
+        ApprovalMode::Plan if launch.yolo_refusal().is_none() && !launch.is_home_or_root() => {
             ApprovalMode::Yolo
         }
         ApprovalMode::Plan => ApprovalMode::Default,

@@ -1,7 +1,7 @@
 //! The policy outside of a session, for lists and checks.
 
 use parallax_agents::rules;
-use parallax_agents::skills::of_the_program;
+use parallax_agents::skills::built_in_names;
 use parallax_policy::Policy;
 use parallax_policy_sources::{ImplicitAllows, RuleRow, rule_rows};
 use parallax_protocol::policy::ApprovalMode;
@@ -16,7 +16,7 @@ pub fn policy(launch: &SessionConfig) -> (Policy, Vec<String>) {
     launch.policy_sources().policy(ImplicitAllows {
         // Only an open session knows its default directory for plans.
         plans: plans::configured_folder(launch).ok().flatten(),
-        skills: of_the_program(&launch.skill_library().skills()),
+        skills: built_in_names(&launch.skill_library().skills()),
         trusted_servers,
         allowed_servers,
         agent_servers: parallax_agents::trusted_servers(&agents),

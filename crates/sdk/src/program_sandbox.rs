@@ -35,14 +35,14 @@ impl SandboxedProgram {
                 seatbelt::run(line, *terminal).await
             }
         };
-        Ok(match ending.map_err(|error| refused(&error))? {
+        Ok(match ending.map_err(|error| sandbox_failure(&error))? {
             Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
             Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
         })
     }
 }
 
-fn refused(error: &ProgramSandboxError) -> Failure {
+fn sandbox_failure(error: &ProgramSandboxError) -> Failure {
     failure(FailureKind::Sandbox, error.to_string())
 }
 
@@ -63,7 +63,7 @@ pub fn sandboxed_program(
         ProgramSandbox::Container(engine) => container(launch, engine, arguments, terminal),
         ProgramSandbox::Seatbelt => seatbelt(launch, &arguments, terminal),
     };
-    kind.map(|kind| Some(SandboxedProgram(kind))).map_err(|error| refused(&error))
+    kind.map(|kind| Some(SandboxedProgram(kind))).map_err(|error| sandbox_failure(&error))
 }
 
 fn container(

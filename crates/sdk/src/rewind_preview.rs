@@ -54,7 +54,7 @@ pub struct RestorePoint {
 
 impl OpenSession {
     /// Returns access to the checkpoints.
-    pub fn going_back(&self) -> RewindPreview {
+    pub fn rewind_preview(&self) -> RewindPreview {
         RewindPreview {
             checkpoint_manager: self
                 .checkpoint_manager
@@ -75,7 +75,8 @@ impl RewindPreview {
     pub fn files(&self, turn: u64) -> Result<Vec<FileRestore>, String> {
         let checkpoint_manager =
             self.checkpoint_manager.as_ref().ok_or("checkpoints are disabled in this session")?;
-        let foreseen = checkpoint_manager.foresee(turn).map_err(|error| error.to_string())?;
+        let foreseen =
+            checkpoint_manager.preview_restore(turn).map_err(|error| error.to_string())?;
         Ok(foreseen.into_iter().map(file_back).collect())
     }
 
@@ -84,7 +85,7 @@ impl RewindPreview {
     ///
     /// # Errors
     /// Returns why there are none.
-    pub fn points(&self) -> Result<Vec<RestorePoint>, String> {
+    pub fn restore_points(&self) -> Result<Vec<RestorePoint>, String> {
         let checkpoint_manager =
             self.checkpoint_manager.as_ref().ok_or("checkpoints are disabled in this session")?;
         let edits = checkpoint_manager.edits().map_err(|error| error.to_string())?;
@@ -93,7 +94,7 @@ impl RewindPreview {
         }
         let session =
             parallax_store::load(&self.journal, &self.keys).map_err(|error| error.to_string())?;
-        let mut places = places(&session.records);
+        let mut places = recorded_calls(&session.records);
         let mut points = Vec::new();
         for edit in edits {
             // The newest answer before the change, and in it the first unmatched call that names
@@ -101,7 +102,7 @@ impl RewindPreview {
             let before = |place: &&mut RecordedToolCalls| place.time_ns <= edit.moment;
             let Some(place) = places.iter_mut().rev().find(before) else { continue };
             let names = |call: &(String, Vec<String>)| {
-                edit.files.iter().any(|file| call.1.iter().any(|arg| is_of(arg, file)))
+                edit.files.iter().any(|file| call.1.iter().any(|arg| names_file(arg, file)))
             };
             let free = |(at, call): &(usize, &(String, Vec<String>))| {
                 !place.matched.contains(at) && names(call)
@@ -132,7 +133,7 @@ struct RecordedToolCalls {
     matched: HashSet<usize>,
 }
 
-fn places(records: &[Record]) -> Vec<RecordedToolCalls> {
+fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
     let mut keep = 0;
     let mut places = Vec::new();
     for record in records {
@@ -168,7 +169,7 @@ fn places(records: &[Record]) -> Vec<RecordedToolCalls> {
 }
 
 /// Returns whether an argument names the file.
-fn is_of(argument: &str, file: &Path) -> bool {
+fn names_file(argument: &str, file: &Path) -> bool {
     let path = Path::new(argument.trim());
     !argument.trim().is_empty()
         && !argument.contains('\n')

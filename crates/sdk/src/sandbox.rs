@@ -86,7 +86,7 @@ pub(crate) fn confinement(launch: &SessionConfig) -> SandboxKind {
         _ => tools != ToolSandboxing::Off,
     };
     // Inside a sandbox, the program runs without the flag that requested it.
-    match launch.config.environment.of_process("SANDBOX") {
+    match launch.config.environment.process_variable("SANDBOX") {
         Some("sandbox-exec") => SandboxKind::Seatbelt,
         Some(_) => SandboxKind::Container,
         None if commands && launch.options.supervises => SandboxKind::Commands,
@@ -119,7 +119,7 @@ pub(crate) fn require(launch: &SessionConfig) -> Result<(), Failure> {
 
 /// Returns the sandbox tier. The variable selects a weaker one for tests.
 fn sandbox_tier(launch: &SessionConfig) -> Tier {
-    match launch.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
+    match launch.config.environment.process_variable("PARALLAX_SANDBOX_TIER") {
         Some("namespaces") => Tier::Namespaces,
         Some("bubblewrap") => Tier::Bubblewrap,
         Some("landlock") => Tier::Landlock,

@@ -95,7 +95,7 @@ impl SandboxedCommand {
         let (dirs, project) = (&self.dirs, &self.directory);
         let store = checkpoints::open(dirs, project, id.clone(), roots, None, Some(links));
         let kept = CheckpointManager::new(store, Arc::default())
-            .before(0, Change::Command(&self.effects.runs.join("\n")));
+            .save_before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(
             &self.plan,
             &self.words,

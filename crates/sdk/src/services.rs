@@ -130,7 +130,7 @@ impl SessionConfig {
             dirs: self.dirs(),
             directory: self.options.directory.clone(),
             ephemeral: self.options.ephemeral,
-            count_tokens: parallax_engine::tokens::of_text,
+            count_tokens: parallax_engine::tokens::estimate_text,
         }
     }
 

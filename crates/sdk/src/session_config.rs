@@ -64,7 +64,7 @@ impl SessionConfig {
         if !config.trust.trusted && !options.look_only {
             return Err(untrusted(&options.directory, &config.outer));
         }
-        Self::of(options, config)
+        Self::from_config(options, config)
     }
 
     /// Reads settings. Project settings are read only if the directory is trusted.
@@ -74,12 +74,12 @@ impl SessionConfig {
     }
 
     /// Builds the configuration from loaded settings, whether the directory is trusted or not.
-    pub(crate) fn of(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
+    pub(crate) fn from_config(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = requested_sandbox(options.sandbox.as_deref(), &config)?;
         let extensions = Arc::default();
-        let closed_names = crate::home_directories::closed_names(&config, &options.directory);
+        let closed_names = crate::home_directories::build_path_index(&config, &options.directory);
         Ok(Self {
             closed_names,
             options,
@@ -100,7 +100,7 @@ impl SessionConfig {
     /// # Errors
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
     pub fn reload(&self) -> Result<Self, Failure> {
-        Self::of(self.options.clone(), Self::load(&self.options)?)
+        Self::from_config(self.options.clone(), Self::load(&self.options)?)
     }
 
     /// Prepares another session of the same process. Settings are read again.
@@ -110,7 +110,7 @@ impl SessionConfig {
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
     pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
-        Self::of(options, config)
+        Self::from_config(options, config)
     }
 
     /// Returns the options of the front end, for preparing another session.
@@ -125,7 +125,7 @@ impl SessionConfig {
 
     /// Returns this configuration with someone who answers elicitation requests of MCP servers.
     #[must_use]
-    pub fn asked_by(mut self, asker: Arc<dyn Asker>) -> Self {
+    pub fn with_user_prompter(mut self, asker: Arc<dyn Asker>) -> Self {
         self.asker = Some(asker);
         self
     }
@@ -142,7 +142,7 @@ impl SessionConfig {
 
     /// Returns whether a session of the project is stored on disk and can be resumed. A session
     /// without a prompt is not.
-    pub fn keeps_session(&self, id: &SessionId) -> bool {
+    pub fn is_resumable(&self, id: &SessionId) -> bool {
         self.dirs().journal(&self.options.directory, id).is_file()
     }
 
@@ -222,7 +222,7 @@ impl SessionConfig {
 
     /// Returns whether the directory is the root or the home directory, where nothing should be
     /// changed without approval.
-    pub fn is_everything(&self) -> bool {
+    pub fn is_home_or_root(&self) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let here = real(&self.options.directory);
         let home = self.config.environment.get("HOME").map(Path::new);
@@ -231,8 +231,8 @@ impl SessionConfig {
 
     /// Replaces yolo mode by the default mode if the directory is the root or the home directory,
     /// for sessions whose user can confirm actions. Returns whether it did.
-    pub fn begin_careful(&mut self) -> bool {
-        let careful = self.mode == ApprovalMode::Yolo && self.is_everything();
+    pub fn restrict_yolo(&mut self) -> bool {
+        let careful = self.mode == ApprovalMode::Yolo && self.is_home_or_root();
         if careful {
             self.mode = ApprovalMode::Default;
         }
@@ -241,7 +241,7 @@ impl SessionConfig {
 
     /// Returns whether the working directory is the user's home directory.
     pub fn is_in_home(&self) -> bool {
-        self.is_everything() && self.options.directory.parent().is_some()
+        self.is_home_or_root() && self.options.directory.parent().is_some()
     }
 }
 
@@ -250,7 +250,7 @@ fn requested_sandbox(flag: Option<&str>, config: &Config) -> Result<ProgramSandb
     let setting = config.settings.program_sandbox().word;
     let word = config.user_variable("GEMINI_SANDBOX").or(flag).or(setting.as_deref());
     // A project's `.env` must not claim that the program is in a sandbox already.
-    let inside = config.environment.of_process("SANDBOX").is_some();
+    let inside = config.environment.process_variable("SANDBOX").is_some();
     choose(word, inside).map_err(|error| failure(FailureKind::Sandbox, error.to_string()))
 }
 
@@ -288,7 +288,7 @@ fn approval_mode(
 /// Reports that the directory is untrusted and what it would add, when the user cannot be asked.
 fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
     // The preview lists names only. Nothing of the directory is expanded, followed, or run.
-    let brings = match parallax_config::survey(directory, outer).summary() {
+    let brings = match parallax_config::inspect(directory, outer).summary() {
         Some(summary) => format!("it contains {summary} (see `parallax trust show`)"),
         None => "it contains no settings or commands".to_owned(),
     };

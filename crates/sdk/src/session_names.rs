@@ -9,7 +9,7 @@ use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::model::{Model, Request, ToolSet};
 use parallax_protocol::store::{NameRecord, Record, Store};
 use parallax_protocol::{CancellationToken, Object};
-use parallax_sessions::cut;
+use parallax_sessions::truncate;
 
 /// Default model for naming.
 const MODEL: &str = "flash-lite";
@@ -43,7 +43,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
         if prompt.is_empty() {
             return;
         }
-        let text = format!("{ASKED}{}", cut(&prompt, PROMPT));
+        let text = format!("{ASKED}{}", truncate(&prompt, PROMPT));
         let request = Request {
             model: model.catalog().resolve(MODEL),
             system: Arc::from(""),
@@ -64,7 +64,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
                 return;
             }
         };
-        let Some(text) = cleaned(&answer.text()) else { return };
+        let Some(text) = parse_name(&answer.text()) else { return };
         let record = Record::Name(NameRecord { time: parallax_store::timestamp(), text });
         if let Err(error) = store.append(&record) {
             tracing::debug!(%error, "failed to save the session title");
@@ -73,7 +73,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
 }
 
 /// Returns the first line of an answer without quotes and markup.
-fn cleaned(answer: &str) -> Option<String> {
+fn parse_name(answer: &str) -> Option<String> {
     let line = answer.lines().find(|line| !line.trim().is_empty())?;
     let line = line.trim().trim_matches(['"', '*', '#', '`', ' ']).trim_end_matches('.');
     let name: String = line.chars().filter(|char| !char.is_control()).take(NAME).collect();
@@ -82,12 +82,15 @@ fn cleaned(answer: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::cleaned;
+    use super::parse_name;
 
     #[test]
     fn session_name_is_one_plain_line() {
-        assert_eq!(cleaned("\n**\"Fix the parser.\"**\nmore").as_deref(), Some("Fix the parser"));
-        assert_eq!(cleaned(" \n\"\"\n").as_deref(), None);
-        assert_eq!(cleaned(&"x".repeat(200)).map(|name| name.len()), Some(80));
+        assert_eq!(
+            parse_name("\n**\"Fix the parser.\"**\nmore").as_deref(),
+            Some("Fix the parser")
+        );
+        assert_eq!(parse_name(" \n\"\"\n").as_deref(), None);
+        assert_eq!(parse_name(&"x".repeat(200)).map(|name| name.len()), Some(80));
     }
 }

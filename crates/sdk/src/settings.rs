@@ -33,7 +33,7 @@ impl SettingsManager<'_> {
 
     /// Returns the user interface settings. Blocking: reads extensions.
     pub fn ui(&self) -> UiSettings {
-        let mut ui = UiSettings::of(&self.config.settings);
+        let mut ui = UiSettings::from_settings(&self.config.settings);
         for (name, theme) in self.extensions.extensions().themes() {
             ui.custom_themes.entry(name).or_insert(theme);
         }

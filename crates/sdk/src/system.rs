@@ -52,7 +52,7 @@ impl PromptMaterial {
         let agents = if has("invoke_agent") { agents } else { "" };
         let skills = if has("activate_skill") { skills } else { "" };
         let mut text = match &self.files.whole {
-            Some((_, whole)) => self.filled(whole, declared, agents, skills),
+            Some((_, whole)) => self.expand_variables(whole, declared, agents, skills),
             None => {
                 let mut text = self.built_in(mode, declared);
                 for (switch, section) in [(AGENTS, agents), (SKILLS, skills)] {
@@ -91,7 +91,13 @@ impl PromptMaterial {
     }
 
     /// Fills in the variables of a user's text. Unknown variables stay unchanged.
-    fn filled(&self, text: &str, declared: &[String], agents: &str, skills: &str) -> String {
+    fn expand_variables(
+        &self,
+        text: &str,
+        declared: &[String],
+        agents: &str,
+        skills: &str,
+    ) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -262,9 +268,9 @@ pub(crate) fn declared_tools(
     policy_engine: &dyn PolicyEngine,
 ) -> Vec<String> {
     let (mode, interactive) = (launch.mode, launch.options.interactive);
-    let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
-    let seen =
-        specs.filter(|spec| !policy_engine.hides(&spec.name, &spec.aliases, mode, interactive));
+    let specs = tools.iter().filter(|tool| tool.is_declared(mode)).map(|tool| tool.spec());
+    let seen = specs
+        .filter(|spec| !policy_engine.is_tool_denied(&spec.name, &spec.aliases, mode, interactive));
     seen.map(|spec| spec.name.clone()).collect()
 }
 

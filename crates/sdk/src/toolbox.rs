@@ -83,7 +83,8 @@ impl Toolbox {
         let main = Arc::clone(&self.main);
         let has_http_search = self.has_http_search;
         let searches = move |name: &str| {
-            let notice = web_search::missing(model.as_ref(), name).filter(|_| !has_http_search);
+            let notice = web_search::missing_search_message(model.as_ref(), name)
+                .filter(|_| !has_http_search);
             (notice.is_none(), notice)
         };
         let searched =
@@ -205,8 +206,10 @@ pub(crate) fn build(
         tools.push(Arc::new(AskUser::new()));
     }
     if launch.has_plan_mode() {
-        let place =
-            PlanLocation { folder: plans.to_owned(), unattended: plans::mode_after_plan(launch) };
+        let place = PlanLocation {
+            folder: plans.to_owned(),
+            unattended: plans::approved_plan_mode(launch),
+        };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
@@ -252,7 +255,7 @@ pub(crate) fn shell_options(launch: &SessionConfig, artifacts: PathBuf) -> Shell
     options.redact = launch.dirs().keys.redact();
     let environment = &launch.config.environment;
     options.dotenv_names = environment.names_of_project().map(str::to_owned).collect();
-    let pairs = environment.of_users_file();
+    let pairs = environment.user_file_variables();
     options.own_variables = pairs.map(|(name, value)| (name.into(), value.into())).collect();
     options.trusted_folder = launch.config.trust.trusted;
     options.sandbox = sandbox;

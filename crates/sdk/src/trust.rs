@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::TRUST_VARIABLE;
 use parallax_config::trust::{self, TrustFiles};
-use parallax_config::trust_state::standing;
+use parallax_config::trust_state::trust_state;
 use parallax_config::{Config, ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
@@ -92,7 +92,7 @@ impl TrustQuestion {
             trust::set(&self.files, &self.folder, level).map_err(|error| config(&error))?;
         }
         let config = SessionConfig::load(&self.options)?;
-        SessionConfig::of(self.options, config)
+        SessionConfig::from_config(self.options, config)
     }
 }
 
@@ -109,15 +109,15 @@ impl SessionConfig {
     pub fn prepare_or_ask(options: LaunchOptions) -> Result<PreparedConfig, Failure> {
         let loaded = Self::load(&options)?;
         if loaded.trust.trusted || loaded.trust.reason != TrustReason::Unknown {
-            return Ok(PreparedConfig::Ready(Box::new(Self::of(options, loaded)?)));
+            return Ok(PreparedConfig::Ready(Box::new(Self::from_config(options, loaded)?)));
         }
         let files = TrustFiles::find(&loaded.environment, &loaded.dirs);
         let folder = loaded.project.clone();
         let real = std::fs::canonicalize(&folder).unwrap_or(folder);
         Ok(PreparedConfig::NeedsTrust(Box::new(TrustQuestion {
             parent: real.parent().map(Path::to_owned),
-            brings: parallax_config::survey(&real, &loaded.outer),
-            ui: parallax_config::UiSettings::of(&loaded.settings),
+            brings: parallax_config::inspect(&real, &loaded.outer),
+            ui: parallax_config::UiSettings::from_settings(&loaded.settings),
             wants_companion: loaded.settings.flag("ide.enabled"),
             folder: real,
             files: files.map_err(|error| config(&error))?,
@@ -165,20 +165,20 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if the trust file or a settings file is invalid.
-    pub fn of(&self, folder: &Path) -> Result<Trust, Failure> {
-        Ok(self.standing(folder)?.trust)
+    pub fn trust(&self, folder: &Path) -> Result<Trust, Failure> {
+        Ok(self.state(folder)?.trust)
     }
 
     /// Returns the trust state of a directory other than the session's, to which `--skip-trust` and
     /// `GEMINI_CLI_TRUST_WORKSPACE` do not apply. Blocking.
     ///
     /// # Errors
-    /// Returns the errors of [`TrustManager::of`].
-    pub(crate) fn of_other(&self, folder: &Path) -> Result<Trust, Failure> {
+    /// Returns the errors of [`TrustManager::trust`].
+    pub(crate) fn trust_of_other(&self, folder: &Path) -> Result<Trust, Failure> {
         let mut variables = self.options.variables.clone();
         variables.retain(|(name, _)| name != TRUST_VARIABLE);
         let options = LoadOptions { variables, skip_trust: false, ..self.options.load_options() };
-        standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
+        trust_state(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
     }
 
     /// Saves whether a directory is trusted; `None` removes the entry. Running sessions are not
@@ -187,9 +187,9 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if the directory does not exist or a file cannot be read or written.
     pub fn set(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
-        let standing = self.standing(folder)?;
+        let standing = self.state(folder)?;
         trust::set(&standing.files, folder, level).map_err(|error| config(&error))?;
-        self.of(folder)
+        self.trust(folder)
     }
 
     /// Checks a directory that a resumed session worked in. Blocking.
@@ -197,8 +197,8 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if it is not a directory or not trusted.
     pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
-        let real = self.real_folder(typed)?;
-        if !self.of(&real)?.trusted {
+        let real = self.resolve_directory(typed)?;
+        if !self.trust(&real)?.trusted {
             let why = format!(
                 "`{0}` is not trusted; run `/permissions trust {0}` to trust it",
                 real.display()
@@ -215,16 +215,16 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if it is not an accessible directory.
     pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
-        let real = self.real_folder(typed)?;
+        let real = self.resolve_directory(typed)?;
         let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
         let trust = match real.starts_with(own) {
-            true => self.of(&real)?,
-            false => self.of_other(&real)?,
+            true => self.trust(&real)?,
+            false => self.trust_of_other(&real)?,
         };
         Ok((real, trust.trusted))
     }
 
-    fn real_folder(&self, typed: &str) -> Result<PathBuf, Failure> {
+    fn resolve_directory(&self, typed: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.config.expand_home(Path::new(typed)));
         let told = |why: String| failure(FailureKind::Input, why);
         let real = path
@@ -236,7 +236,7 @@ impl<'a> TrustManager<'a> {
         }
     }
 
-    fn standing(&self, folder: &Path) -> Result<TrustState, Failure> {
-        standing(&self.options.load_options(), folder).map_err(|error| config(&error))
+    fn state(&self, folder: &Path) -> Result<TrustState, Failure> {
+        trust_state(&self.options.load_options(), folder).map_err(|error| config(&error))
     }
 }

@@ -33,13 +33,13 @@ pub(crate) fn start_notice(
 ) -> Option<String> {
     match configured(launch) {
         Ok(Some(_)) => None,
-        Ok(None) => missing(model, name),
+        Ok(None) => missing_search_message(model, name),
         Err(error) => Some(error),
     }
 }
 
 /// Returns what to tell the user if the provider of a model, by any of its names, has no search.
-pub(crate) fn missing(model: &dyn Model, name: &str) -> Option<String> {
+pub(crate) fn missing_search_message(model: &dyn Model, name: &str) -> Option<String> {
     let catalog = model.catalog();
     let searching = catalog.utility("web-search", &catalog.resolve(name));
     (!catalog.hosted_tools(&searching).search).then(|| {

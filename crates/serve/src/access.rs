@@ -22,7 +22,7 @@ pub(crate) struct ServerAccess {
 
 impl ServerAccess {
     pub(crate) fn new(token: &str, address: IpAddr, port: u16) -> Self {
-        Self { token: SecretDigest::of(token), address, port }
+        Self { token: SecretDigest::new(token), address, port }
     }
 
     /// Checks where a request comes from, before anything else of it is read.
@@ -30,7 +30,7 @@ impl ServerAccess {
     /// # Errors
     /// Why it is refused.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
-        let host = only(headers, &HOST);
+        let host = single_value(headers, &HOST);
         if !host.is_some_and(|host| self.is_own_host(host)) {
             return Err(RequestRefusal {
                 status: StatusCode::FORBIDDEN,
@@ -52,11 +52,11 @@ impl ServerAccess {
     /// # Errors
     /// Why the request is refused.
     pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
-        let token = only(headers, &AUTHORIZATION).and_then(|value| {
+        let token = single_value(headers, &AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        if !token.is_some_and(|token| self.token.is_of(token)) {
+        if !token.is_some_and(|token| self.token.matches(token)) {
             return Err(RequestRefusal {
                 status: StatusCode::UNAUTHORIZED,
                 message: "send `Authorization: Bearer TOKEN` with the token that the server printed",
@@ -85,7 +85,7 @@ impl ServerAccess {
 }
 
 /// The value of a header that stands once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -98,13 +98,13 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 pub(crate) struct SecretDigest([u8; 32]);
 
 impl SecretDigest {
-    pub(crate) fn of(secret: &str) -> Self {
+    pub(crate) fn new(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
     /// Compares without stopping at the first difference.
-    pub(crate) fn is_of(&self, secret: &str) -> bool {
-        let other = Self::of(secret);
+    pub(crate) fn matches(&self, secret: &str) -> bool {
+        let other = Self::new(secret);
         let difference = self.0.iter().zip(other.0).fold(0, |sum, (a, b)| sum | (a ^ b));
         std::hint::black_box(difference) == 0
     }

@@ -89,7 +89,7 @@ impl DevToolsLinks {
         if links.len() == MAX_LINKS {
             links.remove(0);
         }
-        links.push(Link { token: SecretDigest::of(token), is_used: false });
+        links.push(Link { token: SecretDigest::new(token), is_used: false });
         format!("http://{}:{}/?token={token}", Ipv4Addr::LOCALHOST, self.state.port)
     }
 }
@@ -119,7 +119,7 @@ impl DevToolsServer {
         let address = listener.local_addr().map_err(failed)?;
         let state = Arc::new(DevToolsState {
             access: ServerAccess::new(&cookie, address.ip(), address.port()),
-            cookie_digest: SecretDigest::of(&cookie),
+            cookie_digest: SecretDigest::new(&cookie),
             cookie,
             links: Mutex::default(),
             files,
@@ -190,7 +190,7 @@ impl DevToolsState {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let was_used = links
             .iter_mut()
-            .find(|link| link.token.is_of(token))
+            .find(|link| link.token.matches(token))
             .map(|link| std::mem::replace(&mut link.is_used, true));
         if was_used.is_none_or(|was_used| was_used && !has_cookie) {
             return text(
@@ -220,7 +220,7 @@ impl DevToolsState {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(';'))
             .filter_map(|pair| pair.trim().split_once('='))
-            .any(|(key, value)| key == name && self.cookie_digest.is_of(value))
+            .any(|(key, value)| key == name && self.cookie_digest.matches(value))
     }
 
     fn events(&self) -> Response<ReplyBody> {

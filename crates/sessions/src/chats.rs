@@ -79,7 +79,7 @@ impl SessionLibrary<'_> {
         };
         let path = self.directory.join(file);
         let loaded = self.journal_of(session)?;
-        let text = match ExportForm::of_file(&path) {
+        let text = match ExportForm::from_path(&path) {
             // Like Gemini CLI: only the contents sent to the model.
             Some(ExportForm::Json) => contents_json(&loaded.contents),
             Some(form) => export::export(&loaded, &self.title_of(session), form, self.highlighter)?,
@@ -99,7 +99,7 @@ impl SessionLibrary<'_> {
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
         let path = self.directory.join(self.config.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
-        let form = ExportForm::of_file(&path).unwrap_or(ExportForm::Json);
+        let form = ExportForm::from_path(&path).unwrap_or(ExportForm::Json);
         write_new(
             &path,
             &export::export(&loaded, &self.title_of(session), form, self.highlighter)?,

@@ -29,7 +29,7 @@ pub fn dirs(config: &Config) -> SessionDirs {
     dirs.keys =
         Keys::new(config.keychain.clone(), &config.dirs.parallax, new).redacting(redactor(config));
     match new {
-        None => dirs.or_elsewhere(&std::env::temp_dir()),
+        None => dirs.with_fallback_place(&std::env::temp_dir()),
         Some(_) => dirs.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
     }
 }
@@ -59,7 +59,7 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
 
 /// Removes the files of a session outside the home directory. Tool outputs that a resumed session
 /// may need are stored encrypted first.
-pub fn clear_elsewhere(dirs: &SessionDirs, directory: &Path, id: &SessionId) {
+pub fn remove_session_files(dirs: &SessionDirs, directory: &Path, id: &SessionId) {
     if !dirs.is_temporary_at_home() {
         let artifacts = dirs.artifacts(directory, id);
         if dirs.keys.encrypts() && dirs.journal(directory, id).is_file() {
@@ -121,7 +121,7 @@ impl SessionLibrary<'_> {
     }
 
     /// Returns whether session contents may be written to the session's temporary directory.
-    pub fn keeps_clear_text(&self) -> bool {
+    pub fn allows_clear_text(&self) -> bool {
         let dirs = self.dirs();
         let is_open = !dirs.keys.encrypts() || !dirs.is_temporary_at_home();
         is_open && !self.ephemeral

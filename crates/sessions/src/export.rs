@@ -49,7 +49,7 @@ pub enum ExportForm {
 
 impl ExportForm {
     /// Returns the format for a file extension.
-    pub fn of_file(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         // Formats of other programs share our extensions, so they must be selected by name.
         Self::parse(&ending).filter(|form| {

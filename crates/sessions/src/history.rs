@@ -54,7 +54,7 @@ fn input(message: impl std::fmt::Display) -> Failure {
 pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<ResumedState, Failure> {
     match choice {
         SessionChoice::New | SessionChoice::Clear => {
-            let mut fresh = fresh(library, new_id(), Vec::new());
+            let mut fresh = new_session(library, new_id(), Vec::new());
             // The client knows the id and may load the session in another process.
             if library.is_exact && !library.ephemeral {
                 fresh.notices.extend(fresh.journal.announce().err().map(|error| error.message));
@@ -64,23 +64,23 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         SessionChoice::WithId(id) => with_id(library, id),
         SessionChoice::Resume(selector) => resume(library, selector),
         SessionChoice::Import(path) => {
-            let loaded =
-                parallax_store::import(path, &library.dirs().keys).and_then(|it| sound(it, path));
+            let loaded = parallax_store::import(path, &library.dirs().keys)
+                .and_then(|it| repair_if_damaged(it, path));
             let loaded = loaded.map_err(input)?;
             Ok(fork(library, new_id(), loaded, path.display().to_string()))
         }
         SessionChoice::Fork { from, keep } => {
-            let entry = found(library, from)?;
+            let entry = find_session(library, from)?;
             let mut loaded = loaded(library, &entry)?;
             if let Some(keep) = keep {
-                loaded.cut(*keep);
+                loaded.truncate(*keep);
             }
             Ok(fork(library, new_id(), loaded, entry.id))
         }
         SessionChoice::ForkBefore { from, prompt } => {
-            let entry = found(library, from)?;
+            let entry = find_session(library, from)?;
             let mut loaded = loaded(library, &entry)?;
-            loaded.cut(keep_before(&loaded, *prompt)?);
+            loaded.truncate(contents_before(&loaded, *prompt)?);
             Ok(fork(library, new_id(), loaded, entry.id))
         }
         SessionChoice::Rewind { id, keep } => rewind(library, id, *keep),
@@ -108,7 +108,7 @@ fn journal(library: &SessionLibrary<'_>, id: &SessionId, forked_from: Option<Str
     Journal::create(dirs.journal(project(library), id), head).with_keys(&dirs.keys)
 }
 
-fn fresh(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> ResumedState {
+fn new_session(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> ResumedState {
     ResumedState {
         journal: journal(library, &id, None),
         id,
@@ -149,7 +149,7 @@ fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<ResumedState, Failu
     if parallax_store::has_id(&library.dirs(), project(library), &session) {
         return Err(is_taken());
     }
-    let mut resumed = fresh(library, session, Vec::new());
+    let mut resumed = new_session(library, session, Vec::new());
     if library.ephemeral {
         return Ok(resumed);
     }
@@ -168,13 +168,14 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
         Ok(entry) => entry,
         Err(FindError::NoSessions { .. }) if selector == "latest" => {
             let notice = "no earlier session in this project; starting a new one".to_owned();
-            return Ok(fresh(library, new_id(), vec![notice]));
+            return Ok(new_session(library, new_id(), vec![notice]));
         }
         Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
             if let Some(resumed) = unprompted(library, selector) {
                 return Ok(resumed);
             }
-            let failure = unreadable(library, selector).or_else(|| elsewhere(library, selector));
+            let failure =
+                unreadable(library, selector).or_else(|| other_project_error(library, selector));
             return Err(failure.unwrap_or_else(|| input(error)));
         }
         Err(error) => return Err(input(error)),
@@ -191,7 +192,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
              continues a repaired copy"
         ))),
         Err(error @ OpenError::InUse { .. }) if is_exact => Err(input(error)),
-        Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(library, &entry, loaded),
+        Ok((_, loaded)) if is_damaged(&loaded) => resume_copy(library, &entry, loaded),
         Ok((journal, loaded)) => {
             if loaded.head.one_shot && library.interactive {
                 // A name makes the session appear in lists.
@@ -199,7 +200,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
                 let name = Record::Name(NameRecord { time, text });
                 journal.append(&name).map_err(input)?;
             }
-            let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
+            let mut resumed = resumed_state(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
                 format!(
                     "Gemini CLI also continued this session; its messages are not included: \
@@ -221,8 +222,8 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
         }
         Err(OpenError::Io { path, source }) if is_not_writable(&source) => {
             let loaded = loaded(library, &entry)?;
-            let journal = Journal::unwritten(&path, loaded.head.clone());
-            let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
+            let journal = Journal::without_file(&path, loaded.head.clone());
+            let mut resumed = resumed_state(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.insert(
                 0,
                 format!(
@@ -244,7 +245,7 @@ fn unprompted(library: &SessionLibrary<'_>, id: &str) -> Option<ResumedState> {
     }
     let path = library.dirs().journal(project(library), &SessionId::from(id));
     let (journal, loaded) = Journal::open_append(&path, &library.dirs().keys).ok()?;
-    Some(taken(loaded.head.session_id.clone(), journal, loaded))
+    Some(resumed_state(loaded.head.session_id.clone(), journal, loaded))
 }
 
 /// Returns whether the error means that a file may be readable but not writable.
@@ -255,11 +256,11 @@ fn is_not_writable(error: &std::io::Error) -> bool {
 
 /// Returns whether the file is damaged so that nothing can be appended.
 fn is_damaged(loaded: &LoadedSession) -> bool {
-    loaded.broken || !parallax_store::is_sound(&loaded.contents)
+    loaded.broken || !parallax_store::is_valid(&loaded.contents)
 }
 
 /// Resumes a session with a damaged file in a copy. The file stays unchanged for inspection.
-fn in_a_copy(
+fn resume_copy(
     library: &SessionLibrary<'_>,
     entry: &SessionEntry,
     loaded: LoadedSession,
@@ -268,14 +269,14 @@ fn in_a_copy(
     let notice = format!(
         "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
     );
-    let repaired = sound(loaded, &entry.path).map_err(input)?;
+    let repaired = repair_if_damaged(loaded, &entry.path).map_err(input)?;
     let mut resumed = fork(library, id, repaired, from);
     resumed.notices.push(notice);
     Ok(resumed)
 }
 
 /// Returns an error that names the other project if the session belongs to one.
-fn elsewhere(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
+fn other_project_error(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
     let entry = library.any_session(selector).ok()?;
     let (id, project) = (&entry.id, entry.project.display());
     Some(input(match entry.project.is_dir() {
@@ -304,7 +305,7 @@ fn unreadable(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
 /// separately, and the result is a fork with a new id.
 fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<ResumedState, Failure> {
     let loaded = parallax_store::import(&entry.path, &library.dirs().keys).map_err(input)?;
-    if !entry.is_elsewhere() {
+    if !entry.is_foreign_continuation() {
         let known = SessionId::is_valid(&entry.id);
         let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
         return Ok(fork(library, id, loaded, entry.path.display().to_string()));
@@ -320,7 +321,7 @@ fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<ResumedSt
 }
 
 /// Finds a session of the project by number, id, or id prefix.
-pub fn found(library: &SessionLibrary<'_>, selector: &str) -> Result<SessionEntry, Failure> {
+pub fn find_session(library: &SessionLibrary<'_>, selector: &str) -> Result<SessionEntry, Failure> {
     parallax_store::find(&library.dirs(), project(library), selector).map_err(input)
 }
 
@@ -332,7 +333,9 @@ pub fn loaded(
     let keys = library.dirs().keys;
     let path = &entry.path;
     match entry.origin {
-        SessionOrigin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
+        SessionOrigin::Parallax => {
+            parallax_store::load(path, &keys).and_then(|it| repair_if_damaged(it, path))
+        }
         SessionOrigin::GeminiCli | SessionOrigin::ParallaxCli => {
             parallax_store::import(path, &keys)
         }
@@ -341,8 +344,8 @@ pub fn loaded(
 }
 
 /// Repairs the session if its file is damaged.
-fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
-    match parallax_store::is_sound(&loaded.contents) {
+fn repair_if_damaged(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
+    match parallax_store::is_valid(&loaded.contents) {
         true => Ok(loaded),
         false => parallax_store::repaired(loaded, path),
     }
@@ -350,7 +353,7 @@ fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError>
 
 /// Removes everything after the first `keep` contents of a Parallax session.
 fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<ResumedState, Failure> {
-    let entry = found(library, id)?;
+    let entry = find_session(library, id)?;
     if entry.origin != SessionOrigin::Parallax {
         return Err(input(format!(
             "the session `{id}` belongs to another program: resume it, then rewind"
@@ -359,14 +362,14 @@ fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed
     let (journal, mut loaded) =
         Journal::open_append(&entry.path, &library.dirs().keys).map_err(input)?;
     if is_damaged(&loaded) {
-        loaded.cut(keep);
-        return in_a_copy(library, &entry, loaded);
+        loaded.truncate(keep);
+        return resume_copy(library, &entry, loaded);
     }
     if keep < loaded.contents.len() {
         journal.append(&Record::Truncate { keep }).map_err(input)?;
-        loaded.cut(keep);
+        loaded.truncate(keep);
     }
-    Ok(taken(loaded.head.session_id.clone(), journal, loaded))
+    Ok(resumed_state(loaded.head.session_id.clone(), journal, loaded))
 }
 
 /// Creates a session from loaded contents. If the requested id is taken, it gets another one, so
@@ -387,7 +390,7 @@ fn fork(
         journal = self::journal(library, &id, Some(from));
     }
     let unsaved = journal.append_all(&loaded).err();
-    let mut resumed = taken(id, journal, loaded);
+    let mut resumed = resumed_state(id, journal, loaded);
     resumed.notices.extend(renamed);
     if let Some(error) = unsaved {
         resumed.notices.insert(0, format!("this session is not saved: {error}"));
@@ -396,11 +399,11 @@ fn fork(
 }
 
 /// Returns the initial state of a loaded session.
-fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> ResumedState {
+fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> ResumedState {
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
     let records: Arc<[Record]> = loaded.records.into();
     let head = SessionHead { session_id: id.clone(), ..loaded.head };
-    journal.began_with(head, Arc::clone(&records));
+    journal.set_initial_contents(head, Arc::clone(&records));
     ResumedState {
         id,
         journal,
@@ -418,6 +421,6 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> ResumedState
 }
 
 /// Returns the number of contents before a prompt.
-pub(crate) fn keep_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
+pub(crate) fn contents_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
     PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

@@ -31,7 +31,7 @@ use parallax_config::Config;
 use export::SyntaxHighlighter;
 
 pub use choice::SessionChoice;
-pub use listing::{cut, last_turn};
+pub use listing::{last_turn, truncate};
 pub use parallax_store::{SavedChat, SessionEntry, SessionOrigin};
 pub use source::{SessionSource, SourceError};
 pub use tree::tree;

@@ -5,7 +5,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::Record;
 
 use crate::SessionLibrary;
-use crate::history::{found, loaded};
+use crate::history::{find_session, loaded};
 use crate::recorded_items::{self, RecordedItem};
 
 use parallax_store::SessionDirs;
@@ -40,7 +40,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if no session or several sessions match.
     pub fn session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        found(self, selector)
+        find_session(self, selector)
     }
 
     /// Returns how the last turn of a session of this project ended ([`Record::TurnEnd`]): `cut_off`
@@ -50,7 +50,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the session is not found or cannot be read.
     pub fn last_turn(&self, id: &str) -> Result<(String, SessionEntry), Failure> {
-        let entry = found(self, id)?;
+        let entry = find_session(self, id)?;
         let loaded = loaded(self, &entry)?;
         Ok((last_turn(&loaded.records, loaded.cut_off), entry))
     }
@@ -77,7 +77,7 @@ impl SessionLibrary<'_> {
             false => &entry.project,
         };
         let id = SessionId::from(entry.id.as_str());
-        let mut artifacts = parallax_store::belongings(&dirs, project, &entry);
+        let mut artifacts = parallax_store::associated_paths(&dirs, project, &entry);
         artifacts
             .push(SessionDirs::new(&dirs.parallax, "").artifacts(project, &id).root().to_owned());
         parallax_store::delete(&dirs, project, &entry, &artifacts).map_err(input)?;
@@ -105,7 +105,7 @@ impl SessionLibrary<'_> {
 }
 
 /// Truncates a text to `most` bytes.
-pub fn cut(text: &str, most: usize) -> &str {
+pub fn truncate(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;

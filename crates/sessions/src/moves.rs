@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
 use crate::gemini_record::record_name;
-use crate::history::{keep_before, loaded};
+use crate::history::{contents_before, loaded};
 use crate::recorded_items::{self, RecordedItem};
 use crate::{SessionChoice, SessionLibrary};
 
@@ -91,7 +91,7 @@ impl SessionLibrary<'_> {
             return Err(missing);
         }
         let mut fitting: Vec<SessionEntry> = self.all_sessions();
-        fitting.retain(|entry| parallax_store::begins(&entry.id, selector));
+        fitting.retain(|entry| parallax_store::has_prefix(&entry.id, selector));
         if fitting.iter().any(|entry| entry.id.eq_ignore_ascii_case(selector)) {
             fitting.retain(|entry| entry.id.eq_ignore_ascii_case(selector));
         }
@@ -214,7 +214,7 @@ impl SessionLibrary<'_> {
         let entry = self.any_session(selector)?;
         let mut session = loaded(self, &entry)?;
         if let Some(number) = before {
-            session.cut(keep_before(&session, number)?);
+            session.truncate(contents_before(&session, number)?);
         }
         if session.contents.is_empty() {
             return Err(input(match before {

@@ -163,7 +163,9 @@ impl ItemCollector {
             Record::Content(content) => self.content(content, before),
             Record::Result(result) => self.result(result),
             Record::Round(round) => {
-                self.items.extend(said(round).into_iter().map(|text| RecordedItem::Steer { text }));
+                self.items.extend(
+                    steering_messages(round).into_iter().map(|text| RecordedItem::Steer { text }),
+                );
             }
             Record::TurnEnd { reason, detail, .. } => {
                 let is_prompted = std::mem::take(&mut self.is_prompted);
@@ -220,7 +222,7 @@ impl ItemCollector {
             match part.view() {
                 PartView::Text(piece) => text.push_str(piece),
                 PartView::Call(call) => {
-                    self.say(&mut text, false);
+                    self.push_answer(&mut text, false);
                     self.open.push(self.items.len());
                     self.items.push(RecordedItem::Tool {
                         name: call.name.to_owned(),
@@ -234,8 +236,9 @@ impl ItemCollector {
                 _ => {}
             }
         }
-        self.say(&mut text, record.partial);
-        self.items.extend(Image::among(&content.parts, None).into_iter().map(RecordedItem::Image));
+        self.push_answer(&mut text, record.partial);
+        self.items
+            .extend(Image::from_parts(&content.parts, None).into_iter().map(RecordedItem::Image));
     }
 
     /// Adds the images of a content.
@@ -243,12 +246,13 @@ impl ItemCollector {
         if record.wire.json().contains("\"inlineData\"")
             && let Ok(content) = record.wire.open()
         {
-            self.items
-                .extend(Image::among(&content.parts, name).into_iter().map(RecordedItem::Image));
+            self.items.extend(
+                Image::from_parts(&content.parts, name).into_iter().map(RecordedItem::Image),
+            );
         }
     }
 
-    fn say(&mut self, text: &mut String, partial: bool) {
+    fn push_answer(&mut self, text: &mut String, partial: bool) {
         if !text.trim().is_empty() {
             self.items.push(RecordedItem::Text { text: std::mem::take(text), partial });
         }
@@ -269,7 +273,7 @@ impl ItemCollector {
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
         let title = told.as_ref().map(|told| told.title.clone());
         if status.as_deref() == Some("success") {
-            let images = Image::among(&parts, title.as_deref());
+            let images = Image::from_parts(&parts, title.as_deref());
             self.items.extend(images.into_iter().map(RecordedItem::Image));
         }
     }
@@ -306,7 +310,7 @@ fn read_report(report: &str) -> (String, Option<i32>) {
 }
 
 /// Returns the user's messages sent during a step.
-fn said(round: &StepRecord) -> Vec<String> {
+fn steering_messages(round: &StepRecord) -> Vec<String> {
     if let Some(said) = &round.said {
         return said.clone();
     }

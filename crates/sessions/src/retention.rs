@@ -72,7 +72,7 @@ impl SessionLibrary<'_> {
             return Err(Failure::new(FailureKind::Config, wrong));
         }
         // Settings of this project apply to its own sessions only.
-        let (elsewhere, wrong) = retention_of(&self.config.settings.retention_elsewhere());
+        let (elsewhere, wrong) = retention_of(&self.config.settings.retention_for_other_projects());
         if let Some(wrong) = wrong {
             return Err(Failure::new(FailureKind::Config, wrong));
         }
@@ -106,7 +106,7 @@ impl SessionLibrary<'_> {
 
 /// Removes old sessions of this project, at most once a day. Blocking; meant for the background
 /// and safe to interrupt.
-pub fn clean_lazily(
+pub fn clean_up_daily(
     dirs: &SessionDirs,
     project: &std::path::Path,
     rule: &Retention,
@@ -150,19 +150,19 @@ fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     }
     let count = all.get("general.sessionRetention.maxCount");
     let count = count.filter(|count| !count.is_null());
-    if count.is_some_and(|count| whole(count).is_none_or(|most| most == 0)) {
+    if count.is_some_and(|count| to_count(count).is_none_or(|most| most == 0)) {
         return off("maxCount` must be a whole number, 1 or more");
     }
     let rule = Retention {
         max_age: settings.max_age,
-        max_count: count.and_then(whole),
+        max_count: count.and_then(to_count),
         min_age: settings.min_retention,
     };
     (Some(rule), None)
 }
 
 /// Returns a non-negative integer.
-fn whole(value: &Value) -> Option<usize> {
+fn to_count(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 

@@ -138,7 +138,7 @@ impl SessionLibrary<'_> {
                     SearchIndex::throw_away(&dirs);
                     done = once(false);
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     tracing::warn!(%error, "the search index was reopened");
                     done = once(false);
                 }
@@ -185,12 +185,12 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
             RecordedItem::Image(_) | RecordedItem::Ended { .. } => {}
             RecordedItem::Shell { command, output, .. } => {
                 add(text, &command);
-                add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::truncate(&output, MOST_OF_OUTPUT));
             }
             RecordedItem::Tool { name, args, output, .. } => {
                 add(text, &name);
                 args.values().for_each(|value| add_values(text, value));
-                add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::truncate(&output, MOST_OF_OUTPUT));
             }
         }
     }

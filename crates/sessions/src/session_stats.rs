@@ -73,7 +73,7 @@ impl SessionStats {
     }
 
     /// Creates statistics from the records of earlier processes.
-    pub fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+    pub fn from_records(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut stats = Self::default();
         crate::usage_totals::requests(records, price)
             .iter()
@@ -234,7 +234,7 @@ mod tests {
             Record::Content(serde_json::from_value(content).unwrap()),
             Record::Result(serde_json::from_value(result).unwrap()),
         ];
-        let mut stats = SessionStats::of(&records, |_| None);
+        let mut stats = SessionStats::from_records(&records, |_| None);
         let call = ModelCall {
             model: "m".into(),
             role: "main".into(),

@@ -44,7 +44,7 @@ impl SessionSource {
     }
 
     /// The same for a session of the project of the library, which may have no journal yet.
-    pub fn of_running(library: &SessionLibrary<'_>, id: &SessionId) -> Self {
+    pub fn for_running(library: &SessionLibrary<'_>, id: &SessionId) -> Self {
         let dirs = library.dirs();
         let path = dirs.journal(library.directory, id);
         Self { journal: Some(JournalTail::new(path, dirs.keys)), imported: String::new() }

@@ -29,12 +29,12 @@ pub struct Stats {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
     /// Cost. Omitted if there was none.
-    #[serde(skip_serializing_if = "CostStats::is_nothing")]
+    #[serde(skip_serializing_if = "CostStats::is_empty")]
     pub cost: CostStats,
 }
 
 /// Appends an entry and drops the oldest ones over the limit.
-fn keep<T: Clone>(list: &mut Vec<T>, entry: &T) {
+fn push_limited<T: Clone>(list: &mut Vec<T>, entry: &T) {
     if list.len() >= MOST_ENTRIES {
         list.remove(0);
     }
@@ -70,7 +70,7 @@ pub struct CostStats {
 }
 
 impl CostStats {
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.usd == 0.0 && self.unpriced.is_empty()
     }
 
@@ -330,7 +330,7 @@ pub struct StreamStats {
     duration_ms: u64,
     tool_calls: u64,
     models: BTreeMap<String, StreamTokens>,
-    #[serde(skip_serializing_if = "CostStats::is_nothing")]
+    #[serde(skip_serializing_if = "CostStats::is_empty")]
     cost: CostStats,
 }
 
@@ -359,9 +359,9 @@ impl Stats {
             EventBody::ModelCall(call) => self.requests(&Requests::from(call)),
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_call(done),
             EventBody::Routed(route) if route.source != RouteSource::Override => {
-                keep(&mut self.routing, route);
+                push_limited(&mut self.routing, route);
             }
-            EventBody::FellBack(fallback) => keep(&mut self.fallbacks, fallback),
+            EventBody::FellBack(fallback) => push_limited(&mut self.fallbacks, fallback),
             _ => {}
         }
     }

@@ -119,10 +119,10 @@ impl TranscriptConverter {
     /// Writes a message when it is complete, and again when its tool calls have results, as Gemini
     /// CLI does.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> io::Result<()> {
-        let answered = self.messages.answering();
+        let answered = self.messages.pending_calls_index();
         self.messages(out)?;
         self.messages.record(record)?;
-        if let Some(at) = answered.filter(|at| self.messages.answering() != Some(*at)) {
+        if let Some(at) = answered.filter(|at| self.messages.pending_calls_index() != Some(*at)) {
             if let Some(message) = self.messages.list.get(at) {
                 push(out, &shaped(message))?;
             }
@@ -143,7 +143,7 @@ impl TranscriptConverter {
 
     /// Frees written messages. Only the one whose tool calls are pending is needed again.
     fn forget(&mut self) {
-        let kept = self.messages.answering();
+        let kept = self.messages.pending_calls_index();
         for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
             if Some(at) != kept && at < self.written {
                 if message.is_null() {

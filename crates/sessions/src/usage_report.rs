@@ -50,7 +50,7 @@ impl UsageSum {
         self.model_ms += more.model_ms;
     }
 
-    fn of(requests: &Requests) -> Self {
+    fn from_requests(requests: &Requests) -> Self {
         Self {
             requests: requests.count,
             failed: requests.errors.values().sum(),
@@ -198,7 +198,8 @@ fn day_of(time: Timestamp) -> Date {
 /// Returns the usage of a session, or `None` if it cannot be read.
 fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Option<SessionUsage> {
     let session = parallax_store::load(&entry.path, keys).ok()?;
-    let mut used = SessionUsage { project: shown(&entry.project), ..SessionUsage::default() };
+    let mut used =
+        SessionUsage { project: display_path(&entry.project), ..SessionUsage::default() };
     let counts = |time: &str| {
         let day = time.parse().map(day_of).unwrap_or_else(|_| day_of(entry.last_used));
         since.is_none_or(|since| day >= since).then_some(day)
@@ -210,7 +211,10 @@ fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Opti
             Record::Spent(spent) => {
                 let mut models: BTreeMap<String, UsageSum> = BTreeMap::new();
                 for requests in &spent.requests {
-                    models.entry(requests.model.clone()).or_default().add(&UsageSum::of(requests));
+                    models
+                        .entry(requests.model.clone())
+                        .or_default()
+                        .add(&UsageSum::from_requests(requests));
                 }
                 if let Some(day) = counts(&spent.time) {
                     for (model, sum) in &models {
@@ -234,7 +238,7 @@ fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Opti
     Some(used)
 }
 
-fn shown(project: &Path) -> String {
+fn display_path(project: &Path) -> String {
     match project.as_os_str().is_empty() {
         true => "unknown".to_owned(),
         false => project.to_string_lossy().into_owned(),
@@ -275,8 +279,8 @@ fn report(found: Vec<Option<SessionUsage>>, since: Option<Date>) -> UsageReport 
         add(&mut projects, used.project, &total);
     }
     report.days = named(days);
-    report.models = by_cost(named(models));
-    report.projects = by_cost(named(projects));
+    report.models = sort_by_cost(named(models));
+    report.projects = sort_by_cost(named(projects));
     let named_tools = tools.into_iter().map(|(name, tool)| ToolUsage { name, ..tool });
     report.tools = named_tools.collect();
     report.tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)));
@@ -287,7 +291,7 @@ fn named(sums: BTreeMap<String, NamedUsage>) -> Vec<NamedUsage> {
     sums.into_iter().map(|(name, named)| NamedUsage { name, ..named }).collect()
 }
 
-fn by_cost(mut sums: Vec<NamedUsage>) -> Vec<NamedUsage> {
+fn sort_by_cost(mut sums: Vec<NamedUsage>) -> Vec<NamedUsage> {
     let tokens = |it: &NamedUsage| it.sum.input_tokens + it.sum.output_tokens;
     sums.sort_by(|a, b| b.sum.cost.total_cmp(&a.sum.cost).then_with(|| tokens(b).cmp(&tokens(a))));
     sums

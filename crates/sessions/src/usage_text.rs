@@ -14,7 +14,7 @@ const ROWS: usize = 12;
 const DAYS: usize = 31;
 
 /// Returns the report as text with bars: a summary, and tables of days, models, projects, and tools.
-pub fn of(report: &UsageReport) -> String {
+pub fn format_report(report: &UsageReport) -> String {
     if report.sessions == 0 {
         let since = report.since.as_ref().map(|since| format!(" since {since}"));
         return format!("No session used a model{}.\n", since.unwrap_or_default());
@@ -47,7 +47,7 @@ pub fn of(report: &UsageReport) -> String {
             let _ = writeln!(
                 text,
                 "  {:<width$}  {}  {:>6} calls  {:>5} failed  {:>8}",
-                cut(&tool.name, width),
+                truncate_name(&tool.name, width),
                 bar(to_float(tool.calls), to_float(most)),
                 tool.calls,
                 tool.failed,
@@ -78,7 +78,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
         let _ = writeln!(
             text,
             "  {:<width$}  {}  {:>9}  {:>7} in  {:>7} out  {:>3.0} % cached",
-            cut(&row.name, width),
+            truncate_name(&row.name, width),
             bar(value(sum), most),
             dollars(sum.cost),
             tokens(sum.input_tokens),
@@ -89,7 +89,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
 }
 
 /// Returns a name on one line; a name that is too long is reduced to its end.
-fn cut(name: &str, width: usize) -> String {
+fn truncate_name(name: &str, width: usize) -> String {
     let name = code_text(name).into_owned();
     let count = name.chars().count();
     if count <= width {

@@ -16,14 +16,14 @@ pub struct UsageTotals {
 
 impl UsageTotals {
     /// Sums up the usage in these records.
-    pub fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+    pub fn from_records(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut used = Self::default();
         for record in records {
             let Record::Content(content) = record else { continue };
             let Some(usage) = &content.usage else { continue };
             used.usage.add(usage);
             let name = content.model.as_deref().unwrap_or_default();
-            used.cost += price(name).map_or(0.0, |price| price.of(usage).total());
+            used.cost += price(name).map_or(0.0, |price| price.cost(usage).total());
         }
         used
     }
@@ -48,7 +48,7 @@ pub fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Ve
             count: 1,
             untimed: 1,
             usage,
-            cost: price.map(|price| price.of(&usage)).unwrap_or_default(),
+            cost: price.map(|price| price.cost(&usage)).unwrap_or_default(),
             unpriced: price.is_none(),
             ..Requests::default()
         };
@@ -77,7 +77,7 @@ mod tests {
             let price = Price { short, long: None };
             (name == "m").then_some(price)
         };
-        let used = UsageTotals::of(&[answer(1_000_000), answer(500_000)], price);
+        let used = UsageTotals::from_records(&[answer(1_000_000), answer(500_000)], price);
         assert_eq!(used.usage.prompt, 1_500_000);
         assert_eq!(used.usage.total, 1_500_002);
         assert!((used.cost - 1.5).abs() < 1e-9, "{}", used.cost);

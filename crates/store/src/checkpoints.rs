@@ -54,7 +54,7 @@ pub use crash_recovery::Unfinished;
 pub use edit::EditMark;
 pub use error::CheckpointError;
 pub use pending_restore::{AbandonedChanges, PendingRestore};
-pub use protected::is_of_lost_repository;
+pub use protected::is_in_lost_repository;
 pub use repositories::MovedRepository;
 pub use retention::CleanupResult;
 pub use single_change::{Edit, RestorePreview};
@@ -191,7 +191,7 @@ pub struct TurnChanges {
 /// Files up to this size in bytes may use the part of the store that is reserved for small files.
 const SMALL_BYTES: u64 = 1024 * 1024;
 
-/// Maximum number of paths returned by [`Checkpoints::made`].
+/// Maximum number of paths returned by [`Checkpoints::created_paths`].
 const MAX_MADE: usize = 10_000;
 
 /// Saved file contents of the workspace for one session. Creating a value does not access the disk;
@@ -283,8 +283,8 @@ impl Checkpoints {
     /// Returns paths that the agent created in this session and that are unchanged since, at most
     /// 10,000. For a directory only its existence is checked; its contents have paths of their
     /// own.
-    pub fn made(&self) -> Vec<PathBuf> {
-        let roots = match self.places() {
+    pub fn created_paths(&self) -> Vec<PathBuf> {
+        let roots = match self.roots_and_workspace() {
             Some((roots, _)) => roots,
             None => return Vec::new(),
         };
@@ -293,7 +293,8 @@ impl Checkpoints {
             return Vec::new();
         }
         let is_there = |(path, last): &(PathBuf, &PathState)| {
-            let Some(Ok(now)) = roots.place(path).map(|place| confined_root::look(&place)) else {
+            let Some(Ok(now)) = roots.locate(path).map(|place| confined_root::read_state(&place))
+            else {
                 return false;
             };
             match (&now, *last) {
@@ -302,7 +303,7 @@ impl Checkpoints {
                 (now, last) => now == last,
             }
         };
-        let made = journal.history.made().into_iter();
+        let made = journal.history.created_paths().into_iter();
         made.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect()
     }
 
@@ -324,7 +325,7 @@ impl Checkpoints {
                     path: path.clone(),
                     kind: kind_of(&change.before, change.after.as_ref()),
                     by: change.by,
-                    not_undoable: change.before.lost().map(str::to_owned),
+                    not_undoable: change.before.restore_problem().map(str::to_owned),
                 })
                 .collect(),
             undone: turn.undone.keys().cloned().collect(),
@@ -334,11 +335,11 @@ impl Checkpoints {
 
     /// Returns the absolute and resolved workspace directories.
     fn root_paths(&self) -> Vec<PathBuf> {
-        let Some((roots, _)) = self.places() else { return Vec::new() };
+        let Some((roots, _)) = self.roots_and_workspace() else { return Vec::new() };
         roots.folders().iter().map(|root| root.to_path_buf()).collect()
     }
 
-    fn places(&self) -> Option<(Arc<Roots>, Arc<Workspace>)> {
+    fn roots_and_workspace(&self) -> Option<(Arc<Roots>, Arc<Workspace>)> {
         let mut places = lock(&self.places);
         if places.resolved.is_none() {
             let roots = Roots::new(&places.given);
@@ -370,7 +371,7 @@ impl Checkpoints {
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
         if !given.iter().all(|root| journal.history.roots.contains(root)) {
-            let roots = given.iter().map(|root| PathText::of(root)).collect();
+            let roots = given.iter().map(|root| PathText::from_path(root)).collect();
             let record = Record::Roots { roots };
             journal.append(&record).map_err(CheckpointError::io("write", &path))?;
         }
@@ -378,7 +379,7 @@ impl Checkpoints {
     }
 
     /// Returns the current time in nanoseconds since 1970, later than every timestamp before.
-    fn moment(&self) -> i64 {
+    fn next_timestamp(&self) -> i64 {
         let now = state::now();
         let last = self.moment.fetch_max(now, Ordering::Relaxed);
         if last < now { now } else { self.moment.fetch_add(1, Ordering::Relaxed) + 1 }
@@ -435,7 +436,9 @@ pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
     let sessions = files.filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
         let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id));
-        let id = id.map(SessionId::from).or_else(|| crash_recovery::cut_short(&file.path()))?;
+        let id = id
+            .map(SessionId::from)
+            .or_else(|| crash_recovery::interrupted_session(&file.path()))?;
         let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         Some((facts.modified().ok()?, id))
     });

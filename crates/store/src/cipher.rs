@@ -87,7 +87,7 @@ impl Cipher {
             key: key.id(),
             salt: BASE64.encode(salt),
         };
-        Self::of(head, &salt, key)
+        Self::derive(head, &salt, key)
     }
 
     /// Creates the cipher of an existing journal from its first line.
@@ -99,10 +99,10 @@ impl Cipher {
         }
         let salt = BASE64.decode(&head.salt).map_err(|_| CipherError::Damaged)?;
         let key = keys.find(&head.key)?;
-        Self::of(head, &salt, &key)
+        Self::derive(head, &salt, &key)
     }
 
-    fn of(head: CipherHeader, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
+    fn derive(head: CipherHeader, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
         // Each file has its own key, so that nonces of different files never collide.
         let master = Salt::new(HKDF_SHA256, salt).extract(key.bytes());
         let info: [&[u8]; 1] = [b"parallax journal"];
@@ -125,7 +125,7 @@ impl Cipher {
     /// Encrypts a record as a line of the file, including the line end. Returns `None` if the
     /// system provides no random bytes.
     pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
-        let encrypted = self.closed(record, self.place(number))?.into();
+        let encrypted = self.closed(record, self.record_aad(number))?.into();
         let mut line = serde_json::to_vec(&EncryptedLine { n: number, encrypted }).ok()?;
         line.push(b'\n');
         Some(line)
@@ -134,7 +134,7 @@ impl Cipher {
     /// Returns the seal of a journal with this many records, including the line end. Its length
     /// does not depend on the number. Returns `None` if the system provides no random bytes.
     pub(crate) fn seal(&self, records: u64) -> Option<Vec<u8>> {
-        let seal = self.closed(&records.to_be_bytes(), self.beginning())?.into();
+        let seal = self.closed(&records.to_be_bytes(), self.seal_aad())?.into();
         let mut line = serde_json::to_vec(&Seal { seal }).ok()?;
         line.push(b'\n');
         Some(line)
@@ -143,7 +143,7 @@ impl Cipher {
     /// Returns the number of records in a seal, or `None` if the line is not a valid seal.
     pub(crate) fn sealed(&self, line: &[u8]) -> Option<u64> {
         let line: Seal<'_> = serde_json::from_slice(line).ok()?;
-        let records = self.opened(&line.seal, self.beginning())?;
+        let records = self.opened(&line.seal, self.seal_aad())?;
         Some(u64::from_be_bytes(records.try_into().ok()?))
     }
 
@@ -170,11 +170,11 @@ impl Cipher {
     /// Returns the number and the record of a line, or `None` if the line was modified.
     pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
         let line: EncryptedLine<'_> = serde_json::from_slice(line).ok()?;
-        Some((line.n, self.opened(&line.encrypted, self.place(line.n))?))
+        Some((line.n, self.opened(&line.encrypted, self.record_aad(line.n))?))
     }
 
     /// Returns the additional authenticated data of a record.
-    fn place(&self, number: u64) -> Aad<Vec<u8>> {
+    fn record_aad(&self, number: u64) -> Aad<Vec<u8>> {
         let mut place = b"parallax journal 1\0".to_vec();
         place.extend_from_slice(self.head.session.as_bytes());
         place.push(0);
@@ -183,7 +183,7 @@ impl Cipher {
     }
 
     /// Returns the additional authenticated data of the seal.
-    fn beginning(&self) -> Aad<Vec<u8>> {
+    fn seal_aad(&self) -> Aad<Vec<u8>> {
         let mut place = b"parallax journal 1 seal\0".to_vec();
         place.extend_from_slice(self.head.session.as_bytes());
         Aad::from(place)

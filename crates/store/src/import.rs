@@ -122,7 +122,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     // Insert after the first prompt, where the session list looks for a name.
     let behind = session.records.len().min(1);
     if let Some(text) = summary.filter(|text| !text.trim().is_empty()) {
-        let name = NameRecord { time: time.clone(), text: crate::title::clean_title(&text) };
+        let name = NameRecord { time: time.clone(), text: crate::title::sanitize_title(&text) };
         session.records.insert(behind, Record::Name(name));
     }
     if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }
@@ -205,7 +205,7 @@ fn read_content(text: &str) -> Option<ImportedMessage> {
         _ => return None,
     };
     let parts = read_parts(&wire.parts.or(wire.content)?);
-    let display = if is_model { None } else { typed(&parts) };
+    let display = if is_model { None } else { typed_text(&parts) };
     let is_context =
         |part: &Part| matches!(part.view(), PartView::Text(text) if gemini::is_context(text));
     let synthetic = !parts.is_empty() && parts.iter().all(is_context);
@@ -217,7 +217,7 @@ const FILES: &str = "\n--- Content from referenced files ---";
 
 /// Returns the text that the user typed in a user content, or `None` if the content is not a
 /// prompt. Only prompts can be rewound to.
-fn typed(parts: &[Part]) -> Option<String> {
+fn typed_text(parts: &[Part]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) if !gemini::is_context(text) => Some(text),
         _ => None,

@@ -41,9 +41,9 @@ struct GeminiLogEntry {
 /// Returns the last `most` texts, oldest first, without consecutive duplicates. Logs that cannot be
 /// read count as empty.
 pub fn input_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
-    let mut inputs = ours(&log(dirs, project)).unwrap_or_default();
+    let mut inputs = read_own(&log(dirs, project)).unwrap_or_default();
     for folder in gemini_folders(dirs, project) {
-        inputs.extend(theirs(&folder.join("logs.json")).unwrap_or_default());
+        inputs.extend(read_gemini(&folder.join("logs.json")).unwrap_or_default());
     }
     inputs.sort_by_key(|(time, _)| *time);
     let mut texts: Vec<String> = inputs.into_iter().map(|(_, text)| text).collect();
@@ -99,7 +99,7 @@ pub fn shell_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<Str
     let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();
     let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
     let mut lines: Vec<String> = theirs.flat_map(|text| joined(&text)).collect();
-    let ours = ours(&shell_log(dirs, project)).unwrap_or_default();
+    let ours = read_own(&shell_log(dirs, project)).unwrap_or_default();
     lines.extend(ours.into_iter().map(|(_, line)| line));
     lines.dedup();
     lines.drain(..lines.len().saturating_sub(most));
@@ -164,14 +164,14 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     let line = InputEntry { time: crate::timestamp(), text: text.to_owned() };
     // If a crash or a full disk left a torn last line, start a new line so that this entry stays
     // readable.
-    let mut bytes = if ends_whole(&mut file)? { Vec::new() } else { vec![b'\n'] };
+    let mut bytes = if is_newline_terminated(&mut file)? { Vec::new() } else { vec![b'\n'] };
     serde_json::to_writer(&mut bytes, &line)?;
     bytes.push(b'\n');
     file.write_all(&bytes)
 }
 
 /// Whether a file is empty or ends with a newline.
-fn ends_whole(file: &mut File) -> io::Result<bool> {
+fn is_newline_terminated(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);
     }
@@ -208,13 +208,13 @@ fn exchange(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-fn ours(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
+fn read_own(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
     let text = tail(path)?;
     let lines = text.lines().filter_map(|line| serde_json::from_str::<InputEntry>(line).ok());
     Ok(lines.filter_map(|line| Some((line.time.parse().ok()?, line.text))).collect())
 }
 
-fn theirs(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
+fn read_gemini(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
     let facts = fs::metadata(path)?;
     if !facts.is_file() || facts.len() > LARGEST_FOREIGN {
         return Ok(Vec::new());
@@ -242,7 +242,7 @@ mod tests {
         file.write_all(b"{\"time\":\"2026").expect("torn");
         append(&path, "two").expect("kept");
         let texts: Vec<String> =
-            ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
+            read_own(&path).expect("read").into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["one", "two"]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
             }
         });
         let texts: Vec<String> =
-            ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
+            read_own(&path).expect("read").into_iter().map(|(_, text)| text).collect();
         for number in 0..8 {
             assert!(texts.contains(&format!("line {number}")), "{number}");
         }

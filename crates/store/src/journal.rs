@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
 pub use file::record_line;
-pub(crate) use file::{beside, is_disk_full};
+pub(crate) use file::{is_disk_full, temporary_path};
 
 use crate::keys::Keys;
 use crate::load::{Builder, LoadedSession};
@@ -84,7 +84,7 @@ impl Journal {
 
     /// Creates the journal of a session that continues although its file cannot be written. Nothing
     /// is written.
-    pub fn unwritten(path: impl Into<PathBuf>, head: SessionHead) -> Self {
+    pub fn without_file(path: impl Into<PathBuf>, head: SessionHead) -> Self {
         let journal = Self::create(path, head);
         journal.lock().off = true;
         journal
@@ -162,7 +162,7 @@ impl Journal {
 
     /// Sets the initial contents that were read from or copied to the file, in case it has to be
     /// written again. They include everything appended so far.
-    pub fn began_with(&self, head: SessionHead, records: Arc<[Record]>) {
+    pub fn set_initial_contents(&self, head: SessionHead, records: Arc<[Record]>) {
         let mut inner = self.lock();
         inner.began_with = Some((head, records));
         inner.since = Vec::new();
@@ -204,9 +204,9 @@ impl Journal {
 
     /// Whether the file contains what was written to it. If only its modification time differs, the
     /// contents are compared, so touching the file has no effect.
-    fn is_whole(&self, inner: &mut Inner) -> bool {
+    fn is_intact(&self, inner: &mut Inner) -> bool {
         let Some(file) = &mut inner.file else { return true };
-        let is_whole = match file.touched() {
+        let is_whole = match file.modification_state() {
             ModificationState::No => return true,
             ModificationState::Yes => false,
             ModificationState::Perhaps => match &inner.began_with {
@@ -214,7 +214,7 @@ impl Journal {
                     let meant = told_by(head, records.iter().chain(&inner.since), &self.path);
                     let there = file.read(&self.path, &self.keys).ok();
                     let there = there.filter(|there| !there.broken);
-                    let same = |there: &LoadedSession| told(there) == meant;
+                    let same = |there: &LoadedSession| comparable_records(there) == meant;
                     meant.is_some() && there.is_some_and(|there| same(&there))
                 }
                 // The initial contents are unknown.
@@ -229,21 +229,21 @@ impl Journal {
 
     /// Writes the journal again if another program deleted, replaced, or modified the file. The
     /// version of the other program is kept next to it.
-    fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
+    fn rewrite(&self, inner: &mut Inner) -> io::Result<()> {
         if inner.file.as_ref().is_some_and(|file| file.is_unchanged_at(&self.path)) {
             return Ok(());
         }
-        let is_whole = self.is_whole(inner);
+        let is_whole = self.is_intact(inner);
         let Some(old) = &inner.file else { return Ok(()) };
-        if is_whole && is_at(old.file(), &self.path) {
+        if is_whole && is_file_at(old.file(), &self.path) {
             return Ok(());
         }
         let written = (|| {
             let is_there = fs::symlink_metadata(&self.path).is_ok();
-            if is_there && !is_at(old.file(), &self.path) && is_in_use(&self.path) {
+            if is_there && !is_file_at(old.file(), &self.path) && is_in_use(&self.path) {
                 return Err(io::Error::other("another process is using it"));
             }
-            let new = if is_there { beside(&self.path) } else { self.path.clone() };
+            let new = if is_there { temporary_path(&self.path) } else { self.path.clone() };
             let made = if is_whole {
                 // A deleted file can still be read while it is open.
                 old.copied(&new)?
@@ -252,7 +252,7 @@ impl Journal {
                     return Err(io::Error::other("another program changed it"));
                 };
                 let mut made = JournalFile::make(&new)?;
-                made.encrypt_like(old, head.session_id.as_str(), &self.keys)?;
+                made.encrypt_if_encrypted(old, head.session_id.as_str(), &self.keys)?;
                 made.append(&Record::Session(head.clone()))?;
                 for record in records.iter().chain(&inner.since) {
                     made.append(record)?;
@@ -302,7 +302,7 @@ impl Inner {
         file.append(record).inspect_err(|error| {
             // A partial line may have been written. If it could not be removed, nothing may be
             // appended after it.
-            self.off = is_disk_full(error) || file.is_spoilt();
+            self.off = is_disk_full(error) || file.is_unwritable();
         })
     }
 }
@@ -325,7 +325,7 @@ impl Store for Journal {
             return Err(self.error("write to", &why));
         };
         let record = record.as_ref();
-        self.make_again(&mut inner).map_err(|error| self.error("recreate", &error))?;
+        self.rewrite(&mut inner).map_err(|error| self.error("recreate", &error))?;
         self.begin(&mut inner)?;
         inner.write(record).map_err(|error| self.error("write to", &error))?;
         inner.since.push(record.clone());
@@ -353,7 +353,7 @@ impl Store for Journal {
     }
 }
 
-/// Returns the comparable form of the session that these records describe; see [`told`].
+/// Returns the comparable form of the session that these records describe; see [`comparable_records`].
 fn told_by<'a>(
     head: &SessionHead,
     records: impl Iterator<Item = &'a Record>,
@@ -362,11 +362,11 @@ fn told_by<'a>(
     let mut builder = Builder::default();
     builder.record(Record::Session(head.clone()));
     records.for_each(|record| builder.record(record.clone()));
-    builder.finish(path).ok().and_then(|session| told(&session))
+    builder.finish(path).ok().and_then(|session| comparable_records(&session))
 }
 
 /// Returns the effective records in a form that can be compared.
-fn told(session: &LoadedSession) -> Option<Vec<String>> {
+fn comparable_records(session: &LoadedSession) -> Option<Vec<String>> {
     session.records.iter().map(|record| record_line(record).ok()).collect()
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn is_in_use(journal: &Path) -> bool {
 
 /// Whether an open file is the file at a path.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_file_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let there = match fs::symlink_metadata(path) {
         Ok(there) => there,
@@ -393,6 +393,6 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Whether an open file is the file at a path.
 #[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> bool {
+fn is_file_at(_: &File, path: &Path) -> bool {
     path.exists()
 }

@@ -121,7 +121,7 @@ impl MasterKey {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn of_text(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         BASE64.decode(text.trim()).ok()?.try_into().ok().map(Self)
     }
 }
@@ -181,7 +181,7 @@ impl Keys {
     pub(crate) fn for_new(&self) -> Result<Option<MasterKey>, KeyError> {
         match self.new {
             None => Ok(None),
-            Some(KeyPlace::Keychain) => self.of_keychain().map(Some),
+            Some(KeyPlace::Keychain) => self.load_from_keychain().map(Some),
             Some(KeyPlace::File) => match self.in_file()? {
                 Some(key) => Ok(Some(key)),
                 None => self.make_file().map(Some),
@@ -200,7 +200,7 @@ impl Keys {
             let (id, file) = (id.to_owned(), self.key_file());
             KeyError::NotInFile { id, file, is_there, keychain }
         })?;
-        let key = kept.and_then(|text| MasterKey::of_text(text.expose()));
+        let key = kept.and_then(|text| MasterKey::parse(text.expose()));
         key.filter(|key| key.id() == id)
             .ok_or_else(|| KeyError::Missing { id: id.to_owned(), file: self.key_file() })
     }
@@ -209,10 +209,10 @@ impl Keys {
         self.home.as_deref().map(Self::file).unwrap_or_default()
     }
 
-    fn of_keychain(&self) -> Result<MasterKey, KeyError> {
+    fn load_from_keychain(&self) -> Result<MasterKey, KeyError> {
         let read = |text: Option<Secret>| match text {
             None => Ok(None),
-            Some(text) => MasterKey::of_text(text.expose()).map(Some).ok_or_else(|| {
+            Some(text) => MasterKey::parse(text.expose()).map(Some).ok_or_else(|| {
                 let why = format!("its entry `{NAME}` is not a key");
                 KeyError::Keychain(KeychainError::Failed(why))
             }),
@@ -236,7 +236,7 @@ impl Keys {
     fn in_file(&self) -> Result<Option<MasterKey>, KeyError> {
         let file = self.key_file();
         match fs::read_to_string(&file) {
-            Ok(text) => match MasterKey::of_text(&text) {
+            Ok(text) => match MasterKey::parse(&text) {
                 Some(key) => Ok(Some(key)),
                 None => Err(KeyError::File { file, why: "it contains no key".to_owned() }),
             },

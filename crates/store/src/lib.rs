@@ -36,7 +36,7 @@ pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
     IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges, Unfinished,
-    is_of_lost_repository, latest_session,
+    is_in_lost_repository, latest_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};
@@ -44,7 +44,7 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
-pub use list::{SessionEntry, has_id, list, list_all, note_folders};
+pub use list::{SessionEntry, has_id, list, list_all, memory_directories};
 pub use load::{LoadedSession, PendingBatch, PendingCall, load};
 pub use load_error::LoadError;
 pub use moving::{MoveError, move_belongings, move_session};
@@ -54,17 +54,17 @@ pub use outputs::{
 };
 pub use paths::{SessionArtifacts, SessionDirs, project_folder, project_hash, project_slug};
 pub use private_files::create_private_dir;
-pub use repair::{is_sound, repaired};
+pub use repair::{is_valid, repaired};
 pub use retention::{
-    DeletedSession, RemovalReason, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due,
-    outdated, remove_stray_outputs, session_folders,
+    DeletedSession, RemovalReason, Retention, TRASH_AGE, associated_paths, discard, empty_trash,
+    is_due, outdated, remove_stray_outputs, session_folders,
 };
 pub use scan::count_messages;
 pub use search::{
     EncryptedSessions, IndexLock, SearchError, SearchHit, SearchIndex, SearchQuery, TurnText,
     UpdateProgress, UpdateResult,
 };
-pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
+pub use select::{DeleteError, FindError, delete, find, find_listed, has_prefix};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
 pub use session_origin::SessionOrigin;
 

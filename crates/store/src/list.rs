@@ -21,7 +21,7 @@ use crate::load::{is_unknown_kind, read_record};
 use crate::paths::SessionDirs;
 use crate::session_files::{self, SessionFile, gemini_folders, read_start};
 use crate::session_origin::SessionOrigin;
-use crate::title::clean_title;
+use crate::title::sanitize_title;
 
 /// Bytes read from the start of a file for its title.
 const HEAD: u64 = 1024 * 1024;
@@ -72,7 +72,7 @@ impl SessionEntry {
 impl SessionEntry {
     /// Whether this entry is a continuation by another program of a session that Parallax has, too.
     /// Its ID names the entry, not a journal.
-    pub fn is_elsewhere(&self) -> bool {
+    pub fn is_foreign_continuation(&self) -> bool {
         self.origin == SessionOrigin::GeminiCli && self.id.starts_with(ELSEWHERE)
     }
 
@@ -109,12 +109,12 @@ pub(crate) fn age(time: Timestamp) -> String {
 /// Returns all sessions of a project, oldest first. Skips files that cannot be read or contain no
 /// conversation.
 pub fn list(dirs: &SessionDirs, project: &Path) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_project(dirs, project), &dirs.keys)
+    newest_of_each(session_files::project_files(dirs, project), &dirs.keys)
 }
 
 /// Returns the Parallax session with this full ID, without reading other sessions of the project.
-pub(crate) fn by_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<SessionEntry> {
-    let files = session_files::of_id(dirs, project, id)?;
+pub(crate) fn find_by_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<SessionEntry> {
+    let files = session_files::session_files(dirs, project, id)?;
     let entries = newest_of_each(files, &dirs.keys).into_iter();
     let mut ours =
         entries.filter(|entry| entry.origin == SessionOrigin::Parallax && entry.id == id);
@@ -124,8 +124,8 @@ pub(crate) fn by_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<Sess
 /// Returns the most recently used Parallax session of a project without reading all of them:
 /// journals are ordered by modification time. Returns `None` if a session of another program may be
 /// more recent.
-pub(crate) fn newest_of_ours(dirs: &SessionDirs, project: &Path) -> Option<SessionEntry> {
-    let files = session_files::of_project(dirs, project);
+pub(crate) fn newest_own(dirs: &SessionDirs, project: &Path) -> Option<SessionEntry> {
+    let files = session_files::project_files(dirs, project);
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.origin == SessionOrigin::Parallax);
     ours.sort_by_cached_key(|file| std::cmp::Reverse(modified(&file.path)));
@@ -134,7 +134,7 @@ pub(crate) fn newest_of_ours(dirs: &SessionDirs, project: &Path) -> Option<Sessi
     if theirs.any(|entry| entry.last_used >= newest.last_used) {
         return None;
     }
-    by_id(dirs, project, &newest.id)
+    find_by_id(dirs, project, &newest.id)
 }
 
 /// Whether a session of any program in a project has this ID. An empty journal does not count,
@@ -144,7 +144,7 @@ pub fn has_id(dirs: &SessionDirs, project: &Path, id: &SessionId) -> bool {
     if fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0) {
         return true;
     }
-    let mut files = session_files::of_project(dirs, project);
+    let mut files = session_files::project_files(dirs, project);
     files.retain(|file| file.origin != SessionOrigin::Parallax);
     newest_of_each(files, &dirs.keys).iter().any(|entry| entry.id == id.as_str())
 }
@@ -153,7 +153,7 @@ pub fn has_id(dirs: &SessionDirs, project: &Path, id: &SessionId) -> bool {
 /// list of one project, if two files of the same program and project have the same ID, only the
 /// most recently used one is returned.
 pub fn list_all(dirs: &SessionDirs) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_all(dirs), &dirs.keys)
+    newest_of_each(session_files::all_files(dirs), &dirs.keys)
 }
 
 /// ID prefix in lists for a record of Gemini CLI that a journal with the same ID does not fully
@@ -209,7 +209,7 @@ pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry
 
 /// Returns the directories of the user's private notes on a project, oldest program first. They may
 /// not exist. Blocking.
-pub fn note_folders(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
+pub fn memory_directories(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
     let theirs = gemini_folders(dirs, project).into_iter().map(|folder| folder.join("memory"));
     theirs.chain([dirs.notes(project)]).collect()
 }
@@ -223,7 +223,7 @@ fn entry(path: &Path, origin: SessionOrigin, about: EntryInfo<'_>) -> Option<Ses
     Some(SessionEntry {
         index: 0,
         id: about.id,
-        title: clean_title(about.title),
+        title: sanitize_title(about.title),
         start: about.start.parse().unwrap_or(last_used),
         last_used,
         path: path.to_owned(),
@@ -249,7 +249,7 @@ struct EntryInfo<'a> {
 impl<'a> EntryInfo<'a> {
     /// Returns the information in the head of a journal. `is_named`: whether the journal contains a
     /// name.
-    fn of_ours(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
+    fn from_head(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
         Self {
             id: head.session_id.0.clone(),
             start: &head.start_time,
@@ -286,7 +286,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                     return entry(
                         path,
                         SessionOrigin::Parallax,
-                        EntryInfo::of_ours(&head, &title, is_named),
+                        EntryInfo::from_head(&head, &title, is_named),
                     );
                 }
             }
@@ -307,7 +307,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     // The first prompt may be longer than the part that is read.
     let head = head.filter(|_| more || reader.limit() == 0)?;
     let title = name.as_deref().unwrap_or("(no prompt)");
-    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
+    entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&head, title, name.is_some()))
 }
 
 /// Returns the entry of a session whose first prompt can no longer be read. The session is not
@@ -322,7 +322,7 @@ fn damaged_entry(
         Some(name) => format!("(damaged) {name}"),
         None => "(damaged: its first prompt cannot be read)".to_owned(),
     };
-    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, &title, true))
+    entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&head, &title, true))
 }
 
 /// Title of a session whose key is not available.
@@ -334,7 +334,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
     let Ok(cipher) = opened(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
-        return entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&stem, NOT_OPENED, true));
+        return entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&stem, NOT_OPENED, true));
     };
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut lines = JournalReader::new(file.take(HEAD), path, keys);
@@ -378,7 +378,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     };
     let name = name.or_else(&mut near);
     let title = name.as_deref().or(title.as_deref()).unwrap_or("(no prompt)");
-    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
+    entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&head, title, name.is_some()))
 }
 
 fn file_length(path: &Path) -> Option<u64> {
@@ -469,7 +469,7 @@ struct GeminiFacts {
 }
 
 impl GeminiFacts {
-    fn take(&mut self, head: GeminiHead) {
+    fn merge(&mut self, head: GeminiHead) {
         if head.session_id.is_some() && head.project_hash.is_some() {
             self.id = head.session_id;
             self.start = self.start.take().or(head.start_time);
@@ -483,7 +483,7 @@ impl GeminiFacts {
         }
         self.message(head.message_kind.as_deref(), &head.content);
         if let Some(set) = head.set {
-            self.take(*set);
+            self.merge(*set);
         }
     }
 
@@ -521,7 +521,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let length = file.metadata().ok()?.len();
     if path.extension().is_some_and(|extension| extension == "json") {
         let text = read_start(path, 64 * HEAD)?;
-        facts.take(serde_json::from_str(&text).ok()?);
+        facts.merge(serde_json::from_str(&text).ok()?);
     } else {
         let mut reader = BufReader::new(&mut file).take(HEAD);
         let mut line = Vec::new();
@@ -530,7 +530,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
             if reader.read_until(b'\n', &mut line).ok()? == 0 {
                 break;
             }
-            facts.take(serde_json::from_slice(&line).unwrap_or_default());
+            facts.merge(serde_json::from_slice(&line).unwrap_or_default());
         }
         // A summary is written after the conversation, with a later start time.
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;

@@ -81,7 +81,7 @@ pub struct PendingCall {
 impl LoadedSession {
     /// Removes everything after the first `keep` contents. Calls in the last remaining content
     /// become pending, without results.
-    pub fn cut(&mut self, keep: usize) {
+    pub fn truncate(&mut self, keep: usize) {
         if keep >= self.contents.len() {
             return;
         }
@@ -281,7 +281,7 @@ impl Builder {
                 let wire = content.sealed();
                 match wire.role() {
                     Role::Model => self.unfinished = None,
-                    Role::User => drop(self.keep_unfinished()),
+                    Role::User => drop(self.append_unfinished()),
                 }
                 (self.ended, self.shut_down) = (false, false);
                 self.close_round(&wire);
@@ -316,7 +316,7 @@ impl Builder {
             | Record::Plan(_)
             | Record::Pin(_) => {}
             Record::Truncate { keep } => {
-                self.keep_unfinished();
+                self.append_unfinished();
                 self.truncate(*keep);
                 return;
             }
@@ -358,7 +358,7 @@ impl Builder {
     }
 
     /// Turns the received part of an answer that was never continued into a content.
-    fn keep_unfinished(&mut self) -> Option<UnfinishedAnswer> {
+    fn append_unfinished(&mut self) -> Option<UnfinishedAnswer> {
         let unfinished = self.unfinished.take()?;
         let content = unfinished.content();
         if !content.parts.is_empty() {
@@ -457,7 +457,7 @@ impl Builder {
         if self.more_notices > 0 {
             self.notices.push(format!("and {} more", self.more_notices));
         }
-        let unfinished = self.keep_unfinished();
+        let unfinished = self.append_unfinished();
         let pending = self.pending();
         let is_half = unfinished.is_some() || (self.shut_down && !self.contents.is_empty());
         let cut_off = !self.ended && (is_half || is_open(&self.contents, pending.as_ref()));

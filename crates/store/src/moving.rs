@@ -8,7 +8,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::Record;
 
 use crate::cipher;
-use crate::journal::{beside, record_line};
+use crate::journal::{record_line, temporary_path};
 use crate::keys::Keys;
 use crate::lines::opened;
 use crate::lines::read_line;
@@ -80,7 +80,7 @@ pub fn move_session(
         return Err(MoveError::There { id: entry.id.clone() });
     }
     create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
-    let beside = beside(&new);
+    let beside = temporary_path(&new);
     let written = rewrite(&mut old, &entry.path, &beside, to, &dirs.keys)
         .and_then(|()| fs::rename(&beside, &new))
         .and_then(|()| fs::remove_file(&entry.path));
@@ -100,7 +100,7 @@ pub fn move_session(
         (changes(Path::new(from), &id), changes(Path::new(&to), &id)),
     ];
     for (old, new) in pairs {
-        bring(&dirs.parallax.join(old), &dirs.parallax.join(new));
+        move_if_absent(&dirs.parallax.join(old), &dirs.parallax.join(new));
     }
     Ok(new)
 }
@@ -119,15 +119,15 @@ pub fn move_belongings(dirs: &SessionDirs, from: &Path, to: &Path) -> usize {
     let mut moved = 0;
     for chat in files(&chats.join(&from)) {
         let name = chat.file_name().unwrap_or_default().to_owned();
-        moved += usize::from(bring(&chat, &chats.join(&to).join(name)));
+        moved += usize::from(move_if_absent(&chat, &chats.join(&to).join(name)));
     }
     let inputs = dirs.parallax.join("inputs");
     let name = |project: &str| inputs.join(format!("{project}.jsonl"));
-    moved + usize::from(bring(&name(&from), &name(&to)))
+    moved + usize::from(move_if_absent(&name(&from), &name(&to)))
 }
 
 /// Renames a path unless the target exists.
-fn bring(old: &Path, new: &Path) -> bool {
+fn move_if_absent(old: &Path, new: &Path) -> bool {
     if !old.exists() || new.exists() {
         return false;
     }

@@ -62,7 +62,7 @@ impl SessionDirs {
         let root = self.temporary.join(project_folder(project)).join(name);
         if !may_be_written(&self.temporary) {
             let elsewhere = std::env::temp_dir().join(format!("parallax-{name}"));
-            if is_free_or_own(&elsewhere) {
+            if is_free_or_owned(&elsewhere) {
                 return SessionArtifacts { root: elsewhere };
             }
         }
@@ -96,7 +96,7 @@ impl SessionDirs {
     /// Moves temporary directories to `place` if the Parallax home directory is not writable,
     /// because commands need one.
     #[must_use]
-    pub fn or_elsewhere(mut self, place: &Path) -> Self {
+    pub fn with_fallback_place(mut self, place: &Path) -> Self {
         let there = self.parallax.ancestors().find(|folder| folder.exists());
         if there.is_some_and(|there| !is_writable(there))
             && let Some(folder) = self.own_folder(place)
@@ -118,7 +118,7 @@ impl SessionDirs {
         let folder = &self.temporary;
         match fs::create_dir(folder).and_then(|()| set_mode(folder, 0o700)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ if is_own(folder) => Ok(()),
+            _ if is_owned(folder) => Ok(()),
             _ => Err(io::Error::other("it belongs to another user or is accessible by others")),
         }
     }
@@ -128,7 +128,7 @@ impl SessionDirs {
     fn own_folder(&self, place: &Path) -> Option<PathBuf> {
         let folder = place.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
         match fs::symlink_metadata(&folder) {
-            Ok(_) => is_own(&folder).then_some(folder),
+            Ok(_) => is_owned(&folder).then_some(folder),
             Err(_) => is_writable(place).then_some(folder),
         }
     }
@@ -136,7 +136,7 @@ impl SessionDirs {
 
 /// Whether a directory belongs to the current user and is not accessible to others.
 #[cfg(unix)]
-fn is_own(folder: &Path) -> bool {
+fn is_owned(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::symlink_metadata(folder).is_ok_and(|facts| {
         let is_ours = facts.uid() == rustix::process::geteuid().as_raw();
@@ -145,7 +145,7 @@ fn is_own(folder: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_own(_: &Path) -> bool {
+fn is_owned(_: &Path) -> bool {
     false
 }
 
@@ -180,7 +180,7 @@ fn may_be_written(folder: &Path) -> bool {
 /// Whether the path is free or a directory of the current user, so that no other user can read or
 /// change what is written.
 #[cfg(unix)]
-fn is_free_or_own(folder: &Path) -> bool {
+fn is_free_or_owned(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     match fs::symlink_metadata(folder) {
         Ok(found) => found.is_dir() && found.uid() == rustix::process::geteuid().as_raw(),
@@ -189,7 +189,7 @@ fn is_free_or_own(folder: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_free_or_own(folder: &Path) -> bool {
+fn is_free_or_owned(folder: &Path) -> bool {
     !folder.exists()
 }
 

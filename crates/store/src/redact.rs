@@ -29,7 +29,7 @@ fn walk(value: &mut Value, redact: &dyn Redact) -> bool {
         },
         Value::Array(items) => {
             let joined = items.chunk_by_mut(|one, next| is_text(one) && is_text(next));
-            let across = joined.fold(false, |found, run| across(run, redact) | found);
+            let across = joined.fold(false, |found, run| redact_across_parts(run, redact) | found);
             items.iter_mut().fold(across, |found, item| walk(item, redact) | found)
         }
         Value::Object(fields) => {
@@ -49,7 +49,7 @@ fn is_text(part: &Value) -> bool {
 
 /// Redacts secrets that become visible only when consecutive text parts are joined. The first part
 /// then contains the whole text; the others keep their other fields.
-fn across(run: &mut [Value], redact: &dyn Redact) -> bool {
+fn redact_across_parts(run: &mut [Value], redact: &dyn Redact) -> bool {
     let texts: Vec<&str> = run.iter().filter_map(|part| part.get("text")?.as_str()).collect();
     if texts.len() < 2 {
         return false;

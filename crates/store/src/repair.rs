@@ -13,7 +13,7 @@ use std::path::Path;
 /// Whether the contents are valid for a request: the first role is user, roles alternate, no
 /// content is empty, and the content after calls responds to each of them. The last content may
 /// still wait for its response.
-pub fn is_sound(contents: &[Sealed]) -> bool {
+pub fn is_valid(contents: &[Sealed]) -> bool {
     let mut calls: Vec<(Option<String>, String)> = Vec::new();
     contents.iter().enumerate().all(|(index, sealed)| {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };

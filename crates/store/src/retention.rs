@@ -227,7 +227,7 @@ pub fn is_due(dirs: &SessionDirs, project: &Path) -> bool {
 
 /// Returns the paths that belong to a Parallax session besides its journal and its outputs, for
 /// permanent deletion with [`crate::delete`].
-pub fn belongings(dirs: &SessionDirs, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
+pub fn associated_paths(dirs: &SessionDirs, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
     let id = SessionId::from(entry.id.as_str());
     if !SessionId::is_valid(id.as_str()) {
         return Vec::new();

@@ -17,7 +17,7 @@ use crate::session_origin::SessionOrigin;
 /// tool results. Blocks while it reads the whole file. Returns `None` if the file cannot be read.
 pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
     match entry.origin {
-        SessionOrigin::Parallax => count_ours(&entry.path, keys).ok(),
+        SessionOrigin::Parallax => count_records(&entry.path, keys).ok(),
         SessionOrigin::GeminiCli | SessionOrigin::ParallaxCli => {
             let session = import(&entry.path, keys).ok()?;
             let contents = session.contents.iter();
@@ -47,7 +47,7 @@ struct ScannedContent {
     synthetic: bool,
 }
 
-fn count_ours(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
+fn count_records(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
     let file =
         File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
     let mut lines = JournalReader::new(file, path, keys);

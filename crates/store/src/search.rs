@@ -143,7 +143,7 @@ impl SearchIndex {
         let turn = private(&folder.join("lock")).map_err(failed)?;
         wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
-            Err(error) if is_beyond_use(&error) => {
+            Err(error) if is_unusable(&error) => {
                 remove(&path).map_err(failed)?;
                 connect(&path)
             }
@@ -185,7 +185,7 @@ impl SearchIndex {
     /// # Errors
     /// Returns an error if the index cannot be read.
     pub fn encrypted(&self, dirs: &SessionDirs) -> Result<EncryptedSessions, SearchError> {
-        let unread = self.unread().map_err(|error| self.wrong(error))?;
+        let unread = self.unindexed_journals().map_err(|error| self.database_error(error))?;
         let mut found = EncryptedSessions::default();
         for path in unread.iter().filter(|path| is_encrypted(path)) {
             match can_open(path, &dirs.keys) {
@@ -200,7 +200,7 @@ impl SearchIndex {
     }
 
     /// Returns the Parallax journals for which the index has no session.
-    fn unread(&self) -> rusqlite::Result<Vec<PathBuf>> {
+    fn unindexed_journals(&self) -> rusqlite::Result<Vec<PathBuf>> {
         let mut unread =
             self.connection.prepare("SELECT path FROM sessions WHERE id = '' AND origin = ?1")?;
         let paths = unread.query_map([origin_number(SessionOrigin::Parallax)], |row| {
@@ -219,7 +219,7 @@ impl SearchIndex {
         }
     }
 
-    fn wrong(&self, source: rusqlite::Error) -> SearchError {
+    fn database_error(&self, source: rusqlite::Error) -> SearchError {
         SearchError::Database { path: self.path.clone(), source }
     }
 }
@@ -232,7 +232,7 @@ impl SearchError {
 
     /// Whether another process removed the file or held the lock too long, so that opening the
     /// index again may work.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         let Self::Database { source, .. } = self else { return false };
         matches!(
             source.sqlite_error_code(),
@@ -261,7 +261,7 @@ impl From<rusqlite::Error> for ConnectError {
     }
 }
 
-fn is_beyond_use(trouble: &ConnectError) -> bool {
+fn is_unusable(trouble: &ConnectError) -> bool {
     match trouble {
         ConnectError::Io(_) => false,
         ConnectError::Version => true,

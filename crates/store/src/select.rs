@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
-use crate::list::{SessionEntry, by_id, list, newest_of_ours};
+use crate::list::{SessionEntry, find_by_id, list, newest_own};
 use crate::paths::SessionDirs;
 use crate::session_origin::SessionOrigin;
 
@@ -50,8 +50,8 @@ pub enum FindError {
 /// Returns an error if no session or more than one matches.
 pub fn find(dirs: &SessionDirs, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
     let found = match selector.trim() {
-        "latest" => newest_of_ours(dirs, project),
-        id => by_id(dirs, project, id),
+        "latest" => newest_own(dirs, project),
+        id => find_by_id(dirs, project, id),
     };
     match found {
         Some(entry) => Ok(entry),
@@ -93,7 +93,7 @@ pub fn find_listed(
         return Err(missing());
     }
     let mut fitting: Vec<SessionEntry> =
-        entries.into_iter().filter(|entry| begins(&entry.id, selector)).collect();
+        entries.into_iter().filter(|entry| has_prefix(&entry.id, selector)).collect();
     match (fitting.pop(), fitting.len()) {
         (Some(entry), 0) => Ok(entry),
         (None, _) => Err(missing()),
@@ -104,7 +104,7 @@ pub fn find_listed(
 }
 
 /// Whether an ID starts with this prefix, ignoring case.
-pub fn begins(id: &str, start: &str) -> bool {
+pub fn has_prefix(id: &str, start: &str) -> bool {
     id.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
 }
 

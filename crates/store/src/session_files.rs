@@ -67,7 +67,7 @@ fn inode(_: &fs::Metadata) -> u64 {
 }
 
 /// Returns the files of one project.
-pub(crate) fn of_project(dirs: &SessionDirs, project: &Path) -> Vec<SessionFile> {
+pub(crate) fn project_files(dirs: &SessionDirs, project: &Path) -> Vec<SessionFile> {
     let mut found = journals(&dirs.sessions(project));
     for folder in gemini_folders(dirs, project) {
         found.extend(chats(&folder, Some(project)));
@@ -78,7 +78,11 @@ pub(crate) fn of_project(dirs: &SessionDirs, project: &Path) -> Vec<SessionFile>
 
 /// Returns the journal of a session and the records of Gemini CLI whose names contain the start of
 /// its ID. Returns `None` if no journal matches.
-pub(crate) fn of_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
+pub(crate) fn session_files(
+    dirs: &SessionDirs,
+    project: &Path,
+    id: &str,
+) -> Option<Vec<SessionFile>> {
     let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
     let path = dirs.journal(project, &id);
     if !fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file()) {
@@ -97,7 +101,7 @@ pub(crate) fn of_id(dirs: &SessionDirs, project: &Path, id: &str) -> Option<Vec<
 }
 
 /// Returns the files of all projects.
-pub(crate) fn of_all(dirs: &SessionDirs) -> Vec<SessionFile> {
+pub(crate) fn all_files(dirs: &SessionDirs) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for folder in folders(&dirs.parallax.join("sessions")) {
         found.extend(journals(&folder));

@@ -4,7 +4,7 @@
 const TITLE: usize = 100;
 
 /// Returns one line without control characters, at most 100 characters.
-pub(crate) fn clean_title(text: &str) -> String {
+pub(crate) fn sanitize_title(text: &str) -> String {
     let is_hidden = |char: char| {
         char.is_control()
             || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -37,9 +37,9 @@ mod tests {
 
     #[test]
     fn titles_are_one_short_line() {
-        assert_eq!(clean_title("  fix\n\tthe \u{1b}[31mbüg\u{202e} "), "fix the [31mbüg");
-        let long = clean_title(&"ü".repeat(101));
+        assert_eq!(sanitize_title("  fix\n\tthe \u{1b}[31mbüg\u{202e} "), "fix the [31mbüg");
+        let long = sanitize_title(&"ü".repeat(101));
         assert_eq!((long.chars().count(), long.ends_with("ü...")), (100, true));
-        assert_eq!(clean_title(&"x".repeat(100)), "x".repeat(100));
+        assert_eq!(sanitize_title(&"x".repeat(100)), "x".repeat(100));
     }
 }

@@ -208,7 +208,7 @@ impl Fold {
 
     /// The span of the turn of the session that runs.
     fn root(&self) -> TraceContext {
-        TraceContext::of_turn(self.facts.parent, &self.facts.seed, self.turn)
+        TraceContext::for_turn(self.facts.parent, &self.facts.seed, self.turn)
     }
 
     /// The span of the turn that something happened in.

@@ -75,9 +75,9 @@ pub(crate) struct EndedCall {
 
 impl InputKind {
     /// The part of an observation that is recorded, if any.
-    pub(crate) fn of(observation: &Observation<'_>) -> Option<Self> {
+    pub(crate) fn from_observation(observation: &Observation<'_>) -> Option<Self> {
         Some(match observation {
-            Observation::Event(body) => return Self::of_event(body),
+            Observation::Event(body) => return Self::from_event(body),
             Observation::RequestStarted { id, time, request } => {
                 Self::RequestStarted { id: *id, time: *time, request: Box::new((*request).clone()) }
             }
@@ -106,7 +106,7 @@ impl InputKind {
         })
     }
 
-    fn of_event(body: &EventBody) -> Option<Self> {
+    fn from_event(body: &EventBody) -> Option<Self> {
         Some(match body {
             EventBody::SessionReady(ready) => Self::Ready(ready.clone()),
             EventBody::TurnStarted { prompt } => Self::TurnStarted { prompt: prompt.clone() },

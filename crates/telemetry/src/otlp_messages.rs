@@ -271,7 +271,7 @@ impl Program {
             status: span
                 .error
                 .as_ref()
-                .map(|error| SpanStatus { message: clipped(error), code: ERROR }),
+                .map(|error| SpanStatus { message: truncate(error), code: ERROR }),
             // Sampled.
             flags: 1,
         };
@@ -356,7 +356,7 @@ fn any(value: &Value) -> AnyValue {
             Some(whole) => AnyKind::Int(whole),
             None => AnyKind::Double(number.as_f64().unwrap_or_default()),
         }),
-        Value::String(text) => Some(AnyKind::Text(clipped(text))),
+        Value::String(text) => Some(AnyKind::Text(truncate(text))),
         Value::Array(values) => {
             Some(AnyKind::Array(AnyArray { values: values.iter().map(any).collect() }))
         }
@@ -366,7 +366,7 @@ fn any(value: &Value) -> AnyValue {
 }
 
 /// The beginning of a text that is too long.
-fn clipped(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.get(..text.floor_char_boundary(MAX_TEXT)) {
         Some(start) if start.len() < text.len() => format!("{start}…"),
         _ => text.to_owned(),

@@ -97,9 +97,9 @@ impl TelemetrySettings<'_> {
             .map(|path| project.join(self.config.expand_home(Path::new(&path))));
         // A project's files must not make prompts appear in the user's telemetry.
         let is_test = environment
-            .of_process("GEMINI_CLI_INTEGRATION_TEST")
+            .process_variable("GEMINI_CLI_INTEGRATION_TEST")
             .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
-        let parent = environment.of_process("TRACEPARENT").and_then(TraceContext::parse);
+        let parent = environment.process_variable("TRACEPARENT").and_then(TraceContext::parse);
         TelemetryOptions {
             otlp: self.otlp(outfile.is_some(), warnings),
             outfile,

@@ -82,7 +82,7 @@ impl Observer for Telemetry {
         {
             self.turn.store(scope.turn, Ordering::Relaxed);
         }
-        let Some(what) = InputKind::of(observation) else { return };
+        let Some(what) = InputKind::from_observation(observation) else { return };
         let observed = TelemetryInput { scope: scope.clone(), time: SystemTime::now(), what };
         if self.sender.try_send(observed).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Observer for Telemetry {
 
     fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
         let turn = self.turn.load(Ordering::Relaxed);
-        let mut context = TraceContext::of_turn(self.parent, &self.seed, turn);
+        let mut context = TraceContext::for_turn(self.parent, &self.seed, turn);
         let mut subagents = scope.subagents.iter().peekable();
         while let Some(subagent) = subagents.next() {
             // A subagent that has subagents of its own is in its first turn, for its last one

@@ -58,7 +58,7 @@ impl Sinks {
         Ok(Self { file, exporter, spans, logs, exported: Instant::now(), problems })
     }
 
-    fn take(&mut self, output: TelemetryOutput, metrics: &Metrics) {
+    fn write(&mut self, output: TelemetryOutput, metrics: &Metrics) {
         match output {
             TelemetryOutput::Log(record) => {
                 if let Some(file) = &mut self.file {
@@ -145,7 +145,7 @@ impl TelemetryThread {
                 InputKind::Tick => self.sinks.export(),
                 InputKind::Flush(done) => {
                     self.fold.measure_memory();
-                    self.sinks.take(TelemetryOutput::TurnEnd, self.fold.metrics());
+                    self.sinks.write(TelemetryOutput::TurnEnd, self.fold.metrics());
                     self.sinks.report();
                     match &self.sinks.exporter {
                         Some(exporter) => exporter.flush(done),
@@ -156,7 +156,7 @@ impl TelemetryThread {
                 _ => self.fold.fold(observed),
             }
             for output in self.fold.take_outputs() {
-                self.sinks.take(output, self.fold.metrics());
+                self.sinks.write(output, self.fold.metrics());
             }
         }
     }

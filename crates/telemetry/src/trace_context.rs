@@ -50,7 +50,7 @@ impl TraceContext {
     }
 
     /// The first span of a turn: in the parent's trace, else in one of its own.
-    pub(crate) fn of_turn(parent: Option<Self>, seed: &[u8; 16], turn: u64) -> Self {
+    pub(crate) fn for_turn(parent: Option<Self>, seed: &[u8; 16], turn: u64) -> Self {
         let number = turn.to_le_bytes();
         let trace = parent.map_or_else(|| digest(&[seed, &number]), |parent| parent.trace);
         Self { trace, span: digest(&[&trace, seed, &number, b"turn"]) }
@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn spans_of_a_turn_stay_in_its_trace() {
         let seed = [7; 16];
-        let turn = TraceContext::of_turn(None, &seed, 1);
-        assert_ne!(turn.trace, TraceContext::of_turn(None, &seed, 2).trace);
+        let turn = TraceContext::for_turn(None, &seed, 1);
+        assert_ne!(turn.trace, TraceContext::for_turn(None, &seed, 2).trace);
         let (one, other) = (turn.child("tool-1"), turn.child("tool-2"));
         assert_eq!(one.trace, turn.trace);
         assert_ne!(one.span, other.span);
         assert_eq!(one, turn.child("tool-1"));
         let parent = TraceContext { trace: [1; 16], span: [2; 8] };
-        assert_eq!(TraceContext::of_turn(Some(parent), &seed, 1).trace, parent.trace);
+        assert_eq!(TraceContext::for_turn(Some(parent), &seed, 1).trace, parent.trace);
     }
 }

@@ -23,7 +23,7 @@ pub enum ResponsePiece {
 pub type CannedResponse = Vec<ResponsePiece>;
 
 /// Returns a response with a length.
-pub fn whole(status: u16, headers: &str, body: &str) -> CannedResponse {
+pub fn with_length(status: u16, headers: &str, body: &str) -> CannedResponse {
     vec![ResponsePiece::Bytes(
         format!(
             "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

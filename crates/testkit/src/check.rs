@@ -78,7 +78,7 @@ impl Checker {
         Self { ignore, ..Self::default() }
     }
 
-    fn wants(&self, check: &str) -> bool {
+    fn is_enabled(&self, check: &str) -> bool {
         !self.ignore.contains(check)
     }
 
@@ -88,7 +88,7 @@ impl Checker {
         let Ok(text) = std::str::from_utf8(&request.body) else {
             return vec!["the body is not UTF-8".to_owned()];
         };
-        if self.wants("secret") {
+        if self.is_enabled("secret") {
             check_secret(request, text, &mut found);
         }
         if request.kind == Some(Method::CountTokens) {
@@ -101,10 +101,10 @@ impl Checker {
                 return found;
             }
         };
-        if self.wants("structure") {
+        if self.is_enabled("structure") {
             check_keys(text, body.generation, &mut found);
         }
-        if let Some(raw) = body.tools.filter(|_| self.wants("tools")) {
+        if let Some(raw) = body.tools.filter(|_| self.is_enabled("tools")) {
             let key = hash(raw.get());
             if self.tools.as_ref().is_none_or(|(known, _)| *known != key) {
                 self.tools = Some((key, tools::check(raw)));
@@ -112,7 +112,7 @@ impl Checker {
             found.extend(self.tools.iter().flat_map(|(_, problems)| problems.clone()));
         }
         let hashes: Vec<u64> = body.contents.iter().map(|raw| hash(raw.get())).collect();
-        if self.wants("structure") {
+        if self.is_enabled("structure") {
             self.check_structure(&body.contents, &hashes, &mut found);
         }
         if let Some(first) = hashes.first() {
@@ -168,7 +168,7 @@ impl Checker {
         found: &mut Vec<String>,
     ) {
         let (prefix, reply, signatures) =
-            (self.wants("prefix"), self.wants("reply"), self.wants("signatures"));
+            (self.is_enabled("prefix"), self.is_enabled("reply"), self.is_enabled("signatures"));
         let conversation = self.conversations.entry(key).or_default();
         let base = conversation
             .bases
@@ -216,7 +216,7 @@ impl Checker {
 
     /// Records a response that was sent completely. `sent` holds its response documents; `None` if
     /// it contained raw bytes.
-    pub(crate) fn answered(&mut self, index: usize, sent: Option<&[String]>) {
+    pub(crate) fn record_response(&mut self, index: usize, sent: Option<&[String]>) {
         let Some(conversation) =
             self.of_request.get(&index).and_then(|key| self.conversations.get_mut(key))
         else {

@@ -100,7 +100,7 @@ pub struct TestCompanion {
 
 impl Drop for TestCompanion {
     fn drop(&mut self) {
-        self.die();
+        self.stop_abruptly();
     }
 }
 
@@ -147,14 +147,14 @@ impl TestCompanion {
     }
 
     /// Stops immediately and closes all connections.
-    pub fn die(&self) {
+    pub fn stop_abruptly(&self) {
         self.accepting.abort();
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().for_each(JoinHandle::abort);
     }
 
     /// Sets the open files, in the format of `workspaceState.openFiles`, and notifies clients.
-    pub fn opens(&self, files: Value) {
+    pub fn set_open_files(&self, files: Value) {
         self.server.state().files = files;
         let update = self.server.context_update();
         self.server.emit("ide/contextUpdate", update);
@@ -192,14 +192,14 @@ impl TestCompanion {
     }
 
     /// Simulates that the user accepts an open diff.
-    pub fn accepts(&self, path: &Path) {
+    pub fn accept_diff(&self, path: &Path) {
         let path = path.display().to_string();
         let text = self.server.state().diffs.remove(&path).unwrap_or_default();
         self.server.emit("ide/diffAccepted", json!({"filePath": path, "content": text}));
     }
 
     /// Simulates that the user rejects an open diff.
-    pub fn rejects(&self, path: &Path) {
+    pub fn reject_diff(&self, path: &Path) {
         let path = path.display().to_string();
         self.server.state().diffs.remove(&path);
         self.server.emit("ide/diffRejected", json!({"filePath": path}));
@@ -326,7 +326,7 @@ impl CompanionServer {
                     Ok(event) => event,
                     Err(_) => break,
                 },
-                () = connection.left() => break,
+                () = connection.wait_for_disconnect() => break,
             };
         }
         self.state().streams -= 1;

@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
-fn bad(message: &str) -> io::Error {
+fn invalid_data(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.to_owned())
 }
 
@@ -41,7 +41,7 @@ impl Connection {
 
     async fn take(&mut self, length: usize) -> io::Result<Vec<u8>> {
         if length > MAX_BODY {
-            return Err(bad("body too large"));
+            return Err(invalid_data("body too large"));
         }
         while self.buffer.len() < length {
             if self.fill().await? == 0 {
@@ -59,7 +59,7 @@ impl Connection {
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             if self.buffer.len() > MAX_HEAD {
-                return Err(bad("line too long"));
+                return Err(invalid_data("line too long"));
             }
             if self.fill().await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -75,7 +75,7 @@ impl Connection {
         let first = self.take_line().await?;
         let mut words = first.split(' ');
         let (Some(method), Some(path)) = (words.next(), words.next()) else {
-            return Err(bad("no request line"));
+            return Err(invalid_data("no request line"));
         };
         let (method, path) = (method.to_owned(), path.to_owned());
         let mut headers: Vec<(String, String)> = Vec::new();
@@ -84,10 +84,11 @@ impl Connection {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(':').ok_or_else(|| bad("header without colon"))?;
+            let (name, value) =
+                line.split_once(':').ok_or_else(|| invalid_data("header without colon"))?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
             if headers.len() > 200 {
-                return Err(bad("too many headers"));
+                return Err(invalid_data("too many headers"));
             }
         }
         let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
@@ -98,7 +99,7 @@ impl Connection {
             self.read_chunked().await?
         } else {
             let length = header("content-length").map_or(Ok(0), str::parse);
-            self.take(length.map_err(|_| bad("bad content-length"))?).await?
+            self.take(length.map_err(|_| invalid_data("bad content-length"))?).await?
         };
         Ok(Some(HttpRequest { method, path, headers, body }))
     }
@@ -108,9 +109,10 @@ impl Connection {
         loop {
             let line = self.take_line().await?;
             let size = line.split(';').next().unwrap_or("").trim();
-            let size = usize::from_str_radix(size, 16).map_err(|_| bad("bad chunk size"))?;
+            let size =
+                usize::from_str_radix(size, 16).map_err(|_| invalid_data("bad chunk size"))?;
             if size > MAX_BODY || body.len() + size > MAX_BODY {
-                return Err(bad("body too large"));
+                return Err(invalid_data("body too large"));
             }
             if size == 0 {
                 while !self.take_line().await?.is_empty() {}
@@ -161,7 +163,7 @@ impl Connection {
     }
 
     /// Completes when the client has disconnected.
-    pub(crate) async fn left(&self) {
+    pub(crate) async fn wait_for_disconnect(&self) {
         let mut byte = [0u8; 1];
         match self.stream.peek(&mut byte).await {
             Ok(0) | Err(_) => {}

@@ -70,7 +70,7 @@ pub fn calls(folder: &Path) -> String {
 }
 
 /// Returns the number of secrets stored in the directory.
-pub fn kept(folder: &Path) -> usize {
+pub fn count_secrets(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("kept-")).count()
 }

@@ -38,7 +38,7 @@ impl Finished {
         self.status.code().or(self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
     }
     /// Returns stdout as text.
-    pub fn out(&self) -> String {
+    pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
     /// Returns stderr as text.

@@ -141,7 +141,7 @@ impl Terminal {
     /// # Errors
     /// Returns an error if the program has ended.
     pub fn key(&self, key: Key) -> io::Result<()> {
-        let bytes = key.bytes(self.look(Emulator::disambiguates));
+        let bytes = key.bytes(self.with_emulator(Emulator::disambiguates));
         self.send(&bytes)
     }
 
@@ -150,7 +150,7 @@ impl Terminal {
     /// # Errors
     /// Returns an error if the program has ended.
     pub fn paste(&self, text: &str) -> io::Result<()> {
-        if self.look(|shown| shown.has_mode(2004)) {
+        if self.with_emulator(|shown| shown.has_mode(2004)) {
             self.send(format!("\x1b[200~{text}\x1b[201~").as_bytes())
         } else {
             self.text(text)
@@ -181,7 +181,7 @@ impl Terminal {
     // --- out
 
     /// Calls a function with the current state of the emulator.
-    pub fn look<T>(&self, look: impl FnOnce(&Emulator) -> T) -> T {
+    pub fn with_emulator<T>(&self, look: impl FnOnce(&Emulator) -> T) -> T {
         look(&self.shared.state().emulator)
     }
 
@@ -244,12 +244,12 @@ impl Terminal {
 
     /// Returns a position in the output, for [`Terminal::output_since`].
     pub fn mark(&self) -> usize {
-        self.look(|shown| shown.output().len())
+        self.with_emulator(|shown| shown.output().len())
     }
 
     /// Returns the output since the position.
     pub fn output_since(&self, mark: usize) -> Vec<u8> {
-        self.look(|shown| shown.output().get(mark..).unwrap_or_default().to_vec())
+        self.with_emulator(|shown| shown.output().get(mark..).unwrap_or_default().to_vec())
     }
 
     /// Returns the settings of the line discipline (echo, signals, and so on) for comparison.

@@ -172,7 +172,7 @@ impl Scenario {
             .enable_all()
             .build()
             .map_err(|error| format!("runtime: {error}"))?;
-        let stand = |text: &str| put_in(text, &home, "[SERVER]");
+        let stand = |text: &str| substitute(text, &home, "[SERVER]");
         copy(&folder.join("input"), &home.project(), &|bytes| bytes)?;
         if config.git {
             // Git does not allow a directory with this name in a repository.
@@ -214,7 +214,7 @@ impl Scenario {
                 problems.push(format!("run {number}: exit {}, not {}", finished.code(), run.exit));
             }
             let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-            for (name, text) in [("stdout", finished.out()), ("stderr", finished.err())] {
+            for (name, text) in [("stdout", finished.stdout()), ("stderr", finished.err())] {
                 let got = filters.apply(&text);
                 let name = format!("{name}{suffix}");
                 problems.extend(self.compare(&name, &got, update)?);
@@ -226,7 +226,7 @@ impl Scenario {
         }
         problems.extend(self.compare_files(&filters, update)?);
         problems.extend(self.compare_requests(&filters, update)?);
-        for (number, request) in (1..).zip(self.asked()) {
+        for (number, request) in (1..).zip(self.model_requests()) {
             let body = filters.apply(&String::from_utf8_lossy(&request.body));
             texts.insert(format!("request-{number}"), body);
             let headers: String = [format!("{} {}\n", request.method, request.path)]
@@ -249,7 +249,7 @@ impl Scenario {
 
     fn run_once(&self, program: &Program, run: &ScenarioRun) -> Result<Finished, String> {
         let url = self.server.url();
-        let stand = |text: &str| put_in(text, &self.home, &url);
+        let stand = |text: &str| substitute(text, &self.home, &url);
         let mut command = self.home.command(&program.path, &url);
         command.args(run.args.iter().map(|arg| stand(arg)));
         for (name, value) in self.config.env.iter().chain(&run.env) {
@@ -271,7 +271,9 @@ impl Scenario {
                 };
                 scope.spawn(move || {
                     let reached = self.runtime.block_on(async {
-                        tokio::time::timeout(limit, self.server.at_gate(&at.gate)).await.is_ok()
+                        tokio::time::timeout(limit, self.server.wait_at_gate(&at.gate))
+                            .await
+                            .is_ok()
                     });
                     if reached {
                         let _ = rustix::process::kill_process(pid, signal);
@@ -330,7 +332,7 @@ impl Scenario {
     }
 
     /// Returns the requests that ask the model for a response.
-    fn asked(&self) -> impl Iterator<Item = crate::Recorded> {
+    fn model_requests(&self) -> impl Iterator<Item = crate::Recorded> {
         self.server.requests().into_iter().filter(|request| {
             matches!(request.kind, Some(Method::StreamGenerateContent | Method::GenerateContent))
         })
@@ -361,7 +363,7 @@ impl Scenario {
             return Ok(None);
         }
         let asked: Vec<Value> = self
-            .asked()
+            .model_requests()
             .map(|request| json!({"path": request.path, "contents": request.contents()}))
             .collect();
         let text = serde_json::to_string_pretty(&asked).unwrap_or_default() + "\n";
@@ -425,7 +427,7 @@ impl Filters {
     }
 }
 
-fn put_in(text: &str, home: &TestHome, server: &str) -> String {
+fn substitute(text: &str, home: &TestHome, server: &str) -> String {
     text.replace("[PROJECT]", &home.project().display().to_string())
         .replace("[HOME]", &home.home().display().to_string())
         .replace("[ROOT]", &home.root().display().to_string())

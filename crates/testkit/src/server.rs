@@ -42,7 +42,7 @@ impl Gate {
     fn opened(&mut self) -> Arc<Semaphore> {
         self.opened.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
     }
-    fn reached(&mut self) -> Arc<Semaphore> {
+    fn reached_signal(&mut self) -> Arc<Semaphore> {
         self.reached.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
     }
 }
@@ -181,8 +181,8 @@ impl ModelServer {
     }
 
     /// Waits until a stream reaches the gate (once per stream).
-    pub async fn at_gate(&self, name: &str) {
-        let reached = lock(&self.shared.gates).entry(name.to_owned()).or_default().reached();
+    pub async fn wait_at_gate(&self, name: &str) {
+        let reached = lock(&self.shared.gates).entry(name.to_owned()).or_default().reached_signal();
         if let Ok(permit) = reached.acquire().await {
             permit.forget();
         }
@@ -205,11 +205,11 @@ impl Shared {
         lock(&self.gates).entry(name.to_owned()).or_default().opened().add_permits(1);
     }
 
-    async fn pass_gate(&self, name: &str) {
+    async fn wait_for_gate(&self, name: &str) {
         let opened = {
             let mut gates = lock(&self.gates);
             let gate = gates.entry(name.to_owned()).or_default();
-            gate.reached().add_permits(1);
+            gate.reached_signal().add_permits(1);
             gate.opened()
         };
         if let Ok(permit) = opened.acquire().await {
@@ -265,7 +265,7 @@ pub(crate) fn parse_path(path: &str) -> Option<(Method, String)> {
 
 /// Checks and stores a request; returns its number.
 fn record(shared: &Shared, request: HttpRequest) -> usize {
-    let wire = WireFormat::of_path(&request.path);
+    let wire = WireFormat::from_path(&request.path);
     let kind = match wire {
         // Non-streamed responses of these APIs also use this method.
         Some(_) => Some(Method::StreamGenerateContent),

@@ -27,7 +27,7 @@ impl WireFormat {
     /// All formats.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Ollama];
 
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
+    pub(crate) fn from_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         [
             ("/chat/completions", Self::Chat),

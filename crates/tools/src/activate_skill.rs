@@ -57,7 +57,7 @@ impl SkillEntry {
 
     fn instructions(&self) -> std::io::Result<String> {
         if let Some(text) = self.text {
-            return Ok(below_settings(text).to_owned());
+            return Ok(skip_front_matter(text).to_owned());
         }
         let text = instructions(&self.file)?;
         Ok(self.fill.as_ref().map_or_else(|| text.clone(), |fill| fill(&text)))
@@ -149,7 +149,7 @@ impl Invocation for Call {
                 let body = skill.instructions()?;
                 if let Some(folder) = skill.folder() {
                     // Also allow the resolved path, because skills are often links.
-                    workspace.add_readable(folder);
+                    workspace.allow_reading(folder);
                 }
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
             });
@@ -157,9 +157,8 @@ impl Invocation for Call {
                 ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
             };
             match reading.await {
-                Ok(Ok((text, name))) => {
-                    ToolResult::text(text).shown(Display::text(format!("Skill `{name}` is active")))
-                }
+                Ok(Ok((text, name))) => ToolResult::text(text)
+                    .with_display(Display::text(format!("Skill `{name}` is active"))),
                 Ok(Err(error)) => failed(format!("the skill cannot be read: {error}")),
                 Err(error) => failed(error.to_string()),
             }
@@ -200,10 +199,10 @@ fn instructions(file: &Path) -> std::io::Result<String> {
     std::fs::File::open(file)?.take(LARGEST).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    Ok(below_settings(text).to_owned())
+    Ok(skip_front_matter(text).to_owned())
 }
 
-fn below_settings(text: &str) -> &str {
+fn skip_front_matter(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("---").filter(|rest| rest.starts_with(['\n', '\r'])) else {
         return text;
     };
@@ -257,9 +256,9 @@ mod tests {
 
     #[test]
     fn skill_instructions_exclude_the_front_matter() {
-        assert_eq!(below_settings("---\nname: x\n---\nDo it\n---\n"), "Do it\n---\n");
-        assert_eq!(below_settings("no settings"), "no settings");
-        assert_eq!(below_settings("---\nopen"), "---\nopen");
+        assert_eq!(skip_front_matter("---\nname: x\n---\nDo it\n---\n"), "Do it\n---\n");
+        assert_eq!(skip_front_matter("no settings"), "no settings");
+        assert_eq!(skip_front_matter("---\nopen"), "---\nopen");
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Arguments {
 
     /// Returns an optional non-negative integer.
     pub fn integer(&self, name: &str) -> Option<u64> {
-        self.object.get(name).and_then(whole).and_then(|number| u64::try_from(number).ok())
+        self.object.get(name).and_then(to_integer).and_then(|number| u64::try_from(number).ok())
     }
 
     /// Returns a list of strings; empty if absent.
@@ -74,12 +74,12 @@ impl Arguments {
 ///
 /// # Errors
 /// See [`Arguments::check`].
-pub(crate) fn check_as_they_are(object: &Object, spec: &ToolSpec) -> Result<(), ToolError> {
+pub(crate) fn validate_unchanged(object: &Object, spec: &ToolSpec) -> Result<(), ToolError> {
     check_object(object, &spec.parameters, "params").map_err(invalid)
 }
 
 /// Returns an integer, even if it is written as `5.0`.
-fn whole(value: &Value) -> Option<i64> {
+fn to_integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64()?;
         // Beyond 2^53, a float cannot represent every integer.
@@ -113,7 +113,7 @@ fn check_value(value: &Value, schema: &Value, path: &str) -> Result<(), String> 
         let fits = match wanted {
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
-            "integer" => whole(value).is_some(),
+            "integer" => to_integer(value).is_some(),
             "number" => value.is_number(),
             "array" => value.is_array(),
             "object" => value.is_object(),

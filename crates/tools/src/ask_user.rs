@@ -111,9 +111,9 @@ impl Tool for AskUser {
 fn read(item: &Value) -> Result<UserQuestion, String> {
     let question: Result<UserQuestion, _> = serde_json::from_value(item.clone());
     let mut question = question.map_err(|error| format!(": {error}"))?;
-    question.question = shown(&question.question, QUESTION);
-    question.header = shown(&question.header, TEXT);
-    question.placeholder = question.placeholder.map(|text| shown(&text, TEXT));
+    question.question = display_text(&question.question, QUESTION);
+    question.header = display_text(&question.header, TEXT);
+    question.placeholder = question.placeholder.map(|text| display_text(&text, TEXT));
     if question.question.trim().is_empty() {
         return Err("/question must not be empty".to_owned());
     }
@@ -124,8 +124,8 @@ fn read(item: &Value) -> Result<UserQuestion, String> {
         }
         QuestionKind::Choice => {
             for option in &mut question.options {
-                option.label = shown(&option.label, TEXT);
-                option.description = shown(&option.description, TEXT);
+                option.label = display_text(&option.label, TEXT);
+                option.description = display_text(&option.description, TEXT);
             }
         }
         QuestionKind::Text | QuestionKind::YesNo => {
@@ -137,7 +137,7 @@ fn read(item: &Value) -> Result<UserQuestion, String> {
 }
 
 /// Replaces the `\n` that models write for a line break.
-fn shown(text: &str, most: usize) -> String {
+fn display_text(text: &str, most: usize) -> String {
     text.replace("\\n", "\n").chars().take(most).collect()
 }
 
@@ -162,11 +162,11 @@ impl Invocation for Call {
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
-        Box::pin(std::future::ready(answered(&self.questions, run.answers)))
+        Box::pin(std::future::ready(build_result(&self.questions, run.answers)))
     }
 }
 
-fn answered(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
+fn build_result(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
     let given: Vec<(usize, &UserQuestion, String)> = questions
         .iter()
         .enumerate()
@@ -179,7 +179,7 @@ fn answered(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
     if given.is_empty() {
         let text = "The user dismissed the questions without an answer.";
         return ToolResult { data: Some(json!({"answers": null})), ..ToolResult::text(text) }
-            .shown(Display::text("no answer"));
+            .with_display(Display::text("no answer"));
     }
     let lines: Vec<String> = given
         .iter()
@@ -191,7 +191,7 @@ fn answered(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
         .collect();
     let output = json!({"answers": answers});
     ToolResult { data: Some(output.clone()), ..ToolResult::text(output.to_string()) }
-        .shown(Display::text(lines.join("\n")))
+        .with_display(Display::text(lines.join("\n")))
 }
 
 /// Returns an answer as text; several choices are joined.
@@ -242,10 +242,10 @@ mod tests {
         };
         let questions = [question("One"), question("Two")];
         let outcome =
-            answered(&questions, Some(object(json!({"1": ["a", "b"], "0": true, "7": "x"}))));
+            build_result(&questions, Some(object(json!({"1": ["a", "b"], "0": true, "7": "x"}))));
         assert_eq!(outcome.for_model.output, r#"{"answers":{"0":"Yes","1":"a, b"}}"#);
         assert_eq!(outcome.for_user, Some(Display::text("One: Yes\nTwo: a, b")));
-        assert!(answered(&questions, None).for_model.output.contains("dismissed"));
-        assert!(answered(&questions, Some(object(json!({"0": " "})))).error.is_none());
+        assert!(build_result(&questions, None).for_model.output.contains("dismissed"));
+        assert!(build_result(&questions, Some(object(json!({"0": " "})))).error.is_none());
     }
 }

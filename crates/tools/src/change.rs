@@ -41,7 +41,7 @@ pub(crate) struct OriginalFile {
 pub(crate) fn load(target: &Confined) -> Result<Option<OriginalFile>, FileError> {
     match read_capped(target, MAX_EDITED) {
         Ok((bytes, facts)) => {
-            let snapshot = Snapshot::of(facts, &bytes);
+            let snapshot = Snapshot::from_bytes(facts, &bytes);
             let binary = looks_binary(bytes.get(..4096).unwrap_or(&bytes));
             let decoded = if binary { as_utf8(&bytes) } else { decode(&bytes) };
             Ok(Some(OriginalFile { decoded, bytes, snapshot }))
@@ -70,7 +70,11 @@ pub(crate) struct UnseenChange {
 
 impl UnseenChange {
     /// Returns the change since the model last saw the file, if there is one.
-    pub(crate) fn of(seen: &SeenFiles, target: &Confined, before: &OriginalFile) -> Option<Self> {
+    pub(crate) fn detect(
+        seen: &SeenFiles,
+        target: &Confined,
+        before: &OriginalFile,
+    ) -> Option<Self> {
         let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
             return None;
         };
@@ -92,7 +96,7 @@ impl UnseenChange {
         target: &Confined,
         before: &OriginalFile,
     ) -> ToolError {
-        let shown = target.shown().display();
+        let shown = target.display_path().display();
         let mut message = format!("`{shown}` was changed on disk since you last saw it.");
         match self.diff {
             Some(diff) => {
@@ -125,7 +129,7 @@ pub(crate) fn check_fresh(
     target: &Confined,
     before: &OriginalFile,
 ) -> Result<(), ToolError> {
-    match UnseenChange::of(seen, target, before) {
+    match UnseenChange::detect(seen, target, before) {
         Some(change) => Err(change.refuse(seen, target, before)),
         None => Ok(()),
     }
@@ -163,7 +167,7 @@ struct DiffWindow<'a> {
 }
 
 impl<'a> DiffWindow<'a> {
-    fn of(old: &'a str, new: &'a str, context: usize) -> Self {
+    fn new(old: &'a str, new: &'a str, context: usize) -> Self {
         let same = old.bytes().zip(new.bytes()).take_while(|(one, two)| one == two).count();
         let mut start = line_start(old, same);
         for _ in 0..context {
@@ -220,7 +224,7 @@ fn line_start(text: &str, offset: usize) -> usize {
 
 /// Returns the diff shown to the user, with counts. `name` is the file name in the diff.
 pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
-    let window = DiffWindow::of(old, new, 3);
+    let window = DiffWindow::new(old, new, 3);
     let name = name.display();
     let texts = FileTexts { old: old.to_owned(), new: new.to_owned() };
     let texts = Some(Arc::new(texts));
@@ -299,7 +303,7 @@ fn hunk_range(range: &Range<usize>, skipped: usize) -> String {
 /// Returns removed and added lines with their markers; `None` if there are more than `max_lines` or
 /// they are long.
 pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<String> {
-    let window = DiffWindow::of(old, new, 1);
+    let window = DiffWindow::new(old, new, 1);
     let diff = window.diff()?;
     let mut lines = Vec::new();
     for group in diff.grouped_ops(1) {
@@ -326,10 +330,10 @@ pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<Strin
 /// Returns the changed regions of the new text with five lines of context. Lines are separated by
 /// `\n`, whatever the file uses.
 pub(crate) fn snippet(old: &str, new: &str) -> String {
-    let window = DiffWindow::of(old, new, 5);
+    let window = DiffWindow::new(old, new, 5);
     let (old, new) = (plain_line_ends(window.old), plain_line_ends(window.new));
     if !comparable(&old, &new) || (old == new && window.old != window.new) {
-        return cut(&new);
+        return truncate(&new);
     }
     let diff = TextDiff::configure()
         .algorithm(Algorithm::Myers)
@@ -342,7 +346,7 @@ pub(crate) fn snippet(old: &str, new: &str) -> String {
         .map(|group| lines.get(span(group).1).unwrap_or_default().concat())
         .map(|region| region.trim_end_matches('\n').to_owned())
         .collect();
-    cut(&regions.join("\n...\n"))
+    truncate(&regions.join("\n...\n"))
 }
 
 fn plain_line_ends(text: &str) -> Cow<'_, str> {
@@ -353,7 +357,7 @@ fn plain_line_ends(text: &str) -> Cow<'_, str> {
 }
 
 /// Truncates a long text at a line boundary.
-pub(crate) fn cut(text: &str) -> String {
+pub(crate) fn truncate(text: &str) -> String {
     if text.len() <= MAX_SNIPPET {
         return text.to_owned();
     }
@@ -375,7 +379,7 @@ pub(crate) enum LineEndings {
 }
 
 impl LineEndings {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn detect(text: &str) -> Self {
         let all = text.bytes().filter(|byte| *byte == b'\n').count();
         let windows = text.matches("\r\n").count();
         match windows {
@@ -389,7 +393,7 @@ impl LineEndings {
 /// Converts a new text (with `\n`) to the line endings of the old text: lines that both contain
 /// keep their old ending; other lines get the most common one.
 pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
-    let ends = LineEndings::of(old);
+    let ends = LineEndings::detect(old);
     if ends == LineEndings::Lf {
         return new.to_owned();
     }

@@ -74,7 +74,7 @@ impl CitedText {
 }
 
 fn sources(grounding: &Value) -> Vec<CitedSource> {
-    Citation::of_grounding(grounding).take(MAX_SOURCES).map(source).collect()
+    Citation::from_grounding(grounding).take(MAX_SOURCES).map(source).collect()
 }
 
 fn source(citation: Citation) -> CitedSource {

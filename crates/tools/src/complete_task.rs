@@ -99,11 +99,11 @@ impl Invocation for Call {
     fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { value, result, .. } = *self;
         let data = json!({"taskCompleted": true, "submittedOutput": &value});
-        let outcome = match result.give(value) {
+        let outcome = match result.submit(value) {
             true => ToolResult {
                 data: Some(data),
                 ..ToolResult::text("Result returned; the work is done.")
-                    .shown(Display::text("result returned"))
+                    .with_display(Display::text("result returned"))
             },
             false => ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,

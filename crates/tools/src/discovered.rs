@@ -20,7 +20,7 @@ use parallax_sandbox::{Support, Tier};
 use serde_json::json;
 
 use crate::ShellOptions;
-use crate::arguments::check_as_they_are;
+use crate::arguments::validate_unchanged;
 use crate::run_shell_command::{mounts, sandboxed, write_scope};
 use declarations::{Declaration, declarations};
 
@@ -75,7 +75,7 @@ impl Discovery {
         if end.stdout.len() > MOST {
             return Err(wrong("its output is larger than 10 MB".to_owned()));
         }
-        declarations::kept(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
+        declarations::serialize(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
     }
 
     /// Returns the tools of the declarations, in their order.
@@ -176,7 +176,7 @@ impl Tool for DiscoveredTool {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         // The schema may be arbitrary: the program checks what is not understood here.
-        check_as_they_are(&args, &self.spec)?;
+        validate_unchanged(&args, &self.spec)?;
         Ok(Box::new(Call {
             args,
             command: self.command.clone(),
@@ -239,7 +239,7 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
         Some(Ending::Exited { code: 0 }) if !complains => {
             return ToolResult {
                 data: Some(json!({"exitCode": 0})),
-                ..ToolResult::text(stdout.clone()).shown(Display::text(stdout))
+                ..ToolResult::text(stdout.clone()).with_display(Display::text(stdout))
             };
         }
         Some(Ending::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),

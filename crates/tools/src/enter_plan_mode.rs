@@ -49,7 +49,7 @@ impl Tool for EnterPlanMode {
         &self.spec
     }
 
-    fn offered(&self, mode: ApprovalMode) -> bool {
+    fn is_declared(&self, mode: ApprovalMode) -> bool {
         !matches!(mode, ApprovalMode::Plan | ApprovalMode::Yolo)
     }
 
@@ -86,7 +86,7 @@ impl Invocation for Call {
             match made {
                 Ok(Ok(())) => {
                     let mut outcome = ToolResult::text("Switching to Plan mode.")
-                        .shown(Display::text("Plan mode is on"));
+                        .with_display(Display::text("Plan mode is on"));
                     outcome.change = Some(SessionChange::Planning);
                     outcome
                 }

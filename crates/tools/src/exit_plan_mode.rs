@@ -92,7 +92,7 @@ impl Tool for ExitPlanMode {
         &self.spec
     }
 
-    fn offered(&self, mode: ApprovalMode) -> bool {
+    fn is_declared(&self, mode: ApprovalMode) -> bool {
         mode == ApprovalMode::Plan
     }
 
@@ -149,7 +149,7 @@ impl Invocation for Call {
                  what should be different."
             ),
         };
-        let mut outcome = ToolResult::text(text).shown(Display::text("Plan rejected"));
+        let mut outcome = ToolResult::text(text).with_display(Display::text("Plan rejected"));
         outcome.data = Some(json!({"plan": self.path, "approved": false, "feedback": feedback}));
         outcome.change = Some(SessionChange::PlanRejected {
             plan: self.path.clone(),
@@ -170,7 +170,10 @@ impl Invocation for Call {
                 "Plan approved. Switching to {what}.\n\nThe approved plan is in `{plan}`. Read \
                  it and follow it strictly."
             ))
-            .shown(Display::text(format!("Plan approved; switching to `{}` mode", mode.as_str())));
+            .with_display(Display::text(format!(
+                "Plan approved; switching to `{}` mode",
+                mode.as_str()
+            )));
             outcome.data =
                 Some(json!({"plan": self.path, "approved": true, "mode": mode.as_str()}));
             outcome.change = Some(SessionChange::PlanApproved { plan: self.path, mode });

@@ -84,7 +84,8 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         let lines = self.text.lines().count();
-        let outcome = ToolResult::text(self.text).shown(Display::text(format!("{lines} lines")));
+        let outcome =
+            ToolResult::text(self.text).with_display(Display::text(format!("{lines} lines")));
         Box::pin(std::future::ready(outcome))
     }
 }

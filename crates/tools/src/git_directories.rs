@@ -39,11 +39,11 @@ struct RootRepository {
 }
 
 impl RootRepository {
-    fn of(root: &Path) -> Self {
+    fn for_root(root: &Path) -> Self {
         let git = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists());
         let pointer = git.as_deref().filter(|git| !is_plain_directory(git));
         let roots = [root.to_owned()];
-        let named = pointer.map(|git| named_by_root(git, &roots)).unwrap_or_default();
+        let named = pointer.map(|git| proven_by_root(git, &roots)).unwrap_or_default();
         let borrowed = git.iter().chain(&named).flat_map(|git| borrowed_objects(git)).collect();
         Self { git, named, borrowed }
     }
@@ -57,14 +57,14 @@ impl GitDirectories {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for root in roots {
             if !root.ancestors().any(|above| known.contains_key(above)) {
-                known.insert(root.clone(), RootRepository::of(root));
+                known.insert(root.clone(), RootRepository::for_root(root));
             }
         }
     }
 
     /// Returns the `.git` of each root, or the one above it that git found when the session
     /// started.
-    pub(crate) fn around(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn for_roots(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         self.record(roots);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_root = |root: &PathBuf| {
@@ -92,7 +92,7 @@ impl GitDirectories {
 
     /// Returns the directories in which git stores a repository: the `.git` itself or the directory
     /// that it names, and the common directory of a worktree.
-    pub(crate) fn of(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn for_repository(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
         if is_plain_directory(repository) {
             return vec![repository.to_owned()];
         }
@@ -108,7 +108,7 @@ impl GitDirectories {
         if folders.is_empty() {
             // A nested repository, or one that was created in this session.
             let is_root = first.is_some();
-            folders = points_back(repository, roots);
+            folders = proven_directories(repository, roots);
             folders.retain(|folder| !is_root || is_inside(folder, roots));
         }
         folders
@@ -124,7 +124,7 @@ fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
 }
 
 /// Returns the directories that a `.git` file or link names, if they prove that they belong to it.
-fn points_back(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+fn proven_directories(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(folder) = linked_folder(repository) {
         // What a command can write must not open more than itself.
         let common = common_folder(&folder)
@@ -134,10 +134,10 @@ fn points_back(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     submodule_folder(repository).into_iter().collect()
 }
 
-/// Like [`points_back`], for the repository of a root, which may also be one that git created with
+/// Like [`proven_directories`], for the repository of a root, which may also be one that git created with
 /// `--separate-git-dir`.
-fn named_by_root(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let folders = points_back(repository, roots);
+fn proven_by_root(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = proven_directories(repository, roots);
     if folders.is_empty() {
         return separate_folder(repository).into_iter().collect();
     }
@@ -172,7 +172,7 @@ fn target(repository: &Path) -> Option<PathBuf> {
 /// Returns the directory inside the workspace that a `.git` file or link names. It proves nothing:
 /// to protect one directory too many is harmless. A directory in another `.git` is protected with
 /// that.
-pub(crate) fn named_inside(repository: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+pub(crate) fn named_in_workspace(repository: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     if is_plain_directory(repository) {
         return None;
     }
@@ -213,7 +213,7 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
     let serves_others = folder.file_name().is_some_and(|name| name == ".git")
         && folder.parent()?.read_dir().ok()?.count() > 1;
     let belongs = || match is_empty(&folder) {
-        true => is_made_with(&folder, repository),
+        true => was_created_with(&folder, repository),
         false => index_proof::lists_files_of(&folder, repository.parent()),
     };
     (is_separate && is_own && !serves_others && belongs()).then_some(folder)
@@ -221,7 +221,7 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
 
 /// Whether the directory and the `.git` that names it were created or moved together. The time of
 /// the last change of a file cannot be set.
-fn is_made_with(folder: &Path, repository: &Path) -> bool {
+fn was_created_with(folder: &Path, repository: &Path) -> bool {
     const TOGETHER: i64 = 10;
     let changed = |path: &Path| path.symlink_metadata().map(|data| data.ctime()).ok();
     changed(folder)
@@ -373,8 +373,8 @@ mod tests {
 
         fn folders(&self, known: &GitDirectories, root: &str) -> Vec<PathBuf> {
             let roots = [self.top.join(root)];
-            let found = known.around(&roots);
-            found.iter().flat_map(|git| known.of(git, &roots)).collect()
+            let found = known.for_roots(&roots);
+            found.iter().flat_map(|git| known.for_repository(git, &roots)).collect()
         }
     }
 
@@ -552,7 +552,7 @@ mod tests {
             }
             // The same below the root.
             let known = GitDirectories::default();
-            let found = known.of(&root.join(".git"), &[top.join("w")]);
+            let found = known.for_repository(&root.join(".git"), &[top.join("w")]);
             assert_eq!(found, [folder], "{common}");
         }
         // A bare repository around a workspace called `worktrees`.
@@ -571,9 +571,9 @@ mod tests {
         let scratch = Scratch::new();
         git(&scratch.top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
         let pointer = scratch.top.join("apart/.git");
-        assert!(is_made_with(&scratch.top.join("away"), &pointer));
+        assert!(was_created_with(&scratch.top.join("away"), &pointer));
         // Older than any test.
-        assert!(!is_made_with(Path::new("/usr"), &pointer));
+        assert!(!was_created_with(Path::new("/usr"), &pointer));
     }
 
     #[test]

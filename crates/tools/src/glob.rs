@@ -114,7 +114,7 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        format!("Find '{}' {}", self.pattern, place_words(&self.effects.reads))
+        format!("Find '{}' {}", self.pattern, describe_roots(&self.effects.reads))
     }
 
     fn effects(&self) -> &Effects {
@@ -128,7 +128,7 @@ impl Invocation for Call {
             let work = move |stop: &Stop| {
                 let mut found = GlobMatches::default();
                 for search in &call.searches {
-                    found.take(search.run(&call.workspace, &call.options, stop));
+                    found.merge(search.run(&call.workspace, &call.options, stop));
                 }
                 let ignored = call.options.ignored.map_or(0, |count| count.load(Ordering::Relaxed));
                 found.confirm(&call.workspace);
@@ -154,7 +154,7 @@ impl Invocation for Call {
     }
 }
 
-fn place_words(roots: &[PathBuf]) -> String {
+fn describe_roots(roots: &[PathBuf]) -> String {
     match roots {
         [root] => format!("within {}", printable(root)),
         roots => format!("across {} workspace directories", roots.len()),
@@ -213,7 +213,7 @@ impl RootSearch {
     }
 
     /// Whether a directory may contain a match.
-    fn leads_on(&self, relative: &Path) -> bool {
+    fn may_contain_match(&self, relative: &Path) -> bool {
         relative.components().zip(&self.prefix).all(|(here, wanted)| {
             let Component::Normal(here) = here else { return true };
             let here = here.to_string_lossy();
@@ -241,7 +241,7 @@ impl RootSearch {
                 };
                 let kind = entry.file_type();
                 if kind.is_some_and(|kind| kind.is_dir()) {
-                    let enter = entry.depth() == 0 || self.leads_on(relative);
+                    let enter = entry.depth() == 0 || self.may_contain_match(relative);
                     return if enter { WalkState::Continue } else { WalkState::Skip };
                 }
                 if self.matcher.is_match(relative) {
@@ -299,12 +299,12 @@ impl GlobMatches {
         self.hits.push(hit);
         self.count += 1;
         if self.hits.len() >= 4 * MAX_PATHS {
-            self.settle();
+            self.sort_and_truncate();
         }
     }
 
     /// Sorts and truncates the matches.
-    fn settle(&mut self) {
+    fn sort_and_truncate(&mut self) {
         self.hits.sort_unstable();
         // Workspace directories may be nested.
         let before = self.hits.len();
@@ -313,10 +313,10 @@ impl GlobMatches {
         self.hits.truncate(MAX_PATHS);
     }
 
-    fn take(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.hits.extend(other.hits);
         self.count += other.count;
-        self.settle();
+        self.sort_and_truncate();
     }
 }
 
@@ -329,12 +329,12 @@ struct ThreadMatches<'a> {
 impl Drop for ThreadMatches<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).take(found);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(found);
     }
 }
 
 fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) -> ToolResult {
-    let place = place_words(roots);
+    let place = describe_roots(roots);
     let ignored = match ignored {
         0 => String::new(),
         count => format!(" ({count} ignored)"),
@@ -343,7 +343,7 @@ fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) ->
         return ToolResult::text(format!(
             "No files found matching pattern \"{pattern}\" {place}{ignored}"
         ))
-        .shown(Display::text("No files found"));
+        .with_display(Display::text("No files found"));
     }
     let mut text = format!(
         "Found {} file(s) matching \"{pattern}\" {place}{ignored}, sorted by modification time (newest first):",
@@ -357,7 +357,8 @@ fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) ->
     if hidden > 0 {
         text.push_str(&format!("\n[{hidden} more files; use a narrower pattern or `dir_path`]"));
     }
-    ToolResult::text(text).shown(Display::text(format!("Found {} matching file(s)", found.count)))
+    ToolResult::text(text)
+        .with_display(Display::text(format!("Found {} matching file(s)", found.count)))
 }
 
 #[cfg(test)]

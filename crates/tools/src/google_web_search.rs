@@ -66,7 +66,7 @@ impl Tool for GoogleWebSearch {
         &self.spec
     }
 
-    fn offered(&self, _mode: ApprovalMode) -> bool {
+    fn is_declared(&self, _mode: ApprovalMode) -> bool {
         let catalog = self.model.catalog();
         self.http.is_some()
             || catalog.hosted_tools(&catalog.utility("web-search", &(self.main)())).search
@@ -149,7 +149,7 @@ impl Invocation for Call {
                         "" => String::new(),
                         _ => cited.with_list(),
                     };
-                    found(query, &text, cited.sources.len())
+                    search_result(query, &text, cited.sources.len())
                 }
             }
         })
@@ -162,14 +162,14 @@ async fn searched(http: &HttpSearch, query: &str, run: &Run) -> ToolResult {
         biased;
         () = run.cancel.cancelled() => cancelled(),
         result = http.search(query) => match result {
-            Ok((text, sources)) => found(query, &text, sources),
+            Ok((text, sources)) => search_result(query, &text, sources),
             Err(error) => failed(query, &error),
         },
     }
 }
 
 fn cancelled() -> ToolResult {
-    ToolResult::text("Web search was cancelled.").shown(Display::text("Search cancelled."))
+    ToolResult::text("Web search was cancelled.").with_display(Display::text("Search cancelled."))
 }
 
 fn failed(query: &str, error: &dyn std::fmt::Display) -> ToolResult {
@@ -180,16 +180,16 @@ fn failed(query: &str, error: &dyn std::fmt::Display) -> ToolResult {
 }
 
 /// Returns the outcome of a search with its text, which is empty if nothing was found.
-fn found(query: &str, text: &str, sources: usize) -> ToolResult {
+fn search_result(query: &str, text: &str, sources: usize) -> ToolResult {
     if text.is_empty() {
         return ToolResult::text(format!(
             "No search results or information found for query: \"{query}\""
         ))
-        .shown(Display::text("No information found."));
+        .with_display(Display::text("No information found."));
     }
     let text = format!("Web search results for \"{query}\":\n\n{text}");
     let shown = format!("Search results for \"{query}\" ({sources} sources)");
-    ToolResult::text(untrusted::wrap(&text)).shown(Display::text(shown))
+    ToolResult::text(untrusted::wrap(&text)).with_display(Display::text(shown))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Tool for GrepSearch {
         let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
         let place = SearchPlace::find(&self.workspace, given("dir_path"))?;
         if given("dir_path").is_some() {
-            place.kept_from_agents(&self.workspace)?;
+            place.check_hidden_from_agents(&self.workspace)?;
         }
         let names_only = args.flag("names_only").unwrap_or(false);
         let [context, before, after] =
@@ -228,7 +228,8 @@ impl Invocation for Call {
 impl Call {
     fn search(&self, stop: &Stop) -> ToolResult {
         let wanted = &self.wanted;
-        let (mut files, skipped) = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
+        let (mut files, skipped) =
+            sweep::search_tree(&self.workspace, &self.place.roots, wanted, stop);
         let skipped = skipped.note(&self.place);
         // A directory that was replaced by a link during the walk could lead outside of the
         // workspace.
@@ -243,7 +244,7 @@ impl Call {
             return ToolResult::text(format!(
                 "No matches found for pattern \"{pattern}\" {words}{filter}.{skipped}"
             ))
-            .shown(Display::text("No matches found"))
+            .with_display(Display::text("No matches found"))
             .shown_to_hooks(json!({"summary": "No matches found", "matches": []}));
         }
         let limited = if count >= wanted.total {
@@ -262,7 +263,9 @@ impl Call {
             );
             let summary = format!("Found {count} {noun}{summary}");
             let listed = json!({"summary": summary, "matches": []});
-            return ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed);
+            return ToolResult::text(text)
+                .with_display(Display::text(summary))
+                .shown_to_hooks(listed);
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text = format!(
@@ -298,7 +301,7 @@ impl Call {
         let summary = format!("Found {count} {noun}{summary}");
         let listed = json!({"summary": summary, "matches": matches});
         let text = format!("{}{skipped}", text.trim_end());
-        ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed)
+        ToolResult::text(text).with_display(Display::text(summary)).shown_to_hooks(listed)
     }
 }
 

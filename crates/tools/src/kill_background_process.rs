@@ -77,7 +77,7 @@ impl Invocation for Call {
             let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;
             if ended.unwrap_or(false) {
                 let text = format!("Process {pid} was stopped.");
-                return ToolResult::text(text.clone()).shown(Display::text(text));
+                return ToolResult::text(text.clone()).with_display(Display::text(text));
             }
             ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,

@@ -39,7 +39,7 @@ pub(crate) const BINARY: [&str; 30] = [
 impl FileKind {
     /// Determines the kind from the first bytes of a file; the name only distinguishes text formats
     /// and unsupported audio.
-    pub(crate) fn of(path: &Path, head: &[u8]) -> Self {
+    pub(crate) fn detect(path: &Path, head: &[u8]) -> Self {
         let ending = ending_of(path);
         let binary = looks_binary(head);
         if CODE.contains(&ending.as_str()) {
@@ -48,7 +48,7 @@ impl FileKind {
         if OTHER_AUDIO.contains(&ending.as_str()) {
             return if binary { Self::UnsupportedAudio } else { Self::Text };
         }
-        if is_only_signature(head) || (head.is_empty() && Self::is_named_like_media(path)) {
+        if has_only_signature(head) || (head.is_empty() && Self::is_named_like_media(path)) {
             return Self::Binary;
         }
         match media_type_of(head) {
@@ -75,7 +75,7 @@ impl FileKind {
 }
 
 /// Whether the file ends after the signature of a media format.
-fn is_only_signature(head: &[u8]) -> bool {
+fn has_only_signature(head: &[u8]) -> bool {
     const LONGEST: usize = 16;
     head.len() <= LONGEST
         && media_type_of(head).is_none()

@@ -72,7 +72,7 @@ impl Invocation for Call {
             match tokio::task::spawn_blocking(move || processes.background()).await {
                 Ok(list) => {
                     let text = text(&list);
-                    ToolResult::text(text.clone()).shown(Display::text(text))
+                    ToolResult::text(text.clone()).with_display(Display::text(text))
                 }
                 Err(error) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::ExecutionFailed,

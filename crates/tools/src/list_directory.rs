@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::failure::{invalid, path_failure};
-use crate::suggest::close_names;
+use crate::suggest::similar_names;
 
 /// Maximum number of entries read from a directory.
 const MAX_READ: usize = 50_000;
@@ -73,7 +73,7 @@ impl Tool for ListDirectory {
             .workspace
             .resolve(args.text("dir_path"), Access::Read)
             .map_err(|error| path_failure(&error))?;
-        let mut flags = IgnoreFlags::of(self.workspace.filtering());
+        let mut flags = IgnoreFlags::from_settings(self.workspace.filtering());
         if let Some(options) = args.object("file_filtering_options") {
             flags.git = options.flag("respect_git_ignore").unwrap_or(flags.git);
             flags.gemini = options.flag("respect_gemini_ignore").unwrap_or(flags.gemini);
@@ -124,10 +124,10 @@ struct ListingRow {
 impl Call {
     fn list(&self, cancel: &CancellationToken) -> Result<ToolResult, ToolError> {
         let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
-        let shown = self.target.shown().display();
+        let shown = self.target.display_path().display();
         if listing.entries.is_empty() {
             let text = format!("Directory {shown} is empty.");
-            return Ok(ToolResult::text(text).shown(Display::text("Directory is empty.")));
+            return Ok(ToolResult::text(text).with_display(Display::text("Directory is empty.")));
         }
         let rules = self.workspace.ignore_rules(self.flags);
         let mut rows = Vec::new();
@@ -142,7 +142,7 @@ impl Call {
             let path = self.target.path().join(&entry.name);
             // Entries that no tool may access are omitted silently and not counted.
             let Ok(place) = self.workspace.confine(&path, Access::Read) else { continue };
-            if self.is_excluded(entry) || rules.why(&path).is_some() {
+            if self.is_excluded(entry) || rules.ignored_by(&path).is_some() {
                 ignored += 1;
                 continue;
             }
@@ -179,7 +179,7 @@ impl Call {
         });
         let files: Vec<String> = files.collect();
         let listed = json!({"summary": found, "files": files});
-        Ok(ToolResult::text(text).shown(Display::text(summary)).shown_to_hooks(listed))
+        Ok(ToolResult::text(text).with_display(Display::text(summary)).shown_to_hooks(listed))
     }
 
     fn is_excluded(&self, entry: &DirectoryEntry) -> bool {
@@ -188,7 +188,7 @@ impl Call {
     }
 
     fn failure(&self, error: &FileError) -> ToolError {
-        let shown = self.target.shown();
+        let shown = self.target.display_path();
         match error {
             FileError::NotADirectory { .. } if self.target.exists() => ToolError::new(
                 ToolErrorKind::PathIsNotADirectory,
@@ -199,7 +199,7 @@ impl Call {
                 format!(
                     "Directory not found: {}{}",
                     shown.display(),
-                    close_names(&self.workspace, shown)
+                    similar_names(&self.workspace, shown)
                 ),
             ),
             other => ToolError::new(ToolErrorKind::LsExecutionError, other.to_string()),

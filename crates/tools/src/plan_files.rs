@@ -14,13 +14,13 @@ pub(crate) struct PlanFiles {
 }
 
 impl PlanFiles {
-    pub(crate) fn of(folder: PathBuf) -> Self {
+    pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder: Some(folder) }
     }
 
     /// Resolves the path: in plan mode, a relative path of a missing file is relative to the plan
     /// directory.
-    pub(crate) fn place<'a>(
+    pub(crate) fn resolve_path<'a>(
         &self,
         text: &'a str,
         mode: ApprovalMode,
@@ -65,7 +65,7 @@ mod tests {
         std::fs::write(root.join("README.md"), "").expect("a file");
         let options = WorkspaceOptions { root: root.clone(), ..WorkspaceOptions::default() };
         let workspace = Workspace::new(options).expect("a workspace");
-        let files = PlanFiles::of(root.join("plans"));
+        let files = PlanFiles::new(root.join("plans"));
         let within = root.join("plans/p.md").display().to_string();
         for (text, mode, expected) in [
             ("p.md", Plan, within.as_str()),
@@ -75,7 +75,7 @@ mod tests {
             ("main.rs", Plan, "main.rs"),
             ("/x/p.md", Plan, "/x/p.md"),
         ] {
-            assert_eq!(files.place(text, mode, &workspace), expected, "{text}");
+            assert_eq!(files.resolve_path(text, mode, &workspace), expected, "{text}");
         }
         assert!(files.describe("Writes.", Plan).starts_with("PLAN MODE:"));
         assert_eq!(files.describe("Writes.", Default), "Writes.");

@@ -121,7 +121,7 @@ impl Invocation for Call {
                 Ok(Some(Err(error))) if error.kind() == io::ErrorKind::NotFound => {
                     let text =
                         format!("Background process {pid} has written no output to its log.");
-                    ToolResult::text(text.clone()).shown(Display::text(text))
+                    ToolResult::text(text.clone()).with_display(Display::text(text))
                 }
                 Ok(Some(Err(error))) => failed(format!(
                     "the log of background process {pid} could not be read: {error}"
@@ -152,7 +152,7 @@ fn failed(message: String) -> ToolResult {
 fn outcome(end: &LogEnd) -> ToolResult {
     if end.lines.is_empty() {
         let text = "The log is empty.";
-        return ToolResult::text(text).shown(Display::text(text));
+        return ToolResult::text(text).with_display(Display::text(text));
     }
     let shown = end.lines.len();
     let head = match (end.cut, shown < end.total) {
@@ -164,7 +164,7 @@ fn outcome(end: &LogEnd) -> ToolResult {
         (false, false) => "Full Log Output:".to_owned(),
     };
     let text = format!("{head}\n{}", end.lines.join("\n"));
-    ToolResult::text(untrusted::wrap(&text)).shown(Display::text(text))
+    ToolResult::text(untrusted::wrap(&text)).with_display(Display::text(text))
 }
 
 #[cfg(test)]

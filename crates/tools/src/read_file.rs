@@ -63,10 +63,10 @@ impl Tool for ReadFile {
             .workspace
             .resolve(args.text("file_path"), Access::Read)
             .map_err(|error| path_failure(&error))?;
-        if let Some(why) = self.workspace.is_ignored(target.shown()) {
+        if let Some(why) = self.workspace.is_ignored(target.display_path()) {
             return Err(invalid(format!(
                 "File path '{}' is ignored by configured ignore patterns (`{}`)",
-                target.shown().display(),
+                target.display_path().display(),
                 why.pattern
             )));
         }

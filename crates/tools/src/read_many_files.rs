@@ -46,7 +46,7 @@ pub struct ReadMany {
 
 impl ReadMany {
     /// Creates a request for the given paths and globs with the default filters.
-    pub fn of(include: Vec<String>) -> Self {
+    pub fn for_paths(include: Vec<String>) -> Self {
         Self {
             include,
             exclude: Vec::new(),
@@ -139,7 +139,7 @@ pub fn read_many(
                 "[Operation Cancelled] Reading the files was cancelled",
             ));
         }
-        if FileKind::is_named_like_media(&path) && is_unwanted_media(&path, wanted) {
+        if FileKind::is_named_like_media(&path) && is_unrequested_media(&path, wanted) {
             result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             continue;
         }
@@ -158,7 +158,7 @@ pub fn read_many(
                 };
                 result.files.push(ReadOne { path, part: Part::text(text), cut });
             }
-            Ok(Read::Media(_)) if is_unwanted_media(&path, wanted) => {
+            Ok(Read::Media(_)) if is_unrequested_media(&path, wanted) => {
                 result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             }
             Ok(Read::Media(part)) => {
@@ -184,7 +184,7 @@ const UNWANTED_MEDIA: &str =
     "an image, PDF, audio or video file that was not named by name or ending";
 
 /// Whether the file is media that no pattern requests by extension or base name.
-fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
+fn is_unrequested_media(path: &Path, wanted: &ReadMany) -> bool {
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
     };
@@ -279,7 +279,7 @@ impl Tool for ReadManyFiles {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let owned = |name| args.texts(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
-        let mut wanted = ReadMany::of(owned("include"));
+        let mut wanted = ReadMany::for_paths(owned("include"));
         if wanted.include.iter().any(|pattern| pattern.trim().is_empty()) {
             return Err(invalid("`include` must not contain empty patterns"));
         }
@@ -326,7 +326,8 @@ impl Invocation for Call {
 }
 
 fn outcome(result: &ReadManyResult) -> ToolResult {
-    let mut outcome = ToolResult::text(String::new()).shown(Display::text(result.display.clone()));
+    let mut outcome =
+        ToolResult::text(String::new()).with_display(Display::text(result.display.clone()));
     for part in result.parts() {
         match part.view() {
             PartView::Text(text) => outcome.for_model.output.push_str(text),

@@ -26,12 +26,12 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    OriginalFile, UnseenChange, commit, commit_unseen, cut, edit_effects, file_diff, load,
-    omission_placeholder, snippet,
+    OriginalFile, UnseenChange, commit, commit_unseen, edit_effects, file_diff, load,
+    omission_placeholder, snippet, truncate,
 };
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
-use crate::suggest::close_names;
+use crate::suggest::similar_names;
 pub use hit::Hit;
 pub use matching::{MatchResult, Strategy, find};
 pub use source::SourceText;
@@ -77,7 +77,7 @@ impl Replace {
     /// Sets the directory of the session's plans.
     #[must_use]
     pub fn with_plans(mut self, folder: PathBuf) -> Self {
-        self.plans = PlanFiles::of(folder);
+        self.plans = PlanFiles::new(folder);
         self
     }
 
@@ -101,7 +101,7 @@ impl Replace {
                     ToolErrorKind::FileNotFound,
                     format!(
                         "File not found: {}. The path is ambiguous; it could be one of: {}",
-                        target.shown().display(),
+                        target.display_path().display(),
                         names.join(", ")
                     ),
                 ))
@@ -169,10 +169,10 @@ impl Tool for Replace {
         let allow_multiple = args
             .flag("allow_multiple")
             .unwrap_or_else(|| args.integer("expected_replacements").is_some_and(|n| n > 1));
-        let path = self.plans.place(args.text("file_path"), scope.mode, &self.workspace);
+        let path = self.plans.resolve_path(args.text("file_path"), scope.mode, &self.workspace);
         let target = self.target(&path, !old.is_empty())?;
         let before = load(&target).map_err(|error| read_failure(&error))?;
-        let shown = target.shown().display().to_string();
+        let shown = target.display_path().display().to_string();
         let Some(before) = before else {
             if old.is_empty() {
                 return Ok(self.call(target, None, PlannedEdit::created(new), None));
@@ -181,7 +181,7 @@ impl Tool for Replace {
                 ToolErrorKind::FileNotFound,
                 format!(
                     "File not found: {shown}. Use an empty `old_string` to create it{}",
-                    close_names(&self.workspace, target.shown())
+                    similar_names(&self.workspace, target.display_path())
                 ),
             ));
         };
@@ -191,10 +191,10 @@ impl Tool for Replace {
                 format!("{shown} already exists: provide the `old_string` to replace"),
             ));
         }
-        let unseen = UnseenChange::of(&self.seen, &target, &before);
+        let unseen = UnseenChange::detect(&self.seen, &target, &before);
         let planned = plan(&shown, &before, old, new, allow_multiple);
         match unseen {
-            Some(change) if !is_certain(&change, &planned, &before) => {
+            Some(change) if !is_safe_edit(&change, &planned, &before) => {
                 Err(change.refuse(&self.seen, &target, &before))
             }
             unseen => Ok(self.call(target, Some(before), planned?, unseen)),
@@ -213,7 +213,7 @@ impl Replace {
         let name = self.workspace.relative(target.path());
         let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
-        let effects = edit_effects(target.path(), target.shown(), before.is_none());
+        let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Box::new(Call { target, before, planned, unseen, diff, effects, name, seen })
     }
@@ -221,7 +221,7 @@ impl Replace {
 
 /// Whether an edit is certain although the file changed: its match is exact and unique, and the
 /// text to replace is what the model has seen.
-fn is_certain(
+fn is_safe_edit(
     change: &UnseenChange,
     planned: &Result<PlannedEdit, ToolError>,
     before: &OriginalFile,
@@ -304,7 +304,7 @@ fn plan(
         write_failure(&FileError::Lossy {
             path: PathBuf::from(shown),
             encoding: before.decoded.encoding.name(),
-            what: error.what(),
+            what: error.unsupported_text(),
         })
     })?;
     if bytes == before.bytes {
@@ -397,7 +397,7 @@ impl Call {
         if let Err(error) = written {
             return ToolResult::failure(error);
         }
-        let shown = self.target.shown().display();
+        let shown = self.target.display_path().display();
         let mut output = match before {
             None => format!("Created new file: {shown} with the given content."),
             Some(before) => {
@@ -412,11 +412,12 @@ impl Call {
             }
         };
         if before.is_none() {
-            output.push_str(&format!(" Here is the updated code:\n{}", cut(&self.planned.text)));
+            output
+                .push_str(&format!(" Here is the updated code:\n{}", truncate(&self.planned.text)));
         }
         if let Some(change) = &self.unseen {
             output.push_str(&format!("\n{}", change.note()));
         }
-        ToolResult::text(output).shown(Display::Diff(self.diff))
+        ToolResult::text(output).with_display(Display::Diff(self.diff))
     }
 }

@@ -212,7 +212,7 @@ impl Tool for RunShellCommand {
         }
         let permissions = self.permissions(&arguments, &line, &directory, scope)?;
         let counts = self.workspace.filtering().respect_gemini_ignore;
-        let left_alone = counts.then(|| GeminiIgnore::of(&roots)).flatten();
+        let left_alone = counts.then(|| GeminiIgnore::load(&roots)).flatten();
         let effects = command_effects(&command, &directory, &roots, left_alone.as_ref());
         let unconfined = self.options.sandbox.as_ref().is_none_or(|sandbox| !sandbox.enabled);
         let in_editor = self.workspace.editor_terminal().filter(|_| unconfined && !background).map(
@@ -222,7 +222,7 @@ impl Tool for RunShellCommand {
             },
         );
         let mut title = title(&command, given, &description, background)
-            + &justified(&permissions, arguments.optional_text("justification"));
+            + &format_request(&permissions, arguments.optional_text("justification"));
         if in_editor.is_some() {
             title.push_str(" [in a terminal of the editor]");
         }
@@ -283,10 +283,13 @@ impl RunShellCommand {
                 let plan = confinement::plan(sandbox, &subject).plan;
                 let foreseen =
                     predicted_permissions::permissions(line, directory, &sandbox.home, plan);
-                permissions = permissions.and(&foreseen);
+                permissions = permissions.union(&foreseen);
             }
             if scope.mode != ApprovalMode::Yolo {
-                add_writes(&mut permissions, predicted_permissions::of_repository(line, directory));
+                add_writes(
+                    &mut permissions,
+                    predicted_permissions::protected_repository_files(line, directory),
+                );
             }
         }
         if scope.mode != ApprovalMode::Yolo && line.trouble.is_none() {
@@ -319,7 +322,7 @@ impl RunShellCommand {
     fn folder(&self, path: &str) -> Result<PathBuf, ToolError> {
         let place =
             self.workspace.resolve(path, Access::Write).map_err(|error| path_failure(&error))?;
-        let shown = place.shown().display();
+        let shown = place.display_path().display();
         match place.metadata() {
             Ok(facts) if facts.kind == EntryKind::Directory => Ok(place.path().to_owned()),
             Ok(_) => Err(ToolError::new(
@@ -371,7 +374,7 @@ pub fn command_effects(
 ) -> Effects {
     let line = bash::analyse(command);
     let reads::NamedPaths { paths: mut reads, links } =
-        reads::reads(command, directory, roots, left_alone);
+        reads::read_paths(command, directory, roots, left_alone);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shadowed = takes_programs_of(&line, &path, directory, roots);
     if shadowed {
@@ -382,7 +385,7 @@ pub fn command_effects(
         reads,
         links,
         runs: vec![command.to_owned()],
-        only_reads: !shadowed && bash::known_safe(&line, &SafeReadRoots { directory, roots }),
+        only_reads: !shadowed && bash::is_safe(&line, &SafeReadRoots { directory, roots }),
         git_aliases: git_aliases::called(command, &line, directory),
         directory: Some(directory.to_owned()),
         ..Effects::default()
@@ -392,7 +395,7 @@ pub fn command_effects(
 /// Whether private layers can be mounted over package caches. Blocking.
 fn has_layers(options: &SandboxOptions) -> bool {
     matches!(options.tier, Tier::Best | Tier::Namespaces)
-        && Support::holds_layers(&options.overlays)
+        && Support::supports_overlays(&options.overlays)
 }
 
 /// Returns the sandbox plan and the environment of a command that the user runs. Blocking.
@@ -412,7 +415,7 @@ pub fn sandboxed(
         line: bash::analyse(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
-        places: reads::reads(command, directory, roots, None).paths,
+        places: reads::read_paths(command, directory, roots, None).paths,
         layers: has_layers(options),
         mode,
         permissions: permissions.clone(),
@@ -477,7 +480,7 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
 }
 
 /// Returns the request for broader permissions, with the model's justification.
-fn justified(permissions: &Permissions, why: Option<&str>) -> String {
+fn format_request(permissions: &Permissions, why: Option<&str>) -> String {
     match why.map(one_line).filter(|why| !why.is_empty() && !permissions.is_empty()) {
         Some(why) => format!(" [requests more permissions: {why}]"),
         None => String::new(),
@@ -557,7 +560,7 @@ impl Invocation for Call {
             let environment = self.options.environment();
             if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
                 for line in tell_dropped("commands", &environment.dropped) {
-                    run.progress.aside(&line);
+                    run.progress.emit_aside(&line);
                 }
             }
             let mut variables = environment.variables;
@@ -598,7 +601,7 @@ impl Invocation for Call {
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {
                 Ok(Ok(prepared)) => prepared,
-                Ok(Err(why)) | Err(why) => return report::not_prepared(&why),
+                Ok(Err(why)) | Err(why) => return report::preparation_error(&why),
             };
             let missed = self.processes.missed_network();
             let command = Command {
@@ -631,7 +634,7 @@ impl Invocation for Call {
                     if let Some(note) =
                         self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
                     {
-                        run.progress.aside(&note);
+                        run.progress.emit_aside(&note);
                     }
                     if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
                         let (home, directory) = (sandbox.home.clone(), self.directory);
@@ -643,7 +646,7 @@ impl Invocation for Call {
                         let hidden = sandbox.hidden_places.clone();
                         let looking = tokio::task::spawn_blocking(move || {
                             hidden.update_record();
-                            confined::refused(
+                            confined::denied_permissions(
                                 plan,
                                 &line,
                                 &directory,

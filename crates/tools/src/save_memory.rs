@@ -102,15 +102,15 @@ impl Tool for SaveMemory {
             Some(before) => before.decoded.encode(&text).map_err(|error| {
                 invalid(format!(
                     "Cannot add this fact to `{}`: {}",
-                    target.shown().display(),
-                    error.what()
+                    target.display_path().display(),
+                    error.unsupported_text()
                 ))
             })?,
             None => text.clone().into_bytes(),
         };
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, old, &text, before.is_none());
-        let effects = edit_effects(target.path(), target.shown(), before.is_none());
+        let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen }))
     }
@@ -128,7 +128,7 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        format!("Save to {}: {}", self.target.shown().display(), self.fact)
+        format!("Save to {}: {}", self.target.display_path().display(), self.fact)
     }
 
     fn effects(&self) -> &Effects {
@@ -145,10 +145,10 @@ impl Invocation for Call {
                 Err(error) => ToolResult::failure(error),
                 Ok(_) => ToolResult::text(format!(
                     "Saved to {}: \"{}\"",
-                    self.target.shown().display(),
+                    self.target.display_path().display(),
                     self.fact
                 ))
-                .shown(Display::Diff(self.diff)),
+                .with_display(Display::Diff(self.diff)),
             }
         }))
     }

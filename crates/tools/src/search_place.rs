@@ -37,7 +37,7 @@ impl SearchPlace {
         let facts = place.metadata().map_err(|error| match error {
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::FileNotFound,
-                format!("Path does not exist: {}", printable(place.shown())),
+                format!("Path does not exist: {}", printable(place.display_path())),
             ),
             other => read_failure(&other),
         })?;
@@ -48,7 +48,10 @@ impl SearchPlace {
             EntryKind::Link | EntryKind::Other(_) => {
                 return Err(ToolError::new(
                     ToolErrorKind::InvalidToolParams,
-                    format!("Path is neither a file nor a directory: {}", printable(place.shown())),
+                    format!(
+                        "Path is neither a file nor a directory: {}",
+                        printable(place.display_path())
+                    ),
                 ));
             }
         };
@@ -60,7 +63,7 @@ impl SearchPlace {
     ///
     /// # Errors
     /// Returns the pattern that hides it.
-    pub(crate) fn kept_from_agents(&self, workspace: &Workspace) -> Result<(), ToolError> {
+    pub(crate) fn check_hidden_from_agents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let why = self.roots.iter().find_map(|root| Some((root, workspace.is_ignored(root)?)));
         match why.filter(|(_, why)| why.source != RuleSource::Git) {
             None => Ok(()),

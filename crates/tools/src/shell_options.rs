@@ -109,14 +109,14 @@ impl ShellOptions {
     /// Returns the environment of a command, derived from this process, and the names of the
     /// removed variables (for a notice).
     pub fn environment(&self) -> Environment {
-        build(self.variables(), &self.judged(), &self.pager, self.git())
+        build(self.variables(), &self.redaction(), &self.pager, self.git())
     }
 
     /// Returns the environment of a hook outside of the sandbox: it runs for the user and may open
     /// windows and prompt. `of_user`: only the user wrote the hook, so it may use the user's keys
     /// through SSH and GPG agents.
     pub fn hook_environment(&self, of_user: bool) -> Environment {
-        let mut redaction = self.judged();
+        let mut redaction = self.redaction();
         // Names that look like secrets but hold the name of a program or a socket.
         let mut allow = |names: &[&str]| {
             redaction.allowed.extend(names.iter().map(|name| (*name).to_owned()));
@@ -136,11 +136,11 @@ impl ShellOptions {
     /// Returns the environment of a command that the user types: all variables of the process, but
     /// none of the `.env` files, because the model reads the output.
     pub(crate) fn user_command_environment(&self) -> Vec<(OsString, OsString)> {
-        let own = pass(self.own_variables.iter().cloned(), &self.judged()).variables;
+        let own = pass(self.own_variables.iter().cloned(), &self.redaction()).variables;
         user_command_environment(std::env::vars_os().chain(own), &self.pager)
     }
 
-    fn judged(&self) -> Redaction {
+    fn redaction(&self) -> Redaction {
         Redaction {
             enabled: self.redaction.enabled,
             allowed: self.redaction.allowed.clone(),

@@ -11,7 +11,7 @@ const MAX_ENTRIES: usize = 5_000;
 
 /// Returns a sentence with names similar to the missing one, or with the contents of the nearest
 /// existing directory. Empty if there is nothing to suggest.
-pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
+pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
     let Some(wanted) = missing.file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return String::new();
     };
@@ -34,7 +34,7 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
         .iter()
         .filter_map(|entry| {
             let name = entry.name.to_string_lossy().into_owned();
-            let distance = likeness(&wanted, &name.to_lowercase())?;
+            let distance = name_distance(&wanted, &name.to_lowercase())?;
             workspace.confine(&parent.join(&entry.name), Access::Read).ok()?;
             Some((distance, name))
         })
@@ -49,7 +49,7 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
 }
 
 /// Returns the distance of two lowercase names; `None` if they are not similar.
-fn likeness(wanted: &str, name: &str) -> Option<usize> {
+fn name_distance(wanted: &str, name: &str) -> Option<usize> {
     let longer = wanted.chars().count().max(name.chars().count());
     let limit = (longer / 3).clamp(1, 6);
     if let Some(distance) = edit_distance(wanted, name, limit) {

@@ -121,7 +121,8 @@ impl Invocation for Call {
             (false, _) => format!("Strategic intent: {intent}"),
         };
         let title = if is_new { title } else { String::new() };
-        let outcome = ToolResult::text(text).shown(Display::Topic { title, summary, intent });
+        let outcome =
+            ToolResult::text(text).with_display(Display::Topic { title, summary, intent });
         Box::pin(std::future::ready(outcome))
     }
 }

@@ -202,7 +202,7 @@ impl Invocation for Call {
                 biased;
                 () = cancel.cancelled() => {
                     return ToolResult::text("Web fetch was cancelled.")
-                        .shown(Display::text("Fetch cancelled."));
+                        .with_display(Display::text("Fetch cancelled."));
                 }
                 result = work => result,
             };
@@ -212,14 +212,15 @@ impl Invocation for Call {
 }
 
 /// Returns the URLs that may be fetched, and an error line for each of the others.
-async fn admit(shared: &FetchState, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
+async fn filter_allowed(shared: &FetchState, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
     let checks = urls.iter().map(|url| is_reachable(shared, url));
     let reachable = futures_util::future::join_all(checks).await;
     let (mut admitted, mut skipped) = (Vec::new(), Vec::new());
     for (url, reachable) in urls.iter().zip(reachable) {
         if !reachable {
             skipped.push(format!("[Blocked Host] {url}"));
-        } else if !shared.rate.take(url.host_str().unwrap_or(""), std::time::Instant::now()) {
+        } else if !shared.rate.try_acquire(url.host_str().unwrap_or(""), std::time::Instant::now())
+        {
             skipped.push(format!("[Rate limit exceeded] {url}"));
         } else {
             admitted.push(url.clone());
@@ -239,7 +240,7 @@ async fn is_reachable(shared: &FetchState, url: &Url) -> bool {
     let (Some(host), Some(port)) = (url.domain(), url.port_or_known_default()) else {
         return true;
     };
-    if behind_proxy(&shared.options.client) {
+    if uses_proxy(&shared.options.client) {
         return true;
     }
     let lookup = tokio::net::lookup_host((host, port));
@@ -249,7 +250,7 @@ async fn is_reachable(shared: &FetchState, url: &Url) -> bool {
     }
 }
 
-fn behind_proxy(options: &ClientOptions) -> bool {
+fn uses_proxy(options: &ClientOptions) -> bool {
     let named = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     options.proxy.is_some()
         || options.system_proxy

@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    OriginalFile, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder,
-    snippet, with_line_ends_of,
+    OriginalFile, check_fresh, commit, edit_effects, file_diff, load, omission_placeholder,
+    snippet, truncate, with_line_ends_of,
 };
 use crate::failure::{invalid, path_failure, write_failure};
 use crate::plan_files::PlanFiles;
@@ -68,7 +68,7 @@ impl WriteFile {
     /// Sets the directory of the session's plans.
     #[must_use]
     pub fn with_plans(mut self, folder: PathBuf) -> Self {
-        self.plans = PlanFiles::of(folder);
+        self.plans = PlanFiles::new(folder);
         self
     }
 }
@@ -94,11 +94,11 @@ impl Tool for WriteFile {
                 line.trim()
             )));
         }
-        let path = self.plans.place(args.text("file_path"), scope.mode, &self.workspace);
+        let path = self.plans.resolve_path(args.text("file_path"), scope.mode, &self.workspace);
         let target =
             self.workspace.resolve(&path, Access::Write).map_err(|error| path_failure(&error))?;
         let before = load(&target).map_err(|error| write_failure(&error))?;
-        let known = self.seen.knows(target.path());
+        let known = self.seen.has_seen(target.path());
         if let Some(before) = &before {
             check_fresh(&self.seen, &target, before)?;
             if !known && self.unseen == UnseenOverwrite::Block {
@@ -106,7 +106,7 @@ impl Tool for WriteFile {
                     ToolErrorKind::ExecutionFailed,
                     format!(
                         "{} exists and was not read in this session: read it before you overwrite it",
-                        target.shown().display()
+                        target.display_path().display()
                     ),
                 ));
             }
@@ -118,14 +118,14 @@ impl Tool for WriteFile {
         let text = with_line_ends_of(&decoded.text, mark_too.unwrap_or(content));
         let bytes = decoded.encode(&text).map_err(|error| {
             write_failure(&FileError::Lossy {
-                path: target.shown().to_path_buf(),
+                path: target.display_path().to_path_buf(),
                 encoding: decoded.encoding.name(),
-                what: error.what(),
+                what: error.unsupported_text(),
             })
         })?;
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
-        let effects = edit_effects(target.path(), target.shown(), before.is_none());
+        let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Call { target, before, text, bytes, diff, effects, name, seen, warn }))
     }
@@ -168,7 +168,7 @@ impl Call {
         if let Err(error) = commit(&self.seen, &self.target, before, &self.bytes) {
             return ToolResult::failure(error);
         }
-        let shown = self.target.shown().display();
+        let shown = self.target.display_path().display();
         let mut output = match before {
             Some(_) => format!("Successfully overwrote file: {shown}."),
             None => format!("Successfully created and wrote to new file: {shown}."),
@@ -178,9 +178,9 @@ impl Call {
         }
         let code = match before {
             Some(before) => snippet(&before.decoded.text, &self.text),
-            None => cut(&self.text),
+            None => truncate(&self.text),
         };
         output.push_str(&format!(" Here is the updated code:\n{code}"));
-        ToolResult::text(output).shown(Display::Diff(self.diff))
+        ToolResult::text(output).with_display(Display::Diff(self.diff))
     }
 }

@@ -117,7 +117,7 @@ impl Invocation for Call {
                 lines.join("\n")
             )
         };
-        let outcome = ToolResult::text(output).shown(Display::Todos { todos: self.todos });
+        let outcome = ToolResult::text(output).with_display(Display::Todos { todos: self.todos });
         Box::pin(std::future::ready(outcome))
     }
 }

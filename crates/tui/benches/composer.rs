@@ -53,5 +53,5 @@ fn query(bencher: Bencher<'_, '_>, query: &str) {
         })
         .collect();
     let mut fuzzy = Fuzzy::paths();
-    bencher.bench_local(|| fuzzy.best(&paths, query, 24, None));
+    bencher.bench_local(|| fuzzy.best_matches(&paths, query, 24, None));
 }

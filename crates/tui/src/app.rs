@@ -54,7 +54,7 @@ use crate::components::window::Window;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
 use crate::keymap::Keymap;
-use crate::layout::hang;
+use crate::layout::hanging_indent;
 use crate::status::Working;
 use crate::status_line::StatusLineData;
 use crate::theme::Theme;
@@ -165,7 +165,7 @@ impl App {
         self.hints.expire(self.clock.now_ms());
         self.turn.tick(self.clock.now_ms());
         if self.shell.is_running() {
-            self.retitle();
+            self.update_title();
         }
         self.completion.fill(self.clock.now_ms());
         self.next_server_request();
@@ -177,9 +177,9 @@ impl App {
         if self.window.is_frozen() {
             return None;
         }
-        let spins = self.turn.is_moving() || self.transcript.is_moving();
+        let spins = self.turn.is_animated() || self.transcript.is_animated();
         let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
-        let toast = self.hints.left_ms(self.clock.now_ms());
+        let toast = self.hints.remaining_ms(self.clock.now_ms());
         let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
         let has_draft = !self.composer.is_empty();
         let silence = self.shell.silent_in_ms(self.clock.now_ms(), has_draft);
@@ -194,13 +194,13 @@ impl App {
         match event {
             InputEvent::Key(key) => {
                 self.dialogs.set_by_key(true);
-                self.pass_hint(|app| app.key(key));
+                self.handle_with_hint(|app| app.key(key));
                 self.dialogs.set_by_key(false);
             }
-            InputEvent::Paste(text) => self.pass_hint(|app| app.paste(&text)),
+            InputEvent::Paste(text) => self.handle_with_hint(|app| app.paste(&text)),
             InputEvent::Burst(keys) => {
                 self.dialogs.set_by_key(true);
-                self.pass_hint(|app| app.burst(&keys));
+                self.handle_with_hint(|app| app.burst(&keys));
                 self.dialogs.set_by_key(false);
             }
             InputEvent::Mouse(mouse) => mouse::event(self, mouse),
@@ -224,7 +224,7 @@ impl App {
     }
 
     /// Adds the output rows of a command to the transcript.
-    pub(crate) fn say(&mut self, rows: Vec<Line>) {
+    pub(crate) fn show_rows(&mut self, rows: Vec<Line>) {
         self.transcript.push(LocalItem::Rows(rows));
     }
 
@@ -241,11 +241,11 @@ impl App {
     pub(crate) fn say_wrapped(&mut self, rows: Vec<Line>) {
         let width = self.window.width();
         let rows = rows.iter().flat_map(|row| {
-            let hang = [Span::raw(" ".repeat(hang(&row.text())))];
+            let hang = [Span::raw(" ".repeat(hanging_indent(&row.text())))];
             wrap(row, width, &hang)
         });
         let rows = rows.collect();
-        self.say(rows);
+        self.show_rows(rows);
     }
 
     /// Runs `work` with the configuration on a thread, then `then` with its result.
@@ -275,12 +275,12 @@ impl App {
 
     /// Reopens the session with the current context files, which are part of every request.
     pub(crate) fn reload(&mut self) {
-        self.reload_then(|_| {});
+        self.reload_and_then(|_| {});
     }
 
     /// Reopens the session, then runs `then`.
-    pub(crate) fn reload_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
-        self.ask_session(OpenSession::is_kept, |app, is_kept| {
+    pub(crate) fn reload_and_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
+        self.ask_session(OpenSession::is_resumable, |app, is_kept| {
             app.session.set_shown(true);
             app.effect(Effect::Open(match is_kept {
                 true => SessionChoice::Resume(app.session.id().to_owned()),
@@ -297,7 +297,7 @@ impl App {
 
     /// Handles an input and clears the hint about a second press: either the input was that second
     /// press, or it was something else.
-    fn pass_hint(&mut self, input: impl FnOnce(&mut Self)) {
+    fn handle_with_hint(&mut self, input: impl FnOnce(&mut Self)) {
         let before = self.hints.before_input();
         input(self);
         self.hints.after_input(&before);
@@ -307,11 +307,11 @@ impl App {
     /// closed by itself.
     fn drop_hint(&mut self) {
         self.composer.forget_escape();
-        self.hints.drop_second_press();
+        self.hints.clear_second_press();
     }
 
     /// What the dialogs need to know of their surroundings.
-    fn around_dialogs(&self) -> DialogSurroundings {
+    fn dialog_context(&self) -> DialogSurroundings {
         DialogSurroundings {
             now_ms: self.clock.now_ms(),
             has_draft: !self.composer.is_empty(),
@@ -321,7 +321,7 @@ impl App {
     }
 
     /// What the running command needs to know of its surroundings.
-    fn around_shell(&self) -> ShellSurroundings {
+    fn shell_context(&self) -> ShellSurroundings {
         let has_draft = !self.composer.is_empty();
         ShellSurroundings {
             now_ms: self.clock.now_ms(),
@@ -423,19 +423,19 @@ impl App {
     /// first prompt.
     fn explain_yolo(&mut self) {
         if self.facts.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
-            let asked = parallax_sdk::asked_in_yolo().join(", ");
+            let asked = parallax_sdk::yolo_reasons().join(", ");
             self.warn(format!("YOLO mode approves all actions, except {asked}."));
         }
     }
 
     /// Sets the window title if it changed.
-    fn retitle(&mut self) {
+    fn update_title(&mut self) {
         use parallax_sdk::settings::TitleMode;
         let silent = self.shell.silent_title(self.clock.now_ms());
         let state = match (self.turn.working(), self.dialogs.has_approvals()) {
             (_, true) => title::TitleState::Asking,
             _ if silent.is_some() => silent.unwrap_or(title::TitleState::Slow),
-            (Some(working), _) => title::TitleState::Working(working.what()),
+            (Some(working), _) => title::TitleState::Working(working.activity()),
             (None, _) => self.shell.title().unwrap_or(title::TitleState::Ready),
         };
         let place = &self.facts.workspace;
@@ -445,7 +445,7 @@ impl App {
             TitleMode::Dynamic => title::title(&state, place, false),
             TitleMode::DynamicWithThoughts => title::title(&state, place, true),
         };
-        if self.window.retitle(&title) {
+        if self.window.set_title(&title) {
             self.effect(Effect::Title(title));
         }
     }

@@ -16,7 +16,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 
 /// Returns whether to use the terminal instead of a program, because the user is on another machine
 /// or this is WSL.
-pub(crate) fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+pub(crate) fn uses_terminal_clipboard(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     ["SSH_TTY", "SSH_CONNECTION", "SSH_CLIENT", "WSL_DISTRO_NAME"]
         .iter()
         .any(|name| variable(name).is_some())

@@ -102,12 +102,12 @@ impl Completion {
 
     /// Time until the list shows the rest, in milliseconds.
     pub fn fills_in_ms(&self, now_ms: u64) -> Option<u64> {
-        self.holds_back().then(|| self.keys_rest_at.saturating_sub(now_ms).max(1))
+        self.is_holding_back().then(|| self.keys_rest_at.saturating_sub(now_ms).max(1))
     }
 
     /// Shows the rest of the list after a pause in typing.
     pub fn fill(&mut self, now_ms: u64) {
-        if self.keys_rest_at <= now_ms && self.holds_back() {
+        if self.keys_rest_at <= now_ms && self.is_holding_back() {
             self.tell_all();
         }
     }
@@ -153,13 +153,13 @@ impl Completion {
     }
 
     /// Returns the candidates in words, for a screen reader; empty if the list is hidden.
-    pub fn spoken(&self, most: usize) -> Vec<String> {
-        if self.is_open() { self.list.spoken(most) } else { Vec::new() }
+    pub fn screen_reader_lines(&self, most: usize) -> Vec<String> {
+        if self.is_open() { self.list.screen_reader_lines(most) } else { Vec::new() }
     }
 
     /// Whether the list will show more after a pause in typing.
-    pub fn holds_back(&self) -> bool {
-        self.is_open() && self.list.holds_back()
+    pub fn is_holding_back(&self) -> bool {
+        self.is_open() && self.list.is_holding_back()
     }
 
     /// Shows the whole list.
@@ -174,7 +174,7 @@ impl Completion {
             return;
         }
         self.seen = Some(version);
-        if composer.is_searching() || composer.is_recalled() || composer.takes_no_text() {
+        if composer.is_searching() || composer.is_from_history() || composer.takes_no_text() {
             return self.close();
         }
         if composer.mode() == InputMode::Shell {
@@ -182,13 +182,13 @@ impl Completion {
         }
         let cursor = composer.buffer().cursor();
         let line = composer.buffer().current_line();
-        if let Some(token) = at_token::at_token(line, cursor.byte) {
-            return self.offer_at(cursor.line, token.range, token.query);
+        if let Some(token) = at_token::find_at_token(line, cursor.byte) {
+            return self.set_query(cursor.line, token.range, token.query);
         }
         if cursor.line == 0
             && line.starts_with('/')
             && let Some(fitting) =
-                commands::fitting(&self.commands, line, cursor.byte, &mut self.fuzzy)
+                commands::matching_commands(&self.commands, line, cursor.byte, &mut self.fuzzy)
         {
             let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
             let range = fitting.range;
@@ -204,14 +204,14 @@ impl Completion {
         self.close();
     }
 
-    fn offer_at(&mut self, line: usize, range: Range<usize>, query: String) {
+    fn set_query(&mut self, line: usize, range: Range<usize>, query: String) {
         let same = self.offer.as_ref().is_some_and(|offer| {
             offer.kind == CompletionKind::At && offer.range.start == range.start
         });
         if !same {
             self.list.clear();
         }
-        let question = match folder::is_place(&query) {
+        let question = match folder::is_path(&query) {
             true => FinderRequest::Folder(query.clone()),
             false => FinderRequest::Project(query.clone()),
         };
@@ -229,7 +229,7 @@ impl Completion {
             self.mentioned_agents.iter().chain(&self.mentioned_resources).collect();
         let Some(offer) = &self.offer else { return Vec::new() };
         let names: Vec<String> = all.iter().map(|mention| mention.label.clone()).collect();
-        let best = self.fuzzy.best(&names, &offer.query, MAX_FOUND, None);
+        let best = self.fuzzy.best_matches(&names, &offer.query, MAX_FOUND, None);
         let mentions = best.into_iter().filter_map(|number| all.get(number as usize).copied());
         mentions
             .map(|mention| Candidate { exact: mention.label == offer.query, ..mention.clone() })
@@ -287,7 +287,7 @@ impl Completion {
                 KeyCommand::SuggestPrevious => self.list.step(false),
                 KeyCommand::SuggestNext => self.list.step(true),
                 KeyCommand::SuggestAccept => {
-                    return self.accept(keymap.is(key, KeyCommand::Submit), composer);
+                    return self.accept(keymap.is_bound(key, KeyCommand::Submit), composer);
                 }
                 _ => continue,
             }
@@ -359,7 +359,7 @@ impl Completion {
         let range = place(offer.range.start)..place(offer.range.end);
         buffer.replace(range, &format!("{}{space}", chosen.insert));
         if chosen.whole && spaced {
-            buffer.right();
+            buffer.move_right();
         }
         self.close();
         if runs {

@@ -3,7 +3,7 @@
 use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
 use parallax_screen::{Line, Span, Style, truncate};
 
-use crate::layout::cut;
+use crate::layout::truncate_row;
 use crate::status_line::count;
 use crate::theme::Theme;
 
@@ -22,7 +22,7 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
         count(picture.mark)
     );
     let mut rows = vec![
-        Line::styled("Context", theme.accent.bold()).and(format!("  {head}"), theme.text),
+        Line::styled("Context", theme.accent.bold()).with_span(format!("  {head}"), theme.text),
         bar(picture, width.min(BAR), theme),
     ];
     for (block, others) in grouped(&picture.blocks) {
@@ -31,9 +31,9 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
     let free = picture.window.saturating_sub(picture.tokens);
     rows.push(
         Line::styled("  · ", theme.secondary)
-            .and(format!("{:>8}  free", count(free)), theme.secondary),
+            .with_span(format!("{:>8}  free", count(free)), theme.secondary),
     );
-    rows.into_iter().map(|row| cut(row, width)).collect()
+    rows.into_iter().map(|row| truncate_row(row, width)).collect()
 }
 
 /// Returns the bar for the whole context window. It is not empty if the context is not; parts too
@@ -96,9 +96,9 @@ fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
         pieces => format!(" × {pieces}"),
     };
     Line::styled("  █ ", style(block.kind, theme))
-        .and(format!("{:>8}  ", count(block.tokens)), theme.text)
-        .and(what, theme.text)
-        .and(pieces, theme.secondary)
+        .with_span(format!("{:>8}  ", count(block.tokens)), theme.text)
+        .with_span(what, theme.text)
+        .with_span(pieces, theme.secondary)
 }
 
 fn style(kind: BlockKind, theme: &Theme) -> Style {

@@ -38,9 +38,9 @@ pub(crate) enum DialogKey {
 
 impl DialogKey {
     /// Returns the function of a key in a dialog, using the key table first.
-    pub(crate) fn mapped(keymap: &Keymap, key: Key, typing: bool) -> Self {
+    pub(crate) fn from_keymap(keymap: &Keymap, key: Key, typing: bool) -> Self {
         // Letters are text while the dialog has a text field.
-        let is_text = typing && key.typed().is_some();
+        let is_text = typing && key.character().is_some();
         match keymap.command(key, KeymapContext::DIALOG) {
             _ if is_text => Self::Other(key),
             Some(KeyCommand::DialogUp) => Self::Up,
@@ -49,12 +49,12 @@ impl DialogKey {
             Some(KeyCommand::DialogPrevious) => Self::Previous,
             Some(KeyCommand::Confirm) => Self::Confirm,
             Some(KeyCommand::Cancel | KeyCommand::Quit) => Self::Cancel,
-            _ => Self::of(key),
+            _ => Self::from_default_key(key),
         }
     }
 
     /// Returns the default function of keys that the table does not bind in dialogs.
-    pub(crate) fn of(key: Key) -> Self {
+    pub(crate) fn from_default_key(key: Key) -> Self {
         let shifted = key.modifiers == Modifiers::SHIFT;
         if key.modifiers != Modifiers::NONE && !shifted {
             return match (key.code, key.modifiers) {

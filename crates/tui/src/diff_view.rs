@@ -118,7 +118,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
         for span in &mut spans {
             span.style.bg = span.style.bg.or(style.bg);
         }
-        page.put(*new, sign, spans, style);
+        page.push_line(*new, sign, spans, style);
     }
 }
 
@@ -259,11 +259,11 @@ impl<'l> Rows<'l> {
             spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));
             begin = end;
         }
-        self.put(number, sign, spans, style);
+        self.push_line(number, sign, spans, style);
     }
 
     /// Adds one line of the file: number, sign, and text, wrapped as needed.
-    fn put(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
+    fn push_line(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
         let theme = self.look.theme;
         let gutter = format!("{number:>width$} ", width = self.digits);
         let taken = gutter.len() + sign.len();

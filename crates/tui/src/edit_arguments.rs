@@ -40,14 +40,14 @@ impl ProposedChange {
     /// truncated.
     pub(crate) fn read(diff: &FileDiff) -> Result<Self, String> {
         let old = if diff.is_new_file { String::new() } else { text_of(&diff.file_path)? };
-        Self::of(old, &diff.diff)
+        Self::from_diff(old, &diff.diff)
     }
 
     /// Uses the texts of the diff if it has them, and reads the file otherwise.
     ///
     /// # Errors
     /// Returns the errors of [`ProposedChange::read`].
-    pub(crate) fn from_texts_or_read(diff: &FileDiff) -> Result<Self, String> {
+    pub(crate) fn from_diff_or_file(diff: &FileDiff) -> Result<Self, String> {
         match &diff.texts {
             Some(texts) => {
                 Ok(Self { old: texts.old.clone(), new: texts.new.clone(), hunks: Vec::new() })
@@ -56,10 +56,10 @@ impl ProposedChange {
         }
     }
 
-    fn of(old: String, diff: &str) -> Result<Self, String> {
+    fn from_diff(old: String, diff: &str) -> Result<Self, String> {
         let hunks = parse(diff)?;
         let mut change = Self { new: String::new(), old, hunks };
-        change.new = change.with((0..change.hunks.len()).collect::<Vec<_>>().as_slice())?;
+        change.new = change.apply_hunks((0..change.hunks.len()).collect::<Vec<_>>().as_slice())?;
         Ok(change)
     }
 
@@ -67,7 +67,7 @@ impl ProposedChange {
     ///
     /// # Errors
     /// Returns an error if the file no longer matches the diff.
-    pub(crate) fn with(&self, taken: &[usize]) -> Result<String, String> {
+    pub(crate) fn apply_hunks(&self, taken: &[usize]) -> Result<String, String> {
         let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
         let changed = || "the file changed since approval was requested".to_owned();
         let mut text = String::with_capacity(self.old.len());
@@ -221,11 +221,11 @@ mod tests {
 
     #[test]
     fn hunks_are_applied_singly() {
-        let change = ProposedChange::of(OLD.to_owned(), DIFF).expect("a change");
+        let change = ProposedChange::from_diff(OLD.to_owned(), DIFF).expect("a change");
         assert_eq!(change.new, "A\nb\nc\nd\ne\nF\ng");
-        assert_eq!(change.with(&[0]).expect("text"), "A\nb\nc\nd\ne\nf\n");
-        assert_eq!(change.with(&[1]).expect("text"), "a\nb\nc\nd\ne\nF\ng");
-        assert_eq!(change.with(&[]).expect("text"), OLD);
+        assert_eq!(change.apply_hunks(&[0]).expect("text"), "A\nb\nc\nd\ne\nf\n");
+        assert_eq!(change.apply_hunks(&[1]).expect("text"), "a\nb\nc\nd\ne\nF\ng");
+        assert_eq!(change.apply_hunks(&[]).expect("text"), OLD);
     }
 
     #[test]
@@ -251,6 +251,6 @@ mod tests {
     #[test]
     fn truncated_diff_is_rejected() {
         let cut = &DIFF[..DIFF.len() - 40];
-        assert!(ProposedChange::of(OLD.to_owned(), cut).is_err());
+        assert!(ProposedChange::from_diff(OLD.to_owned(), cut).is_err());
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
     };
     let of_variables = || {
         ["VISUAL", "EDITOR"].iter().find_map(|name| {
-            let line = launch.config().environment.of_process(name)?;
+            let line = launch.config().environment.process_variable(name)?;
             let mut words = line.split_whitespace().map(OsString::from);
             let program = words.next()?;
             let stem = Path::new(&program).file_stem()?.to_str()?.to_owned();
@@ -134,7 +134,7 @@ fn program_of(launch: &SessionConfig, editor: &Editor) -> Option<PathBuf> {
 /// Finds a program in `PATH`. Relative directories are skipped, because they would refer to the
 /// project.
 fn find_program(launch: &SessionConfig, name: &str) -> Option<PathBuf> {
-    let path = launch.config().environment.of_process("PATH")?;
+    let path = launch.config().environment.process_variable("PATH")?;
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))

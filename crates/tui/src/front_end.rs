@@ -109,13 +109,13 @@ pub async fn run(
     let (mut face, mut input, mut jobs) = TerminalFrontEnd::open(options, prepared)?;
     face.start();
     let mut signals = crate::signals::Signals::listen();
-    let result = face.talk(&mut input, &mut jobs, &mut signals).await;
+    let result = face.run_event_loop(&mut input, &mut jobs, &mut signals).await;
     face.close(result, &mut signals).await;
     Ok(result)
 }
 
 impl TerminalFrontEnd {
-    async fn talk(
+    async fn run_event_loop(
         &mut self,
         input: &mut Input,
         jobs: &mut mpsc::Receiver<JobContinuation>,
@@ -126,19 +126,19 @@ impl TerminalFrontEnd {
             if let Some(left) = self.leaving {
                 return left;
             }
-            self.draw_when_due();
+            self.draw_if_due();
             match self.wake(input, jobs, signals).await {
                 WakeReason::Input(Some(event)) => {
-                    self.app.input(event, input.came());
+                    self.app.input(event, input.event_time());
                     // Input that arrived together belongs to the same frame.
                     while let Some(event) = input.try_next() {
-                        self.app.input(event, input.came());
+                        self.app.input(event, input.event_time());
                     }
                     self.draw_now();
                 }
                 WakeReason::Input(None) => return ExitReason::Signal(1),
                 WakeReason::Event(Some(event)) => {
-                    let mut ends = self.tell(&event);
+                    let mut ends = self.handle_event(&event);
                     ends |= self.drain_events();
                     self.dirty = true;
                     if ends {
@@ -148,7 +148,7 @@ impl TerminalFrontEnd {
                 }
                 WakeReason::Event(None) => {
                     self.session = None;
-                    self.app.session.unready();
+                    self.app.session.mark_not_ready();
                 }
                 WakeReason::Job(Some(then)) => {
                     then(&mut self.app);
@@ -209,7 +209,7 @@ impl TerminalFrontEnd {
         for _ in 0..1024 {
             let Some(session) = &mut self.session else { break };
             match session.events.try_next() {
-                Some(event) => ends |= self.tell(&event),
+                Some(event) => ends |= self.handle_event(&event),
                 None => break,
             }
         }
@@ -217,12 +217,12 @@ impl TerminalFrontEnd {
     }
 
     /// Handles an event. Returns whether a turn ended.
-    fn tell(&mut self, event: &Event) -> bool {
+    fn handle_event(&mut self, event: &Event) -> bool {
         self.app.engine(event);
         matches!(event.body, EventBody::TurnEnded(_))
     }
 
-    fn draw_when_due(&mut self) {
+    fn draw_if_due(&mut self) {
         let due = self.last_frame.is_none_or(|last| last.elapsed() >= FRAME);
         if self.dirty && due {
             self.draw_now();

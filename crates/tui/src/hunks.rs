@@ -22,7 +22,7 @@ pub(crate) struct Hunks {
 
 impl Hunks {
     /// Parses a unified diff of one file.
-    pub(crate) fn of(diff: &str) -> Self {
+    pub(crate) fn parse(diff: &str) -> Self {
         let mut hunks: Vec<Vec<String>> = Vec::new();
         for line in diff.lines() {
             if line.starts_with("@@") {
@@ -53,7 +53,7 @@ impl Hunks {
     }
 
     /// Returns the indexes of the selected hunks.
-    pub(crate) fn taken(&self) -> Vec<usize> {
+    pub(crate) fn selected(&self) -> Vec<usize> {
         self.taken.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn hunks_are_selected_individually() {
-        let mut hunks = Hunks::of(
+        let mut hunks = Hunks::parse(
             "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n@@ -9 +9 @@\n-u\n+v\n@@ -20 +20 @@\n+w\n",
         );
         assert_eq!(hunks.len(), 3);
@@ -102,6 +102,6 @@ mod tests {
         hunks.toggle();
         hunks.step(-2);
         assert_eq!(hunks.cursor, 2);
-        assert_eq!(hunks.taken(), [0, 2]);
+        assert_eq!(hunks.selected(), [0, 2]);
     }
 }

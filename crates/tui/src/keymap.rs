@@ -98,7 +98,7 @@ impl Keymap {
             None if key == Key::ctrl('_') => alike().unwrap_or_default(),
             commands => commands.unwrap_or_default(),
         };
-        let here = move |command: &KeyCommand| command.contexts().meets(context);
+        let here = move |command: &KeyCommand| command.contexts().intersects(context);
         let is_own = move |command: &KeyCommand| self.own.contains(&(key, *command));
         let taken = commands.iter().any(|command| here(command) && is_own(command));
         let counts = move |command: &KeyCommand| here(command) && (!taken || is_own(command));
@@ -111,7 +111,7 @@ impl Keymap {
     }
 
     /// Whether the key is bound to this command in any context.
-    pub fn is(&self, key: Key, command: KeyCommand) -> bool {
+    pub fn is_bound(&self, key: Key, command: KeyCommand) -> bool {
         self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
     }
 
@@ -149,11 +149,12 @@ impl Keymap {
     }
 
     /// Returns sentences about commands whose keys were overridden by user bindings.
-    pub fn taken(&self) -> Vec<String> {
+    pub fn override_notices(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (key, command) in &self.own {
             let is_lost = |other: &KeyCommand| {
-                !self.own.contains(&(*key, *other)) && other.contexts().meets(command.contexts())
+                !self.own.contains(&(*key, *other))
+                    && other.contexts().intersects(command.contexts())
             };
             let others = self.commands.get(key).into_iter().flatten().copied();
             let lost: Vec<String> = others
@@ -177,11 +178,11 @@ impl Keymap {
         for (key, commands) in &self.commands {
             for (at, first) in commands.iter().enumerate() {
                 for second in commands.iter().skip(at + 1) {
-                    let meant = defaults.is(*key, *first) && defaults.is(*key, *second);
+                    let meant = defaults.is_bound(*key, *first) && defaults.is_bound(*key, *second);
                     let is_own = |command: &KeyCommand| self.own.contains(&(*key, *command));
                     // A user binding replaces a default.
                     let taken = is_own(first) != is_own(second);
-                    if !meant && !taken && first.contexts().meets(second.contexts()) {
+                    if !meant && !taken && first.contexts().intersects(second.contexts()) {
                         let label = key_text::label(*key, self.platform);
                         found.push(format!(
                             "{label} runs both `{}` and `{}`",
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(of(KeymapContext::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
         let taken = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";
-        assert_eq!(keymap.taken(), [taken]);
+        assert_eq!(keymap.override_notices(), [taken]);
         assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, KeymapContext::COMPOSER), [""; 0]);
         assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
         let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;
@@ -305,7 +306,7 @@ mod tests {
         let enter = Key::plain(KeyCode::Enter);
         let of = keymap.commands_for(enter, KeymapContext::COMPOSER).collect::<Vec<_>>();
         assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);
-        assert_eq!(keymap.taken(), [""; 0]);
+        assert_eq!(keymap.override_notices(), [""; 0]);
         // The key is replaced in every context, so it is not shown anymore.
         let log = r#"[{ "command": "app.showErrorDetails", "key": "ctrl+r" }]"#;
         let keymap = Keymap::load(Platform::Linux, log);

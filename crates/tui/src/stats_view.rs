@@ -64,7 +64,7 @@ pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> 
 }
 
 fn row(label: &str, value: String, theme: &Theme) -> Line {
-    Line::styled(format!("  {label:<LABEL$}"), theme.secondary).and(value, theme.text)
+    Line::styled(format!("  {label:<LABEL$}"), theme.secondary).with_span(value, theme.text)
 }
 
 /// Wraps rows; the rest of a value is below its beginning.
@@ -206,12 +206,12 @@ fn plot(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = vec![
         Line::EMPTY,
         Line::styled(format!("Tokens by turn{which}  "), theme.accent.bold())
-            .and("█", theme.success)
-            .and(" cached  ", theme.secondary)
-            .and("█", theme.warning)
-            .and(" new  ", theme.secondary)
-            .and("█", theme.link)
-            .and(" answer", theme.secondary),
+            .with_span("█", theme.success)
+            .with_span(" cached  ", theme.secondary)
+            .with_span("█", theme.warning)
+            .with_span(" new  ", theme.secondary)
+            .with_span("█", theme.link)
+            .with_span(" answer", theme.secondary),
     ];
     for turn in turns {
         let tokens = &turn.tokens;
@@ -243,7 +243,7 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         return vec![Line::styled("No model calls yet.", theme.secondary)];
     }
     if !look.has_room(MODEL_COLUMNS) {
-        return models_in_words(stats, theme);
+        return model_lines(stats, theme);
     }
     let mut rows = vec![Line::styled(
         format!(
@@ -276,7 +276,7 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
 }
 
 /// Returns the model statistics as text, for narrow windows.
-fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+fn model_lines(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {
         let api = &model.api;
@@ -329,7 +329,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
                 }
             );
             let name = truncate(name, 60).to_owned();
-            Line::styled(name, theme.accent.bold()).and(numbers, theme.text)
+            Line::styled(name, theme.accent.bold()).with_span(numbers, theme.text)
         });
         return told.collect();
     }
@@ -358,7 +358,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
                 ),
                 theme.text,
             )
-            .and("█".repeat(usize::try_from(cells).unwrap_or(0)), theme.link),
+            .with_span("█".repeat(usize::try_from(cells).unwrap_or(0)), theme.link),
         );
     }
     rows

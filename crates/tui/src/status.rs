@@ -5,7 +5,7 @@ use parallax_screen::{Line, Span, text_width};
 
 use parallax_sdk::settings::LoadingPhrases;
 
-use crate::layout::cut_marked;
+use crate::layout::truncate_with_mark;
 use crate::phrases::phrase;
 use crate::status_line;
 use crate::theme::Theme;
@@ -80,12 +80,12 @@ impl Working {
     }
 
     /// Records that a tool call ended.
-    pub(crate) fn ran(&mut self, item: &ItemId) {
+    pub(crate) fn record_tool_end(&mut self, item: &ItemId) {
         self.running.retain(|running| running.item != *item);
     }
 
     /// Records that the model starts a text.
-    pub(crate) fn begins_text(&mut self, is_answer: bool) {
+    pub(crate) fn start_text(&mut self, is_answer: bool) {
         self.writes = is_answer;
         if is_answer {
             self.thought.clear();
@@ -107,7 +107,7 @@ impl Working {
     }
 
     /// Returns the current activity for the window title.
-    pub(crate) fn what(&self) -> String {
+    pub(crate) fn activity(&self) -> String {
         match self.running.as_slice() {
             _ if !self.subject.is_empty() => self.subject.clone(),
             [] => self.thought.clone(),
@@ -141,10 +141,10 @@ impl Working {
             let names: Vec<String> = self.hooks.iter().map(first).collect();
             return Line::styled(format!("Running hook: {}", names.join(", ")), theme.text);
         }
-        let what = self.what();
+        let what = self.activity();
         if !self.thought.is_empty() && what == self.thought {
             return Line::styled("Thinking", theme.text)
-                .and(format!("{SEPARATOR}{what}"), theme.secondary);
+                .with_span(format!("{SEPARATOR}{what}"), theme.secondary);
         }
         if let ([only], true) = (self.running.as_slice(), self.subject.is_empty())
             && only.is_command
@@ -188,12 +188,12 @@ pub(crate) fn row(
     let tail = tail(working, look, seconds, width.saturating_sub(least));
     let room = width.saturating_sub(sign + text_width(&tail));
     let mut line = match look.spinner {
-        true if turns => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
-        true => Line::styled(STEADY, theme.accent).and(" ", theme.text),
+        true if turns => Line::styled(spinner(now_ms), theme.accent).with_span(" ", theme.text),
+        true => Line::styled(STEADY, theme.accent).with_span(" ", theme.text),
         false => Line::EMPTY,
     };
     if room > 0 {
-        line.spans.extend(cut_marked(phase, room).spans);
+        line.spans.extend(truncate_with_mark(phase, room).spans);
         line.push(Span::styled(tail, theme.secondary));
     }
     line
@@ -239,11 +239,11 @@ mod tests {
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
         working.runs(&one, "Read a", false);
         working.runs(&two, "Read b", false);
-        assert_eq!(working.what(), "Running 2 tools");
-        working.ran(&two);
-        assert_eq!(working.what(), "Read a");
-        working.ran(&one);
-        assert_eq!(working.what(), "");
+        assert_eq!(working.activity(), "Running 2 tools");
+        working.record_tool_end(&two);
+        assert_eq!(working.activity(), "Read a");
+        working.record_tool_end(&one);
+        assert_eq!(working.activity(), "");
     }
 
     fn look(keys: &[String]) -> StatusOptions<'_> {
@@ -258,7 +258,7 @@ mod tests {
         assert!(text(&working).contains("Thinking… (esc to cancel, 3s)"));
         "the retry".clone_into(&mut working.thought);
         assert!(text(&working).contains("Thinking · the retry (esc to cancel, 3s"));
-        working.begins_text(true);
+        working.start_text(true);
         working.streamed = 4_800;
         assert!(text(&working).contains("Writing… (esc to cancel, 3s)"), "{}", text(&working));
         working.count(3_000);

@@ -135,11 +135,11 @@ pub(crate) fn rows(
     // As the last item it takes the remaining space, and none from the others.
     if matches!(drawn.last(), Some((FooterItem::Workspace, _)))
         && drawn.len() > 1
-        && excess(&drawn, used, labels, width).is_some()
+        && missing_columns(&drawn, used, labels, width).is_some()
     {
         drawn.pop();
     }
-    if excess(&drawn, used, labels, width).is_some() {
+    if missing_columns(&drawn, used, labels, width).is_some() {
         // Drop the cached share first; `/stats` shows it too.
         let uncached = StatusLineData { sent: (facts.sent.0, 0), ..facts.clone() };
         for (item, spans) in &mut drawn {
@@ -191,7 +191,7 @@ fn name_key(
         |drawn: &mut [FooterCell]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
     let Some(at) = mode(drawn) else { return };
     drawn[at].1.push(Span::styled(format!(" ({})", facts.mode_key), theme.secondary));
-    if excess(drawn, used, labels, width).is_some() {
+    if missing_columns(drawn, used, labels, width).is_some() {
         drawn[at].1.pop();
     }
 }
@@ -200,7 +200,7 @@ fn name_key(
 type FooterCell = (FooterItem, Vec<Span>);
 
 /// Returns how many columns are missing to show all items.
-fn excess(drawn: &[FooterCell], used: usize, labels: bool, width: usize) -> Option<usize> {
+fn missing_columns(drawn: &[FooterCell], used: usize, labels: bool, width: usize) -> Option<usize> {
     let all = drawn.iter().fold(used, |used, (item, spans)| {
         used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
     });
@@ -216,7 +216,7 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
 /// Shortens the model name first if not everything fits: `/model` shows the full name, and warnings
 /// must stay visible. If that is not enough, other items are left out instead.
 fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usize) {
-    if excess(drawn, used, labels, width).is_none() {
+    if missing_columns(drawn, used, labels, width).is_none() {
         return;
     }
     // One long name must leave space for the others.
@@ -228,7 +228,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
             only.text = shortened(&only.text, width / 2).into();
         }
     }
-    let Some(mut missing) = excess(drawn, used, labels, width) else { return };
+    let Some(mut missing) = missing_columns(drawn, used, labels, width) else { return };
     let is_model = |(item, _): &&FooterCell| *item == FooterItem::ModelName;
     let name = drawn.iter().find(is_model).and_then(|(_, spans)| spans.first());
     if missing + SHORTEST_MODEL > name.map_or(0, Span::width) {
@@ -238,7 +238,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
         };
         let needed = drawn.iter().rposition(is_warning).map_or(0, |at| at + 1);
         let needed = drawn.get(..needed).unwrap_or_default();
-        missing = excess(needed, used, labels, width).unwrap_or(0);
+        missing = missing_columns(needed, used, labels, width).unwrap_or(0);
     }
     if missing == 0 {
         return;

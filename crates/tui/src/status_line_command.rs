@@ -21,7 +21,7 @@ pub(crate) struct StatusLineCommand {
 
 impl StatusLineCommand {
     /// Returns the status line command if the settings configure one.
-    pub(crate) fn of(launch: &SessionConfig) -> Option<Self> {
+    pub(crate) fn from_config(launch: &SessionConfig) -> Option<Self> {
         let line = launch.settings_manager().ui().status_line?;
         Some(Self { line, directory: launch.options().directory.clone() })
     }

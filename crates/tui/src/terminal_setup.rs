@@ -39,7 +39,7 @@ impl TerminalEditor {
 
 /// Returns the editor whose terminal this program runs in, if it is a known one.
 pub(crate) fn terminal_editor(launch: &SessionConfig) -> Option<TerminalEditor> {
-    let variable = |name: &str| launch.config().environment.of_process(name);
+    let variable = |name: &str| launch.config().environment.process_variable(name);
     let helper = variable("VSCODE_GIT_ASKPASS_MAIN").unwrap_or_default().to_lowercase();
     if variable("CURSOR_TRACE_ID").is_some() || helper.contains("cursor") {
         return Some(TerminalEditor::Cursor);
@@ -56,7 +56,7 @@ pub(crate) fn terminal_editor(launch: &SessionConfig) -> Option<TerminalEditor> 
 /// Returns an error if the home directory is unknown.
 fn editor_keys_file(launch: &SessionConfig, editor: TerminalEditor) -> Result<PathBuf, Failure> {
     let variable = |name: &str| {
-        let path = launch.config().environment.of_process(name).map(PathBuf::from);
+        let path = launch.config().environment.process_variable(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
     };
     let base = if cfg!(target_os = "macos") {

@@ -36,11 +36,11 @@ pub(crate) fn stated_background(colorfgbg: &str) -> Option<(u8, u8, u8)> {
 /// follows the terminal background, if known.
 pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme, Option<String>) {
     let (theme, problem) = chosen(settings, terminal.background);
-    (fitted(theme, settings, terminal), problem)
+    (adapt_theme(theme, settings, terminal), problem)
 }
 
 /// Adjusts bands and tints to the terminal, unless background colors are disabled.
-pub(crate) fn fitted(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
+pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
     let theme = match terminal.background {
         Some(background) if settings.background_colour => {
             theme.on_terminal(background, terminal.depth)
@@ -69,7 +69,7 @@ fn chosen(settings: &UiSettings, background: Option<(u8, u8, u8)>) -> (Theme, Op
     let Some(name) = &settings.theme else { return (fitting(), None) };
     match named(name, &settings.custom_themes) {
         Ok(theme) => {
-            let suits = background.is_none_or(|background| theme.suits(background));
+            let suits = background.is_none_or(|background| theme.is_readable_on(background));
             match (suits, settings.auto_theme) {
                 (false, true) if theme.name.starts_with("Default") => (fitting(), None),
                 _ => (theme, None),

@@ -17,10 +17,10 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
     let mut rows = vec![
         Line::styled("> a prompt", theme.user),
         Line::styled("✦ ", theme.accent)
-            .and("an answer with ", theme.response)
-            .and("code", theme.code)
-            .and(" and a ", theme.response)
-            .and("link", theme.link),
+            .with_span("an answer with ", theme.response)
+            .with_span("code", theme.code)
+            .with_span(" and a ", theme.response)
+            .with_span("link", theme.link),
     ];
     let code = [
         ("let ", theme.keyword),
@@ -36,12 +36,12 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
         (");", theme.text),
         ("  // why", theme.comment),
     ];
-    let code = code.iter().fold(Line::EMPTY, |line, (text, style)| line.and(*text, *style));
+    let code = code.iter().fold(Line::EMPTY, |line, (text, style)| line.with_span(*text, *style));
     rows.push(code);
     rows.push(
         Line::styled("✓ done  ", theme.success)
-            .and("⚠ warning  ", theme.warning)
-            .and("✕ failed", theme.error),
+            .with_span("⚠ warning  ", theme.warning)
+            .with_span("✕ failed", theme.error),
     );
     let diff = FileDiff {
         file_path: PathBuf::from("greet.rs"),

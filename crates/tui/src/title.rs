@@ -29,15 +29,15 @@ pub(crate) fn title(state: &TitleState, place: &str, subject: bool) -> String {
         }
         TitleState::Working(_) => format!("✦  Working… ({place})"),
     };
-    padded(&text)
+    pad(&text)
 }
 
 /// Returns the constant title.
 pub(crate) fn fixed(place: &str) -> String {
-    padded(&format!("Parallax ({place})"))
+    pad(&format!("Parallax ({place})"))
 }
 
-fn padded(text: &str) -> String {
+fn pad(text: &str) -> String {
     let clean = crate::sanitize::one_row(text);
     let cut = truncate(&clean, COLUMNS);
     format!("{cut}{}", " ".repeat(COLUMNS - text_width(cut)))

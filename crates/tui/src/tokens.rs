@@ -5,7 +5,7 @@ use parallax_screen::{Line, Span};
 
 pub(crate) use parallax_screen::layout::{NO_POINTER, pointer};
 
-use crate::layout::padded;
+use crate::layout::pad_row;
 use crate::theme::Theme;
 
 /// Windows with fewer rows omit rules and hints.
@@ -64,5 +64,5 @@ pub(crate) fn selectable(line: Line, selected: bool, width: usize, theme: &Theme
         return row;
     }
     row.spans.extend(line.spans.into_iter().map(|span| Span { style: theme.selected, ..span }));
-    padded(row, width, theme.selected)
+    pad_row(row, width, theme.selected)
 }

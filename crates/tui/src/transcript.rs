@@ -131,8 +131,8 @@ impl Transcript {
     }
 
     /// Whether [`Self::live`] contains something animated.
-    pub fn is_moving(&self) -> bool {
-        self.retry.is_some() || self.items.iter().skip(self.released).any(Item::is_moving)
+    pub fn is_animated(&self) -> bool {
+        self.retry.is_some() || self.items.iter().skip(self.released).any(Item::is_animated)
     }
 
     /// Returns the text about the pending retry with the remaining time.

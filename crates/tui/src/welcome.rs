@@ -38,7 +38,7 @@ fn context_file_names(launch: &SessionConfig) -> Vec<String> {
 
 /// After an update, returns a title and a few lines about what is new. Saves the running
 /// version. Blocking.
-pub(crate) fn news_after_update(launch: &SessionConfig) -> Option<(String, Vec<String>)> {
+pub(crate) fn update_notes(launch: &SessionConfig) -> Option<(String, Vec<String>)> {
     let version = launch.options().version;
     let file = launch.config().dirs.parallax.join(LAST_VERSION);
     let before = std::fs::read_to_string(&file).unwrap_or_default();
@@ -49,7 +49,8 @@ pub(crate) fn news_after_update(launch: &SessionConfig) -> Option<(String, Vec<S
     remember(&file, version);
     // There are no news at the very first start.
     let is_version = !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
-    is_version.then(|| (format!("Updated from {before} to {version}"), news(CHANGELOG, version)))
+    is_version
+        .then(|| (format!("Updated from {before} to {version}"), release_notes(CHANGELOG, version)))
 }
 
 /// If this fails, the news are shown again.
@@ -58,7 +59,7 @@ fn remember(file: &Path, version: &str) {
 }
 
 /// Returns the first lines about a version, or about unreleased changes.
-fn news(changelog: &str, version: &str) -> Vec<String> {
+fn release_notes(changelog: &str, version: &str) -> Vec<String> {
     let section = |title: &str| {
         let begin = changelog.find(&format!("## [{title}]"))?;
         let text = changelog.get(begin..)?.split_once('\n')?.1;
@@ -89,9 +90,9 @@ mod tests {
         let changelog = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Not yet.\n\n## [1.2.0] - \
                          2026-01-01\n\n### Added\n\n- **One**: of\n  two lines.\n- Two.\n- Three.\n- \
                          Four.\n\n## [1.1.0]\n\n- Old.\n";
-        assert_eq!(news(changelog, "1.2.0"), ["One: of two lines.", "Two.", "Three."]);
-        assert_eq!(news(changelog, "1.3.0"), ["Not yet."]);
-        assert_eq!(news("", "1.3.0"), Vec::<String>::new());
-        assert!(!news(CHANGELOG, env!("CARGO_PKG_VERSION")).is_empty());
+        assert_eq!(release_notes(changelog, "1.2.0"), ["One: of two lines.", "Two.", "Three."]);
+        assert_eq!(release_notes(changelog, "1.3.0"), ["Not yet."]);
+        assert_eq!(release_notes("", "1.3.0"), Vec::<String>::new());
+        assert!(!release_notes(CHANGELOG, env!("CARGO_PKG_VERSION")).is_empty());
     }
 }

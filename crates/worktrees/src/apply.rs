@@ -26,7 +26,7 @@ pub enum PatchEnd {
 /// # Errors
 /// Returns an error if there is no repository or git fails.
 pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> {
-    let git = at_top(directory)?;
+    let git = git_at_top(directory)?;
     let patch = patch
         .canonicalize()
         .map_err(|error| failure(format!("Failed to read `{}`: {error}", patch.display())))?;
@@ -47,7 +47,8 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
         fs::copy(&index, scratch.file("index"))
             .map_err(|error| failure(format!("Failed to copy `{}`: {error}", index.display())))?;
     }
-    let merge = at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
+    let merge =
+        git_at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
     merge.run(&["add", "--all"])?;
     let before = merge.line(&["write-tree"])?;
     let three_way = [plain.as_slice(), &["--cached", "--3way"]].concat();
@@ -78,7 +79,7 @@ pub fn create_branch(
     patch: &Path,
     message: &str,
 ) -> Result<(), Failure> {
-    let git = at_top(directory)?;
+    let git = git_at_top(directory)?;
     let full = format!("refs/heads/{branch}");
     let known =
         |name: &str| git.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", name]).ok();
@@ -115,7 +116,7 @@ fn commit_patch(
     message: &str,
 ) -> Result<String, Failure> {
     let scratch = ScratchDirectory::new()?;
-    let git = at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
+    let git = git_at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
     let patch = patch
         .canonicalize()
         .map_err(|error| failure(format!("Failed to read `{}`: {error}", patch.display())))?;
@@ -129,7 +130,7 @@ fn commit_patch(
 }
 
 /// Returns git for the top directory of the working tree.
-fn at_top(directory: &Path) -> Result<Git, Failure> {
+fn git_at_top(directory: &Path) -> Result<Git, Failure> {
     let top = Git::at(directory)?
         .line(&["rev-parse", "--show-toplevel"])
         .map_err(|_| failure(format!("`{}` is not in a git working tree", directory.display())))?;

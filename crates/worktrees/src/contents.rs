@@ -36,7 +36,7 @@ pub(super) struct Contents<'r> {
 }
 
 impl<'r> Contents<'r> {
-    pub(super) fn of(record: &'r WorktreeRecord) -> Result<Self, Failure> {
+    pub(super) fn read(record: &'r WorktreeRecord) -> Result<Self, Failure> {
         let main = Git::at(&record.main)?;
         let common = PathBuf::from(main.line(&["rev-parse", "--git-common-dir"])?);
         let common = record.main.join(common);
@@ -164,7 +164,7 @@ impl<'r> Contents<'r> {
             self.build_index(&head)?;
             self.add_all()?;
         }
-        self.leave_out_included(&head)?;
+        self.unstage_included(&head)?;
         let tree = self.git.line(&["write-tree"])?;
         let before = self.git.line(&["rev-parse", "--verify", &format!("{head}^{{tree}}")])?;
         let commit = match tree == before {
@@ -399,7 +399,7 @@ impl<'r> Contents<'r> {
     }
 
     /// Takes files that were copied into the worktree, and are in no commit, out of the index.
-    fn leave_out_included(&self, head: &str) -> Result<(), Failure> {
+    fn unstage_included(&self, head: &str) -> Result<(), Failure> {
         let included = carry::included_files(&self.record.main)?;
         if included.is_empty() {
             return Ok(());

@@ -234,7 +234,7 @@ impl Worktree {
         }
         let holds = if holds.is_empty() { "other branch".to_owned() } else { holds.join(", ") };
         // Its commits may be on another branch, or on none.
-        let contents = contents::Contents::of(&self.record)?;
+        let contents = contents::Contents::read(&self.record)?;
         let (mut place, mut merged) = (String::new(), branch.clone());
         match contents.current_branch() {
             Some(current) if current == *branch => {

@@ -60,7 +60,7 @@ impl WorktreeState {
 
 /// Determines the state of a worktree.
 pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
-    let contents = Contents::of(record)?;
+    let contents = Contents::read(record)?;
     let dirty = contents.is_dirty()?;
     let branch = contents.current_branch();
     // Counts the commits of the branch and of a detached HEAD.
@@ -81,7 +81,7 @@ pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
 /// Removes a worktree, its branch, and its record.
 pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
     if record.main.is_dir() {
-        let contents = Contents::of(record)?;
+        let contents = Contents::read(record)?;
         contents.remove()?;
         contents.delete_branch()?;
     } else if record.path.exists() {
@@ -118,7 +118,7 @@ impl Worktrees {
     ///
     /// # Errors
     /// Returns an error if there is no repository.
-    pub fn of(directory: &Path) -> Result<Self, Failure> {
+    pub fn discover(directory: &Path) -> Result<Self, Failure> {
         let dirs = dirs(directory)?;
         let directory = Checkout::find(&dirs, directory)?.worktrees(&dirs);
         let directory = directory.canonicalize().unwrap_or(directory);
@@ -225,7 +225,7 @@ impl Worktrees {
 
 /// Returns whether every commit of the worktree is also on another branch.
 fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
-    let contents = Contents::of(record)?;
+    let contents = Contents::read(record)?;
     let tips = contents.tips();
     if tips.is_empty() {
         return Ok(true);

@@ -35,7 +35,7 @@ impl Worktree {
     ) -> Result<Self, Failure> {
         let dirs = dirs(directory)?;
         let from = match parallax_config::worktrees::worktree_of(&dirs, directory) {
-            Some((record, _)) => Some(Contents::of(&record)?.head()),
+            Some((record, _)) => Some(Contents::read(&record)?.head()),
             None => None,
         };
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -58,7 +58,7 @@ impl Worktree {
             manage::delete(&self.record)?;
             return Ok(None);
         }
-        let contents = Contents::of(&self.record)?;
+        let contents = Contents::read(&self.record)?;
         let commit = match (state.is_on_own_branch(), state.dirty) {
             (false, _) => None,
             (true, false) => Some(contents.head()),
@@ -80,7 +80,7 @@ impl Worktree {
     ///
     /// # Errors
     /// Returns an error if git fails; the worktree is kept then.
-    pub fn leave(self) -> Result<bool, Failure> {
+    pub fn remove_if_unchanged(self) -> Result<bool, Failure> {
         let is_unchanged = manage::state(&self.record)?.is_unchanged();
         if is_unchanged {
             manage::delete(&self.record)?;

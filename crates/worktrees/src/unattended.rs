@@ -64,7 +64,7 @@ impl Worktree {
     ///
     /// # Errors
     /// Returns an error if git fails.
-    pub fn discard_leftover(from: &Path, name: &str) -> Result<(), Failure> {
+    pub fn remove_leftover(from: &Path, name: &str) -> Result<(), Failure> {
         if let Some(worktree) = Self::reopen(from, name)? {
             return manage::delete(&worktree.record);
         }
@@ -89,12 +89,12 @@ impl Worktree {
         let checkout = Checkout::find(&dirs, from)?;
         match (find(&checkout.worktrees(&dirs), name), commit) {
             (Some((record, _)), Some(commit)) => {
-                let contents = Contents::of(&record)?;
+                let contents = Contents::read(&record)?;
                 contents.remove()?;
                 contents.move_branch(commit)?;
                 manage::remove_record(&record)
             }
-            (Some(_), None) => Self::discard_leftover(from, name),
+            (Some(_), None) => Self::remove_leftover(from, name),
             (None, _) => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ impl Worktree {
     /// # Errors
     /// Returns an error if git fails.
     pub fn collect(&self, message: &str, patch: &Path) -> Result<WorktreeChanges, Failure> {
-        let contents = Contents::of(&self.record)?;
+        let contents = Contents::read(&self.record)?;
         let head = contents.commit(message)?;
         let git = contents.git();
         let base = self.record.base.as_str();
@@ -127,7 +127,7 @@ impl Worktree {
     /// # Errors
     /// Returns an error if git fails.
     pub fn remove_keeping_branch(self, commit: &str) -> Result<(), Failure> {
-        let contents = Contents::of(&self.record)?;
+        let contents = Contents::read(&self.record)?;
         contents.remove()?;
         contents.move_branch(commit)?;
         manage::remove_record(&self.record)

@@ -83,7 +83,7 @@ pub(super) struct MessageCollector {
 
 impl MessageCollector {
     /// Returns the messages of a file, in any order.
-    pub(super) fn of(mut self, file: &syn::File) -> Vec<Message> {
+    pub(super) fn collect(mut self, file: &syn::File) -> Vec<Message> {
         self.visit_file(file);
         self.found
     }

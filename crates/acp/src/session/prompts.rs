@@ -132,7 +132,8 @@ impl EditorSession {
     }
 
     pub(super) async fn cancel(&mut self, request: Option<PendingReply>) {
-        let is_meant = |it: &PendingReply| request.as_ref().is_none_or(|request| request.is(it));
+        let is_meant =
+            |it: &PendingReply| request.as_ref().is_none_or(|request| request.is_same(it));
         if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }

@@ -71,7 +71,7 @@ impl EditorSession {
     pub(super) async fn change_option(&mut self, text: &str) -> Option<Result<String, RpcError>> {
         let mut words = text.strip_prefix('/')?.split_whitespace();
         let option = words.next()?;
-        if option == "mode" && self.open.commands.takes("mode") {
+        if option == "mode" && self.open.commands.has_command("mode") {
             return None;
         }
         let value = words.next();

@@ -10,8 +10,8 @@ use parallax_protocol::tool::Tool;
 use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 
 use super::SkillLibrary;
-use super::{commands, entries, of_the_program, section};
-use crate::changes::{FileStamp, FolderStamp, NameChanges, look};
+use super::{built_in_names, commands, entries, section};
+use crate::changes::{FileStamp, FolderStamp, NameChanges, read_stamp};
 
 /// The skills that a session can use.
 pub struct SessionSkills {
@@ -37,7 +37,7 @@ struct SkillState {
 }
 
 impl SkillState {
-    fn of(
+    fn new(
         library: &SkillLibrary,
         workspace: &Arc<Workspace>,
         skills: Skills,
@@ -51,8 +51,9 @@ impl SkillState {
             .then(|| Arc::new(ActivateSkill::new(entries, Arc::clone(workspace))) as Arc<dyn Tool>);
         let Skills { skills, warnings } = skills;
         let enabled = skills.into_iter().filter(|skill| !skill.disabled);
-        let enabled =
-            enabled.map(|skill| (skill.name.clone(), (skill.clone(), look(&skill.file)))).collect();
+        let enabled = enabled
+            .map(|skill| (skill.name.clone(), (skill.clone(), read_stamp(&skill.file))))
+            .collect();
         Self { version, enabled, warnings, commands, section, tool }
     }
 }
@@ -64,9 +65,9 @@ impl SessionSkills {
         let warnings = skills.warnings.summary("parallax skills list");
         let session = Self {
             workspace: Arc::clone(workspace),
-            built_in: of_the_program(&skills),
+            built_in: built_in_names(&skills),
             stamp: Mutex::new(library.stamp()),
-            state: RwLock::new(SkillState::of(&library, workspace, skills, 0)),
+            state: RwLock::new(SkillState::new(&library, workspace, skills, 0)),
             library,
         };
         (Arc::new(session), warnings)
@@ -126,10 +127,10 @@ impl SessionSkills {
         let library = (self.library.reload)()?;
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = library.stamp();
         let mut skills = library.skills();
-        self.keep_asked(&mut skills);
+        self.remove_conflicting(&mut skills);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let now = SkillState::of(&library, &self.workspace, skills, state.version + 1);
-        let changes = NameChanges::between(&state.enabled, &now.enabled);
+        let now = SkillState::new(&library, &self.workspace, skills, state.version + 1);
+        let changes = NameChanges::compare(&state.enabled, &now.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
         let wrong = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
@@ -139,7 +140,7 @@ impl SessionSkills {
     }
 
     /// Removes skills that use the name of a skill that is activated without approval.
-    fn keep_asked(&self, found: &mut Skills) {
+    fn remove_conflicting(&self, found: &mut Skills) {
         let Skills { skills, warnings } = found;
         skills.retain(|skill| {
             let is_asked = skill.text.is_some() || !self.built_in.contains(&skill.name);
@@ -148,7 +149,7 @@ impl SessionSkills {
                     "the skill `{}` ({}) has the name of a built-in skill: it can be used in the \
                      next session",
                     skill.name,
-                    skill.place()
+                    skill.location()
                 ));
             }
             is_asked

@@ -9,12 +9,12 @@ use crate::support::*;
 #[tokio::test]
 async fn overloaded_service_is_retried() {
     let busy = || refusal(529, "overloaded_error", "Overloaded");
-    let rate = canned::whole(429, "Retry-After: 0\r\n", "{}");
+    let rate = canned::with_length(429, "Retry-After: 0\r\n", "{}");
     let (got, server) = serve(vec![busy(), rate, busy(), ok()]).await;
     assert_eq!((got.text().as_str(), got.retries.len()), ("ok", 3));
     let classes: Vec<&str> = got.retries.iter().map(|retry| retry.class.as_str()).collect();
     assert_eq!(classes, ["capacity", "rate_limit", "capacity"]);
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(seen.iter().all(|request| request.body == seen[0].body));
 }
 
@@ -81,7 +81,7 @@ async fn prompt_that_is_too_long_stays_recognizable() {
 
 #[tokio::test]
 async fn page_instead_of_a_stream_is_an_error() {
-    let page = canned::whole(200, "Content-Type: text/html\r\n", "<html>login</html>");
+    let page = canned::with_length(200, "Content-Type: text/html\r\n", "<html>login</html>");
     let (got, _server) = serve((0..12).map(|_| page.clone()).collect()).await;
     assert!(matches!(got.end, Err(ModelError::Unavailable { .. })), "{:?}", got.end);
 }

@@ -35,12 +35,12 @@ async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
     let got = drain(&model, history(&["old"])).await;
     assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
     assert!(got.notices[0].contains("thinking"), "{:?}", got.notices);
-    let bodies: Vec<String> = server.seen().into_iter().map(|it| it.body).collect();
+    let bodies: Vec<String> = server.requests().into_iter().map(|it| it.body).collect();
     assert!(bodies[0].contains("\"old\"") && !bodies[1].contains("\"old\""));
     // Newer thinking is valid.
     let got = drain(&model, history(&["old", "new"])).await;
     assert!(got.notices.is_empty(), "{:?}", got.notices);
-    let last = &server.seen()[2].body;
+    let last = &server.requests()[2].body;
     assert!(!last.contains("\"old\"") && last.contains("\"new\""), "{last}");
 }
 
@@ -48,7 +48,7 @@ async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
 async fn signature_error_without_thinking_is_an_error() {
     let (got, server) = serve(vec![bad("Invalid signature"), ok()]).await;
     assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn cache_marks_are_left_out_where_they_are_unknown() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
     let (got, server) = serve(vec![bad(unknown), ok()]).await;
     assert_eq!(got.text(), "ok");
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(seen[0].body.contains("cache_control") && !seen[1].body.contains("cache_control"));
 }
 
@@ -108,7 +108,7 @@ async fn rejected_image_is_left_out_and_others_stay() {
     assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
     let got = drain(&model, request(contents)).await;
     assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
-    let bodies: Vec<String> = server.seen().into_iter().map(|it| it.body).collect();
+    let bodies: Vec<String> = server.requests().into_iter().map(|it| it.body).collect();
     assert!(bodies[0].contains("QkFE") && bodies[0].contains("R09PRA"));
     assert!(
         !bodies[1].contains("QkFE")
@@ -146,5 +146,5 @@ async fn tool_with_a_rejected_schema_is_left_out() {
 async fn error_that_nothing_helps_is_reported_once() {
     let (got, server) = serve(vec![bad("tools.7.custom: no"), ok()]).await;
     assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
-    assert_eq!((server.seen().len(), got.notices.len()), (1, 0));
+    assert_eq!((server.requests().len(), got.notices.len()), (1, 0));
 }

@@ -28,7 +28,7 @@ async fn text_arrives_with_usage_and_finish() {
     };
     assert_eq!(meta.usage, Some(usage));
     assert_eq!(meta.response_id.as_deref(), Some("msg_1"));
-    let head = server.seen()[0].head.to_lowercase();
+    let head = server.requests()[0].head.to_lowercase();
     assert!(head.starts_with("post /v1/messages "), "{head}");
     let key = format!("x-api-key: {KEY}");
     for header in [key.as_str(), "anthropic-version: 20", "user-agent: parallax/"] {
@@ -45,7 +45,7 @@ async fn bearer_key_and_headers_of_the_user_are_sent() {
     options.headers = vec![("Anthropic-Beta".to_owned(), "some-beta".to_owned())];
     let got = drain(&model_with(options), hello()).await;
     assert_eq!(got.text(), "ok");
-    let head = server.seen()[0].head.to_lowercase();
+    let head = server.requests()[0].head.to_lowercase();
     assert!(head.starts_with("post /gateway/v1/messages "), "{head}");
     assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
     assert!(head.contains("anthropic-beta: some-beta") && !head.contains("x-api-key"), "{head}");
@@ -128,7 +128,7 @@ async fn thinking_goes_back_unchanged_and_in_place() {
     let mut other = request(history);
     other.model = "anthropic:claude-opus-5".to_owned();
     drain(&model, other).await;
-    let text = server.seen()[2].body.clone();
+    let text = server.requests()[2].body.clone();
     assert!(!text.contains("c2lnM") && !text.contains("b64==") && text.contains("tool_use"));
 }
 
@@ -252,7 +252,7 @@ async fn paused_turn_is_continued_in_the_same_stream() {
     // A service that only pauses must not cause an endless loop.
     let (got, server) = serve(vec![stream(&paused); 12]).await;
     let finish = got.answer.meta.finish.map(|it| it.reason);
-    assert_eq!((finish, server.seen().len()), (Some(FinishReason::Paused), 9));
+    assert_eq!((finish, server.requests().len()), (Some(FinishReason::Paused), 9));
 }
 
 #[tokio::test]

@@ -184,7 +184,7 @@ pub(crate) fn ok() -> canned::CannedResponse {
 
 pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::CannedResponse {
     let error = json!({"type": "error", "error": {"type": kind, "message": message}});
-    canned::whole(status, "Content-Type: application/json\r\n", &error.to_string())
+    canned::with_length(status, "Content-Type: application/json\r\n", &error.to_string())
 }
 
 /// The result of a stream.
@@ -253,7 +253,7 @@ pub(crate) async fn sent(request: Request) -> Value {
 
 /// Returns the body of a request that the server received.
 pub(crate) fn body(server: &Server, index: usize) -> Value {
-    let seen = server.seen();
+    let seen = server.requests();
     let seen = seen.get(index).expect("a request");
     serde_json::from_str(&seen.body).expect("a body of JSON")
 }

@@ -26,7 +26,7 @@ pub(crate) struct JobStatus {
 }
 
 impl JobStatus {
-    pub(crate) fn of(job: &Value) -> Self {
+    pub(crate) fn from_job(job: &Value) -> Self {
         let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let mut status = Self {
             completed: indexes(text("/status/completedIndexes")),
@@ -56,7 +56,7 @@ impl JobStatus {
     }
 
     /// Indexes that will not change any more.
-    pub(crate) fn settled(&self) -> BTreeSet<usize> {
+    pub(crate) fn finished_indexes(&self) -> BTreeSet<usize> {
         self.completed.union(&self.failed).copied().collect()
     }
 }
@@ -82,17 +82,17 @@ mod tests {
 
     #[test]
     fn status_is_read() {
-        let status = JobStatus::of(&json!({"status": {
+        let status = JobStatus::from_job(&json!({"status": {
             "active": 2, "completedIndexes": "0-2,5", "failedIndexes": "3",
             "conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy",
                 "message": "exit code 42\u{1b}"}],
         }}));
-        assert_eq!(status.settled().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 5]);
+        assert_eq!(status.finished_indexes().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 5]);
         assert!(status.has_ended && status.active == 2);
         let failure = status.failure.expect("a failure");
         assert!(failure.starts_with("PodFailurePolicy: exit code 42"), "{failure}");
         assert!(!failure.contains('\u{1b}'));
-        assert_eq!(JobStatus::of(&json!({})), JobStatus::default());
+        assert_eq!(JobStatus::from_job(&json!({})), JobStatus::default());
     }
 
     #[test]

@@ -91,25 +91,31 @@ impl Vim {
 
     fn with_motion(&mut self, buffer: &mut Buffer, operator: Operator, char: char) {
         self.pending.operator = Some((operator, None));
-        let found = motion::of(buffer, char, self.pending.total(), true);
-        self.go(buffer, found);
+        let found = motion::text_motion(buffer, char, self.pending.total(), true);
+        self.apply_motion(buffer, found);
     }
 
     /// `cw` changes to the end of the word, without the space after it.
     pub(super) fn change_word(&mut self, buffer: &mut Buffer, big: bool) {
         let from = buffer.cursor();
         if motion::sort(buffer, from, big) == CharClass::Blank {
-            let found = motion::of(buffer, if big { 'W' } else { 'w' }, self.pending.total(), true);
-            return self.go(buffer, found);
+            let found = motion::text_motion(
+                buffer,
+                if big { 'W' } else { 'w' },
+                self.pending.total(),
+                true,
+            );
+            return self.apply_motion(buffer, found);
         }
-        let last = motion::end_of_word_at(buffer, from, self.pending.times(), big);
+        let last = motion::end_of_current_word(buffer, from, self.pending.times(), big);
         let to = motion::Motion { to: last, kind: motion::MotionKind::Inclusive };
-        self.go(buffer, motion::MotionResult::To(to));
+        self.apply_motion(buffer, motion::MotionResult::To(to));
     }
 
     fn toggle_case(&mut self, buffer: &mut Buffer, times: usize) {
         let start = buffer.cursor();
-        let motion::MotionResult::To(way) = motion::of(buffer, 'l', Some(times), true) else {
+        let motion::MotionResult::To(way) = motion::text_motion(buffer, 'l', Some(times), true)
+        else {
             return;
         };
         let text = buffer.text().slice(start..way.to);
@@ -183,7 +189,7 @@ impl Vim {
         let cursor = buffer.cursor();
         if key.code == KeyCode::Backspace {
             match gone.pop() {
-                None => buffer.left(),
+                None => buffer.move_left(),
                 Some(text) => {
                     buffer.delete_left();
                     let at = buffer.cursor();
@@ -193,7 +199,7 @@ impl Vim {
             }
             return true;
         }
-        if key.typed().is_some() {
+        if key.character().is_some() {
             let end = buffer.next(cursor);
             let is_there = end.line == cursor.line && end > cursor;
             let text = is_there.then(|| buffer.text().slice(cursor..end));
@@ -281,7 +287,7 @@ impl Vim {
                 }
                 let (pattern, forward) = (std::mem::take(pattern), *forward);
                 let found = motion::search(buffer, &pattern, forward, self.pending.times());
-                self.go(buffer, found);
+                self.apply_motion(buffer, found);
             } else {
                 self.char(buffer, char);
             }

@@ -41,7 +41,12 @@ fn to(position: Position, kind: MotionKind) -> MotionResult {
 }
 
 /// Returns motions that depend only on the text.
-pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) -> MotionResult {
+pub fn text_motion(
+    buffer: &Buffer,
+    char: char,
+    count: Option<usize>,
+    operating: bool,
+) -> MotionResult {
     let times = count.unwrap_or(1);
     let from = buffer.cursor();
     let text = buffer.text();
@@ -205,7 +210,7 @@ fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position
 }
 
 /// Returns the end of the word at a position, for `cw`.
-pub fn end_of_word_at(buffer: &Buffer, from: Position, times: usize, big: bool) -> Position {
+pub fn end_of_current_word(buffer: &Buffer, from: Position, times: usize, big: bool) -> Position {
     let mut at = from;
     let here = sort(buffer, at, big);
     while sort(buffer, at, big) == here && at.byte < buffer.text().line(at.line).len() {

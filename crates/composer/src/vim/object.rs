@@ -15,7 +15,7 @@ pub struct TextObject {
 }
 
 /// Returns the object of a character after `i` or `a` (`around`).
-pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<TextObject> {
+pub fn find(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<TextObject> {
     match char {
         'w' | 'W' => Some(word(buffer, char == 'W', around, times)),
         '"' | '\'' | '`' => quoted(buffer, char, around),

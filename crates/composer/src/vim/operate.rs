@@ -29,7 +29,7 @@ pub enum Operator {
 
 impl Operator {
     /// Returns the operator of a character.
-    pub fn of(char: char) -> Option<Self> {
+    pub fn from_char(char: char) -> Option<Self> {
         match char {
             'd' => Some(Self::Delete),
             'c' => Some(Self::Change),
@@ -41,7 +41,7 @@ impl Operator {
     }
 
     /// Returns the operator of `gu`, `gU`, or `g~`.
-    pub fn of_case(char: char) -> Self {
+    pub fn for_case_change(char: char) -> Self {
         match char {
             'u' => Self::Lower,
             'U' => Self::Upper,
@@ -86,7 +86,7 @@ impl Vim {
             }
             Operator::Delete | Operator::Change | Operator::Yank => {
                 let text = buffer.text().slice(range.clone());
-                self.keep(buffer, text, false, operator);
+                self.store_register(buffer, text, false, operator);
             }
             _ => {}
         }
@@ -123,7 +123,7 @@ impl Vim {
         let whole = Position::new(first, 0)..buffer.text().line_end(last);
         if matches!(operator, Operator::Delete | Operator::Change | Operator::Yank) {
             let text = buffer.text().slice(whole.clone());
-            self.keep(buffer, text, true, operator);
+            self.store_register(buffer, text, true, operator);
         }
         if operator == Operator::Yank {
             // The cursor moves up to the first line, but stays if it is in it.
@@ -163,13 +163,19 @@ impl Vim {
         self.finish(buffer);
     }
 
-    fn keep(&mut self, buffer: &mut Buffer, text: String, lines: bool, operator: Operator) {
+    fn store_register(
+        &mut self,
+        buffer: &mut Buffer,
+        text: String,
+        lines: bool,
+        operator: Operator,
+    ) {
         if operator != Operator::Yank && self.pending.register != Some('_') {
             let killed = if lines { format!("{text}\n") } else { text.clone() };
             buffer.kills.push(killed, Side::Right, false);
         }
         let copied = operator == Operator::Yank;
-        self.registers.put(self.pending.register, RegisterText { text, lines }, copied);
+        self.registers.store(self.pending.register, RegisterText { text, lines }, copied);
     }
 
     /// Handles `p` and `P`.

@@ -18,7 +18,7 @@ pub struct Registers {
 
 impl Registers {
     /// Stores text. An uppercase name appends to the register; `_` discards.
-    pub fn put(&mut self, name: Option<char>, kept: RegisterText, copied: bool) {
+    pub fn store(&mut self, name: Option<char>, kept: RegisterText, copied: bool) {
         match name {
             Some('_') => return,
             Some(name) if name.is_ascii_uppercase() => {

@@ -51,7 +51,7 @@ fn run(start: &str, typed: &str) -> String {
             }
             KeyCode::Enter => buffer.newline(),
             KeyCode::Backspace => buffer.delete_left(),
-            KeyCode::Left => buffer.left(),
+            KeyCode::Left => buffer.move_left(),
             _ => {}
         }
     }

@@ -65,16 +65,16 @@ impl Vim {
                 };
                 self.visual_operator(buffer, operator);
             }
-            'u' | 'U' | '~' => self.visual_operator(buffer, Operator::of_case(char)),
+            'u' | 'U' | '~' => self.visual_operator(buffer, Operator::for_case_change(char)),
             'p' | 'P' => self.visual_put(buffer),
             'J' => self.visual_join(buffer),
             'r' => self.pending.waiting = PendingInput::Replace,
             'I' | 'A' => self.visual_insert(buffer, char == 'A'),
-            _ => match Operator::of(char) {
+            _ => match Operator::from_char(char) {
                 Some(operator) => self.visual_operator(buffer, operator),
                 None => match self.motion(buffer, char) {
                     MotionResult::NoMotion => self.reset(),
-                    found => self.go(buffer, found),
+                    found => self.apply_motion(buffer, found),
                 },
             },
         }
@@ -83,7 +83,7 @@ impl Vim {
     /// Starts inserting before the first line of the selection, or after its last.
     fn visual_insert(&mut self, buffer: &mut Buffer, behind: bool) {
         let Some(range) = self.selection(buffer) else { return self.reset() };
-        self.leave(buffer, &range);
+        self.leave_visual(buffer, &range);
         let at = match behind {
             true => buffer.text().line_end(range.end.line),
             false => Position::new(range.start.line, 0),
@@ -106,7 +106,7 @@ impl Vim {
     pub(super) fn visual_operator(&mut self, buffer: &mut Buffer, operator: Operator) {
         let Some(range) = self.selection(buffer) else { return self.reset() };
         let lines = self.mode == VimMode::VisualLine;
-        self.leave(buffer, &range);
+        self.leave_visual(buffer, &range);
         // The count belonged to the motions of the selection.
         self.pending.count = None;
         if lines {
@@ -118,7 +118,7 @@ impl Vim {
     }
 
     /// Records the size of the selection and switches to normal mode.
-    fn leave(&mut self, buffer: &Buffer, range: &Range<Position>) {
+    fn leave_visual(&mut self, buffer: &Buffer, range: &Range<Position>) {
         let lines = range.end.line - range.start.line;
         let characters = (self.mode == VimMode::Visual).then(|| {
             let from = if lines == 0 { range.start } else { Position::new(range.end.line, 0) };
@@ -162,7 +162,7 @@ impl Vim {
             return self.reset();
         };
         let lines = self.mode == VimMode::VisualLine;
-        self.leave(buffer, &range);
+        self.leave_visual(buffer, &range);
         buffer.begin_group();
         let text = match (lines, kept.lines) {
             (false, true) => format!("\n{}\n", kept.text),
@@ -176,20 +176,20 @@ impl Vim {
             buffer.set_cursor(buffer.previous(buffer.cursor()).max(range.start));
         }
         // The replaced text can be put elsewhere.
-        self.registers.put(None, super::register::RegisterText { text: replaced, lines }, false);
+        self.registers.store(None, super::register::RegisterText { text: replaced, lines }, false);
         self.finish(buffer);
     }
 
     fn visual_join(&mut self, buffer: &mut Buffer) {
         let Some(range) = self.selection(buffer) else { return self.reset() };
-        self.leave(buffer, &range);
+        self.leave_visual(buffer, &range);
         buffer.set_cursor(range.start);
         self.join_lines(buffer, (range.end.line - range.start.line).max(1), true);
     }
 
     pub(super) fn visual_replace(&mut self, buffer: &mut Buffer, char: char) {
         let Some(range) = self.selection(buffer) else { return self.reset() };
-        self.leave(buffer, &range);
+        self.leave_visual(buffer, &range);
         let mut text = String::new();
         let mut at = range.start;
         while at < range.end {
@@ -205,7 +205,7 @@ impl Vim {
 
     /// Applies the operator to a text object, or selects it.
     pub(super) fn object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
-        let Some(object) = object::of(buffer, char, around, self.pending.times()) else {
+        let Some(object) = object::find(buffer, char, around, self.pending.times()) else {
             return self.reset();
         };
         match self.pending.operator {

@@ -24,10 +24,10 @@ pub struct AcceptedAgents {
 
 impl AcceptedAgents {
     /// Reads both files. An invalid file approves nothing and adds a warning. Blocking.
-    pub fn of(dirs: &UserDirs, project: &Path, warnings: &mut Vec<String>) -> Self {
+    pub fn read(dirs: &UserDirs, project: &Path, warnings: &mut Vec<String>) -> Self {
         let mut known = Self::default();
         let project = [real(project), project.to_owned()];
-        for path in [dirs.gemini.join(FILE), ours(dirs)] {
+        for path in [dirs.gemini.join(FILE), own_file(dirs)] {
             match jsonc::read_object(&path) {
                 Ok(file) => file.iter().for_each(|file| known.add(file, &project)),
                 Err(error) => warnings.push(format!("{error}; the accepted agents are unknown")),
@@ -64,7 +64,7 @@ impl AcceptedAgents {
 pub fn acknowledge(dirs: &UserDirs, project: &Path, agent: &Agent) -> Result<(), ConfigError> {
     let Some(hash) = &agent.hash else { return Ok(()) };
     let project = real(project).to_string_lossy().into_owned();
-    json_state_file::update(&ours(dirs), |file| {
+    json_state_file::update(&own_file(dirs), |file| {
         let agents = file.object_value_or_set(&project);
         let hash = CstInputValue::String(hash.clone());
         match agents.get(&agent.name) {
@@ -74,7 +74,7 @@ pub fn acknowledge(dirs: &UserDirs, project: &Path, agent: &Agent) -> Result<(),
     })
 }
 
-fn ours(dirs: &UserDirs) -> PathBuf {
+fn own_file(dirs: &UserDirs) -> PathBuf {
     dirs.parallax.join(FILE)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
     }
     let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.clone()) };
     match lint(&file, None).into_iter().find(|problem| problem.severity == Severity::Error) {
-        Some(problem) => Err(format!("`policy`: {}", problem.said())),
+        Some(problem) => Err(format!("`policy`: {}", problem.message())),
         None => Ok(text),
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     // Neither all tools nor none was certainly meant.
                     let message = "`tools` has no value: list names of tools, write `[]` for no \
                                    tools, or remove the line";
-                    return Err(wrong(message.to_owned()));
+                    return Err(parse_error(message.to_owned()));
                 }
                 written.overrides.tools = Some(names(&key, value)?);
                 continue;
@@ -59,8 +59,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
-                let wrong = |what| wrong(format!("`{key}` must be {what}"));
-                written.overrides.take(&key, &text).map_err(wrong)?;
+                let wrong = |what| parse_error(format!("`{key}` must be {what}"));
+                written.overrides.parse_field(&key, &text).map_err(wrong)?;
                 continue;
             }
             "allowed-tools" => {
@@ -85,18 +85,18 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
             Value::Object(_) => {
                 let message = format!("`{key}` must be a string");
-                return Err(wrong(message));
+                return Err(parse_error(message));
             }
         };
     }
     if written.prompt.is_empty() {
         let message = "the prompt below the front matter is missing".to_owned();
-        return Err(wrong(message));
+        return Err(parse_error(message));
     }
     Ok(written)
 }
 
-fn wrong(message: String) -> CommandParseError {
+fn parse_error(message: String) -> CommandParseError {
     CommandParseError { line: Some(1), column: None, message }
 }
 
@@ -106,7 +106,7 @@ fn model(key: &str, value: Value) -> Result<Option<String>, CommandParseError> {
         // The session's own.
         Value::String(text) if text.trim().is_empty() || text.trim() == "inherit" => Ok(None),
         Value::String(text) => Ok(Some(text.trim().to_owned())),
-        _ => Err(wrong(format!("`{key}` must be a string"))),
+        _ => Err(parse_error(format!("`{key}` must be a string"))),
     }
 }
 
@@ -122,7 +122,7 @@ fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
         Value::Array(items) => of_list(items),
         _ => None,
     };
-    let mut names = names.ok_or_else(|| wrong(format!("`{key}` must be a list of names")))?;
+    let mut names = names.ok_or_else(|| parse_error(format!("`{key}` must be a list of names")))?;
     names.retain(|name| !name.is_empty());
     Ok(names)
 }

@@ -7,7 +7,7 @@ const SEGMENT: usize = 50;
 
 /// Returns the name: `git/commit.toml` becomes `git:commit`. Invalid characters become `_`; long
 /// segments are truncated.
-pub(super) fn of(relative: &Path) -> String {
+pub(super) fn command_name(relative: &Path) -> String {
     let stem = relative.with_extension("");
     let segments: Vec<String> =
         stem.components().map(|part| segment(&part.as_os_str().to_string_lossy())).collect();
@@ -40,9 +40,9 @@ mod tests {
             ("v1.2.toml", "v1.2"),
             (".hidden.toml", ".hidden"),
         ] {
-            assert_eq!(of(Path::new(path)), name);
+            assert_eq!(command_name(Path::new(path)), name);
         }
-        let long = of(&Path::new(&"x".repeat(60)).with_extension("toml"));
+        let long = command_name(&Path::new(&"x".repeat(60)).with_extension("toml"));
         assert_eq!(long, format!("{}...", "x".repeat(47)));
     }
 }

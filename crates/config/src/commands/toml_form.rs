@@ -86,7 +86,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     DeValue::Float(number) => number.as_str().to_owned(),
                     _ => String::new(),
                 };
-                written.overrides.take(key, &text).map_err(&wrong)?;
+                written.overrides.parse_field(key, &text).map_err(&wrong)?;
             }
             ("mode" | "timeout", _) => return Err(wrong("a string")),
             // Possibly meant for another program.

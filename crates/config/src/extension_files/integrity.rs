@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::manifest::Manifest;
-use super::metadata::powers_of;
+use super::metadata::power_hash;
 use super::variables::ExtensionVariables;
 use crate::hook_definitions::hooks_of_folder;
 use crate::json_state_file::digest;
@@ -101,8 +101,8 @@ pub fn runs_by_name(name: &str) -> bool {
 
 /// Returns the hashes of the powers, server programs, and texts of a directory. Blocking; reads a
 /// few small files.
-pub fn powers(folder: &Path) -> String {
-    [powers_of(folder), programs(folder), texts(folder)].join(&BETWEEN.to_string())
+pub fn fingerprint(folder: &Path) -> String {
+    [power_hash(folder), programs(folder), texts(folder)].join(&BETWEEN.to_string())
 }
 
 /// What changed in an extension since its installation.
@@ -117,14 +117,14 @@ pub(crate) struct ExtensionChanges {
 }
 
 impl ExtensionChanges {
-    /// Compares a directory with the recorded hashes ([`powers`]). Blocking.
-    pub(crate) fn of(noted: &str, folder: &Path) -> Self {
+    /// Compares a directory with the recorded hashes ([`fingerprint`]). Blocking.
+    pub(crate) fn detect(noted: &str, folder: &Path) -> Self {
         let mut noted = noted.split(BETWEEN);
         let mut differs = |now: &dyn Fn(&Path) -> String| {
             // A hash that was not recorded counts as unchanged.
             noted.next().is_some_and(|noted| noted != now(folder))
         };
-        Self { powers: differs(&powers_of), programs: differs(&programs), texts: differs(&texts) }
+        Self { powers: differs(&power_hash), programs: differs(&programs), texts: differs(&texts) }
     }
 }
 
@@ -248,8 +248,8 @@ mod tests {
             write(name, "1");
         }
         write("commands/c.toml", "prompt = 'x'");
-        let noted = powers(root);
-        assert_eq!(ExtensionChanges::of(&noted, root), ExtensionChanges::default());
+        let noted = fingerprint(root);
+        assert_eq!(ExtensionChanges::detect(&noted, root), ExtensionChanges::default());
         for (name, changes) in [
             ("dist/s.js", ExtensionChanges { programs: true, ..ExtensionChanges::default() }),
             ("dist/lib/l.js", ExtensionChanges { programs: true, ..ExtensionChanges::default() }),
@@ -262,7 +262,7 @@ mod tests {
         ] {
             let before = std::fs::read_to_string(root.join(name));
             write(name, "{}");
-            assert_eq!(ExtensionChanges::of(&noted, root), changes, "{name}");
+            assert_eq!(ExtensionChanges::detect(&noted, root), changes, "{name}");
             match before {
                 Ok(text) => write(name, &text),
                 Err(_) => std::fs::remove_file(root.join(name)).expect("removed"),
@@ -270,6 +270,6 @@ mod tests {
         }
         let older = noted.split(BETWEEN).next().expect("one");
         write("dist/s.js", "2");
-        assert_eq!(ExtensionChanges::of(older, root), ExtensionChanges::default());
+        assert_eq!(ExtensionChanges::detect(older, root), ExtensionChanges::default());
     }
 }

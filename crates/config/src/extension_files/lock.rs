@@ -31,7 +31,7 @@ pub struct LockEntry {
     pub commit: Option<String>,
     /// The hash of all its files.
     pub hash: String,
-    /// The hash of the files that run code or change permissions ([`super::powers`]).
+    /// The hash of the files that run code or change permissions ([`super::fingerprint`]).
     pub powers: String,
 }
 
@@ -40,7 +40,7 @@ fn file(dirs: &UserDirs) -> PathBuf {
 }
 
 /// Returns the file with the records of older versions, in the directory that holds them.
-fn file_of_kept(kept: &Path) -> PathBuf {
+fn kept_lock_file(kept: &Path) -> PathBuf {
     kept.join(".lock.json")
 }
 
@@ -50,8 +50,8 @@ pub fn locked(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
 }
 
 /// Returns the record of the version of an extension in the directory `kept`. Blocking.
-pub fn locked_kept(kept: &Path, name: &str) -> Option<LockEntry> {
-    read_entry(jsonc::read_object(&file_of_kept(kept)).ok()??.get(name)?)
+pub fn read_kept_lock(kept: &Path, name: &str) -> Option<LockEntry> {
+    read_entry(jsonc::read_object(&kept_lock_file(kept)).ok()??.get(name)?)
 }
 
 /// Stores or removes the record of the version of an extension in the directory `kept`. Blocking.
@@ -59,7 +59,7 @@ pub fn locked_kept(kept: &Path, name: &str) -> Option<LockEntry> {
 /// # Errors
 /// See [`lock`].
 pub fn lock_kept(kept: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), ConfigError> {
-    note(&file_of_kept(kept), name, entry)
+    note(&kept_lock_file(kept), name, entry)
 }
 
 /// Returns the records of a lock file by name; `None` selects the user's lock file. Entries that
@@ -67,7 +67,7 @@ pub fn lock_kept(kept: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
-pub fn locked_in(
+pub fn read_lock(
     dirs: &UserDirs,
     path: Option<&Path>,
 ) -> Result<Vec<(String, Option<LockEntry>)>, ConfigError> {
@@ -81,7 +81,7 @@ fn read_entry(entry: &Value) -> Option<LockEntry> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(LockEntry {
         version: text("version")?,
-        install: InstallMetadata::of(object)?,
+        install: InstallMetadata::from_json(object)?,
         commit: text("commit"),
         hash: text("hash")?,
         powers: text("powers")?,
@@ -302,7 +302,7 @@ mod tests {
         };
         lock(&dirs, "e", Some(&entry)).expect("noted");
         assert_eq!(locked(&dirs, "e"), Some(entry.clone()));
-        let all = locked_in(&dirs, None).expect("read");
+        let all = read_lock(&dirs, None).expect("read");
         assert_eq!(all, [("e".to_owned(), Some(entry))]);
         lock(&dirs, "e", None).expect("forgotten");
         assert_eq!(locked(&dirs, "e"), None);

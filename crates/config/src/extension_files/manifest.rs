@@ -137,7 +137,7 @@ const ABOUT: &[&str] =
 
 /// Returns the known key that was probably meant: the same letters in another spelling, or an edit
 /// distance of at most two.
-fn meant(typed: &str, known: &[&'static str]) -> Option<&'static str> {
+fn suggest_key(typed: &str, known: &[&'static str]) -> Option<&'static str> {
     let folded = |key: &str| -> String {
         key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
@@ -265,7 +265,7 @@ impl Manifest {
     fn check_keys(&mut self, place: &str, object: &Object, known: &[&'static str]) {
         for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
             let shown = format!("{place}{}", one_line(key, 60));
-            match meant(key, known) {
+            match suggest_key(key, known) {
                 Some(known) => {
                     self.misspelled.push(format!("unknown key `{shown}`; did you mean `{known}`?"))
                 }

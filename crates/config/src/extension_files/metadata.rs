@@ -63,11 +63,11 @@ pub struct InstallMetadata {
 impl InstallMetadata {
     /// Reads the file in a directory; `None` if it does not exist or is invalid. Blocking.
     pub fn read(folder: &Path) -> Option<Self> {
-        Self::of(&jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??)
+        Self::from_json(&jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??)
     }
 
     /// Parses an object; `None` if it is invalid.
-    pub(super) fn of(object: &Object) -> Option<Self> {
+    pub(super) fn from_json(object: &Object) -> Option<Self> {
         let text = |key: &str| {
             let text = object.get(key).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -157,7 +157,7 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
 
 /// Returns the hash of the files that give an extension powers: its manifest, its hooks with the
 /// scripts that they run, its rules, and its agents. Blocking; reads a few small files.
-pub(super) fn powers_of(folder: &Path) -> String {
+pub(super) fn power_hash(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
         if let Ok(Some(read)) = crate::read::read_at_most(path, 2 * 1024 * 1024) {

@@ -12,7 +12,7 @@ use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
 use super::enablement::ExtensionScope;
-use crate::credentials::kept_elsewhere;
+use crate::credentials::store_in_keychain;
 use crate::error::ConfigError;
 use crate::user_dirs::UserDirs;
 use crate::{dotenv, json_state_file, jsonc, read};
@@ -41,7 +41,7 @@ fn scope_name(scope: ExtensionScope<'_>) -> String {
 /// Marks a value in the file that is stored in the keychain.
 const ELSEWHERE: &str = "keychain";
 
-fn is_elsewhere(value: &Value) -> bool {
+fn is_in_keychain(value: &Value) -> bool {
     value.get(ELSEWHERE) == Some(&Value::Bool(true))
 }
 
@@ -71,7 +71,7 @@ impl ValueFile {
     /// Returns the values that apply in a workspace, with errors of the keychain. Workspace values
     /// override user values, which override values that another program left in the extension's
     /// directory.
-    pub(crate) fn of(
+    pub(crate) fn effective_values(
         &self,
         name: &str,
         installed: &Path,
@@ -85,7 +85,7 @@ impl ValueFile {
             let scope = scope_name(scope);
             let known = self.known.get(name).and_then(|known| known.get(&scope));
             for (variable, value) in known.and_then(Value::as_object).into_iter().flatten() {
-                if is_elsewhere(value) {
+                if is_in_keychain(value) {
                     match self.keychain.get(&secret_name(name, &scope, variable)) {
                         Ok(Some(secret)) => {
                             values.insert(variable.clone(), secret.expose().to_owned());
@@ -107,7 +107,7 @@ impl ValueFile {
 impl ValueFile {
     /// Returns the value of a sensitive setting that Gemini CLI stored for an extension: the one
     /// for this workspace, or else the one for all. Blocking.
-    pub(crate) fn of_gemini(
+    pub(crate) fn gemini_value(
         &self,
         (extension, id): (&str, &str),
         workspace: &Path,
@@ -138,7 +138,7 @@ pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
     let text = crate::definitions::text(file, LIMIT).map_err(told)?;
     if !text.trim_start().starts_with('{') {
         let mut odd = None;
-        let values = dotenv::parse_told(&text, |line| odd = odd.or(Some(line)));
+        let values = dotenv::parse_with_warnings(&text, |line| odd = odd.or(Some(line)));
         // Does not quote the line, which may be part of a secret.
         return match odd {
             None => Ok(values),
@@ -171,10 +171,11 @@ pub fn set_extension_value(
     let secret = secret_name(name, &scope, variable);
     let before = jsonc::read_object(&file(dirs))?.unwrap_or_default();
     let before = before.get(name).and_then(|known| known.get(&scope)?.get(variable));
-    let was_elsewhere = before.is_some_and(is_elsewhere);
+    let was_elsewhere = before.is_some_and(is_in_keychain);
     let label = format!("Parallax: {variable} of the extension {name}");
-    let elsewhere =
-        |value: &str| sensitive && kept_elsewhere(keychain, &secret, &label, &Secret::new(value));
+    let elsewhere = |value: &str| {
+        sensitive && store_in_keychain(keychain, &secret, &label, &Secret::new(value))
+    };
     let value: Option<CstInputValue> = match value {
         None => None,
         Some(value) if elsewhere(value) => {
@@ -206,7 +207,7 @@ fn forget(keychain: &Keychain, secret: &str) {
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or written.
-pub fn keep_extension_values(
+pub fn retain_extension_values(
     dirs: &UserDirs,
     keychain: &Keychain,
     name: &str,
@@ -218,7 +219,7 @@ pub fn keep_extension_values(
     let before = jsonc::read_object(&file(dirs))?.unwrap_or_default();
     for (scope, values) in before.get(name).and_then(Value::as_object).into_iter().flatten() {
         for (variable, value) in values.as_object().into_iter().flatten() {
-            if is_elsewhere(value) && !variables.contains(variable) {
+            if is_in_keychain(value) && !variables.contains(variable) {
                 forget(keychain, &secret_name(name, scope, variable));
             }
         }
@@ -267,14 +268,16 @@ mod tests {
         set(ExtensionScope::User, "B", Some("user"));
         set(ExtensionScope::User, "C", Some("user"));
         set(here, "C", Some("here \"quoted\"\\"));
-        let values = || ValueFile::read(&dirs, &none, &mut Vec::new()).of("e", &installed, root).0;
+        let values = || {
+            ValueFile::read(&dirs, &none, &mut Vec::new()).effective_values("e", &installed, root).0
+        };
         let pairs = |pairs: [(&str, &str); 3]| -> ExtensionValues {
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "here \"quoted\"\\")]));
-        keep_extension_values(&dirs, &none, "e", &["B".to_owned()]).expect("kept");
+        retain_extension_values(&dirs, &none, "e", &["B".to_owned()]).expect("kept");
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "left")]));
-        keep_extension_values(&dirs, &none, "e", &[]).expect("forgotten");
+        retain_extension_values(&dirs, &none, "e", &[]).expect("forgotten");
         assert_eq!(values().get("B").map(String::as_str), Some("left b"));
         #[cfg(unix)]
         {

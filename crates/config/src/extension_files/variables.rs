@@ -53,7 +53,7 @@ impl ExtensionVariables {
     }
 
     /// Expands a text that the model reads, without secrets.
-    pub fn fill_shown(&self, text: &str) -> String {
+    pub fn expand_for_model(&self, text: &str) -> String {
         fill(text, self.pairs.get(..self.shown).unwrap_or_default())
     }
 

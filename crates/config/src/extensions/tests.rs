@@ -163,7 +163,7 @@ fn modified_extension_starts_no_programs() {
         install: InstallMetadata::read(&folder).expect("metadata"),
         commit: None,
         hash: content_hash(&folder).expect("hash"),
-        powers: powers(&folder),
+        powers: fingerprint(&folder),
     };
     lock(&world.config().dirs, "a", Some(&entry)).expect("noted");
     let hooks = |found: &Extensions| {

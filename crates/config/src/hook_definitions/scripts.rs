@@ -64,13 +64,15 @@ const DATA: [&str; 16] = [
 /// Returns the files that the command runs with these variables, inside and outside of `project`,
 /// without duplicates, including the files that these name. Blocking: looks for the files.
 pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -> Vec<PathBuf> {
-    let mut line = Words::of(command, project);
-    let named = env.iter().flat_map(|(name, value)| variables::words(name, &in_project(value)));
+    let mut line = Words::parse(command, project);
+    let named = env
+        .iter()
+        .flat_map(|(name, value)| variables::words(name, &expand_project_variables(value)));
     line.words.extend(named);
     let mut files: Vec<PathBuf> = Vec::new();
     for (word, is_run) in line.words.iter().filter(|(word, _)| !word.is_empty()) {
         for base in &line.bases {
-            let path = place(project, base, word);
+            let path = resolve(project, base, word);
             if path.is_dir() && *is_run {
                 let begun = BEGINNINGS.iter().map(|name| path.join(name));
                 files.extend(begun.filter(|path| path.is_file()));
@@ -88,7 +90,7 @@ pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -
 
 /// Returns the paths that commands in a shell script may run. Each line is parsed separately, so
 /// that one line that cannot be parsed does not force a word-by-word reading of the others.
-fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
+fn script_paths(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     // Parsing a line is slow, and most lines run nothing from this directory.
     let may_run = |line: &&str| {
         let runs = |word: &str| {
@@ -99,7 +101,7 @@ fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     };
     let mut words = Words::default();
     for line in script.replace("\\\n", " ").lines().filter(may_run).take(LINES) {
-        let more = Words::of(line, project);
+        let more = Words::parse(line, project);
         words.words.extend(more.words.into_iter().filter(|(word, is_run)| *is_run && word != "."));
         words.bases.extend(more.bases);
     }
@@ -108,7 +110,7 @@ fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     words.bases.dedup();
     let names = words.words.iter().filter(|(word, _)| !word.is_empty());
     let places =
-        names.flat_map(|(word, _)| words.bases.iter().map(|base| place(project, base, word)));
+        names.flat_map(|(word, _)| words.bases.iter().map(|base| resolve(project, base, word)));
     places.collect()
 }
 
@@ -121,8 +123,8 @@ struct Words {
 }
 
 impl Words {
-    fn of(command: &str, project: &Path) -> Self {
-        let text = in_project(command);
+    fn parse(command: &str, project: &Path) -> Self {
+        let text = expand_project_variables(command);
         let line = bash::analyse(&text);
         let mut words: Vec<(String, bool)> = Vec::new();
         // The directories that relative names may start from: the command may change its working
@@ -131,7 +133,8 @@ impl Words {
         for command in &line.commands {
             // `D=tools; $D/x.sh`
             let values = command.assignments.iter().filter_map(|it| it.value.text.as_deref());
-            bases.extend(values.filter(|it| !it.is_empty()).map(|it| place(project, project, it)));
+            bases
+                .extend(values.filter(|it| !it.is_empty()).map(|it| resolve(project, project, it)));
             for assignment in &command.assignments {
                 let value = assignment.value.text.as_deref().unwrap_or_default();
                 words.extend(variables::words(&assignment.name, value));
@@ -142,7 +145,7 @@ impl Words {
             }
             if name == "cd" || name == "pushd" {
                 let into = command.words.get(1).and_then(|word| word.text.as_deref());
-                bases.extend(into.map(|into| place(project, project, into)));
+                bases.extend(into.map(|into| resolve(project, project, into)));
             }
             let runners = RUNNERS.iter().filter(|(runner, _)| *runner == name);
             words.extend(runners.map(|(_, file)| ((*file).to_owned(), true)));
@@ -151,7 +154,7 @@ impl Words {
             for (at, word) in command.words.iter().enumerate() {
                 let Some(text) = &word.text else {
                     // `"$HERE/x.sh"`: assumes that the variable holds one of the known directories.
-                    let end = behind_expansions(&word.source).map(str::to_owned);
+                    let end = path_after_expansions(&word.source).map(str::to_owned);
                     words.extend(end.map(|end| (end, at == 0 || runs_next)));
                     runs_next &= at == 0;
                     continue;
@@ -179,7 +182,7 @@ impl Words {
             let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
             for word in text.split(ends) {
                 words.push((word.to_owned(), true));
-                words.extend(behind_expansions(word).map(|end| (end.to_owned(), true)));
+                words.extend(path_after_expansions(word).map(|end| (end.to_owned(), true)));
             }
         }
         let read = line.redirections.iter().filter(|it| it.kind == bash::RedirectionKind::Read);
@@ -189,7 +192,7 @@ impl Words {
 }
 
 /// Replaces the variables that hold the project directory.
-fn in_project(text: &str) -> String {
+fn expand_project_variables(text: &str) -> String {
     let mut text = text.to_owned();
     for name in VARIABLES {
         let braced = format!("${{{name}}}");
@@ -199,7 +202,7 @@ fn in_project(text: &str) -> String {
 }
 
 /// Returns the part of a path after the last expansion: `lib/x.sh` for `"$HERE/lib/x.sh"`.
-fn behind_expansions(source: &str) -> Option<&str> {
+fn path_after_expansions(source: &str) -> Option<&str> {
     let source = source.trim_matches('"');
     let last = source.rfind(['$', '}', ')', '`'])?;
     let (_, path) = source.get(last..)?.split_once('/')?;
@@ -212,7 +215,7 @@ fn is_run_of_module(program: &str, word: &str) -> bool {
 }
 
 /// Returns the file that a word names, relative to a directory of the project.
-fn place(project: &Path, base: &Path, word: &str) -> PathBuf {
+fn resolve(project: &Path, base: &Path, word: &str) -> PathBuf {
     match word.strip_prefix(PROJECT) {
         Some(rest) => project.join(rest.trim_start_matches('/')),
         None => base.join(word).components().collect(),

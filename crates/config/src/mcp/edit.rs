@@ -98,7 +98,7 @@ pub fn remove_server(file: &Path, name: &str) -> Result<EditResult, ConfigError>
 }
 
 /// Returns the servers in a settings file, as far as it can be read. Blocking.
-pub fn names_in(file: &Path) -> Vec<String> {
+pub fn server_names(file: &Path) -> Vec<String> {
     let read = jsonc::read_object(file).ok().flatten();
     let servers = read.and_then(|mut file| file.shift_remove("mcpServers"));
     let names = servers.as_ref().and_then(Value::as_object).map(|servers| servers.keys().cloned());

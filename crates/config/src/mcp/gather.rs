@@ -50,17 +50,19 @@ impl Config {
         let mut sources = Sources::default();
         let file = self.dirs.parallax.join("mcp-config.json");
         for (name, value) in from_file(&file, &self.environment, &mut found.warnings) {
-            sources.put(name, value, McpSource::ConfigFile);
+            sources.add_server(name, value, McpSource::ConfigFile);
         }
         for extension in extensions {
             for (name, value) in &extension.servers {
                 let source = McpSource::Extension(extension.extension.clone());
-                sources.put_extension(name, value, source, &mut found.warnings);
+                sources.add_extension_server(name, value, source, &mut found.warnings);
             }
         }
         if let Some(command) = self.settings.text("mcp.serverCommand") {
             match server_of_command(&command) {
-                Some(server) => sources.put("mcp".to_owned(), server, McpSource::ServerCommand),
+                Some(server) => {
+                    sources.add_server("mcp".to_owned(), server, McpSource::ServerCommand)
+                }
                 None => found.warnings.push(
                     "the setting `mcp.serverCommand` is not a command line: check its quotes"
                         .to_owned(),
@@ -69,7 +71,7 @@ impl Config {
         }
         let settings = self.settings.get("mcpServers").and_then(Value::as_object);
         for (name, value) in settings.into_iter().flatten() {
-            sources.put(name.clone(), value.clone(), self.source_of(name));
+            sources.add_server(name.clone(), value.clone(), self.source_of(name));
         }
         for (name, value, source) in sources.list {
             match McpServer::read(&name, &value, source) {
@@ -77,7 +79,7 @@ impl Config {
                 Err(error) => found.errors.push(error),
             }
         }
-        self.close_gates(&mut found, choice);
+        self.block_servers(&mut found, choice);
         found
     }
 
@@ -91,14 +93,14 @@ impl Config {
         }
     }
 
-    fn close_gates(&self, found: &mut McpServers, choice: &McpChoice) {
+    fn block_servers(&self, found: &mut McpServers, choice: &McpChoice) {
         let by_flag = !choice.allowed.is_empty();
         let allowed = match by_flag {
             true => Some(choice.allowed.clone()),
             false => self.settings.get("mcp.allowed").map(|_| self.settings.list("mcp.allowed")),
         };
         let excluded = if by_flag { Vec::new() } else { self.settings.list("mcp.excluded") };
-        let enablement = EnablementFiles::of(&self.dirs).read(&mut found.warnings);
+        let enablement = EnablementFiles::for_user(&self.dirs).read(&mut found.warnings);
         let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
         for server in &mut found.servers {
             let name = server.name.as_str();
@@ -140,7 +142,7 @@ struct Sources {
 impl Sources {
     /// Adds a server. A later one replaces an earlier one of the same name, except that the user's
     /// settings are merged with an extension's server.
-    fn put(&mut self, name: String, value: Value, source: McpSource) {
+    fn add_server(&mut self, name: String, value: Value, source: McpSource) {
         match self.list.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, known, of)) => {
                 *known = match of {
@@ -153,7 +155,7 @@ impl Sources {
         }
     }
 
-    fn put_extension(
+    fn add_extension_server(
         &mut self,
         name: &str,
         value: &Value,
@@ -192,7 +194,7 @@ impl Sources {
                 ));
             }
         }
-        self.put(name.to_owned(), value, source);
+        self.add_server(name.to_owned(), value, source);
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn provider(
             let url = url()?;
             let host = url.host_str().unwrap_or_default();
             // The credentials may give access to everything that the user has there.
-            if !is_of_google(host) || url.scheme() != "https" {
+            if !is_google_host(host) || url.scheme() != "https" {
                 return Err(format!(
                     "`google_credentials` are sent only to `https` URLs of `googleapis.com` and \
                      `luci.app`, not to `{host}`"
@@ -108,7 +108,7 @@ pub(super) fn provider(
                     (`service_account_impersonation`)"
                     .to_owned());
             }
-            if url.scheme() != "https" && !is_this_machine(&url) {
+            if url.scheme() != "https" && !is_local_url(&url) {
                 return Err("service account tokens are not sent over plain `http`".to_owned());
             }
             let needed = |key: &str| {
@@ -124,13 +124,13 @@ pub(super) fn provider(
     }
 }
 
-fn is_of_google(host: &str) -> bool {
+fn is_google_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "luci.app" || [".luci.app", ".googleapis.com"].iter().any(|end| host.ends_with(end))
 }
 
 /// Whether a URL refers to this machine (`localhost` or a loopback address).
-pub fn is_this_machine(url: &url::Url) -> bool {
+pub fn is_local_url(url: &url::Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

@@ -45,7 +45,7 @@ impl Enablement {
 
 impl EnablementFiles {
     /// Returns the files in the user's directories.
-    pub fn of(dirs: &UserDirs) -> Self {
+    pub fn for_user(dirs: &UserDirs) -> Self {
         Self { theirs: dirs.gemini.join(FILE), ours: dirs.parallax.join(FILE) }
     }
 

@@ -8,7 +8,7 @@ use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
 
 use super::confinement::{SandboxGrants, sandbox};
-use super::credentials::{self, AuthProvider, OAuthSettings, is_this_machine};
+use super::credentials::{self, AuthProvider, OAuthSettings, is_local_url};
 use super::endpoint::{Endpoint, McpSource};
 use super::values::{flag, number, pairs, text, texts};
 
@@ -174,14 +174,14 @@ impl McpServer {
 
     /// Whether it lives only as long as the client that drives the session. Its port and token
     /// change with every run, so its capabilities are not cached.
-    pub fn is_of_this_run(&self) -> bool {
+    pub fn is_for_this_run(&self) -> bool {
         let McpSource::Extension(source) = &self.source else { return false };
         let url = self.endpoint.url().and_then(|url| url::Url::parse(url).ok());
-        source == EMBEDDER && url.is_some_and(|url| is_this_machine(&url))
+        source == EMBEDDER && url.is_some_and(|url| is_local_url(&url))
     }
 
     /// Whether to use the tool with this name (the server's own name for it).
-    pub fn counts(&self, tool: &str) -> bool {
+    pub fn includes_tool(&self, tool: &str) -> bool {
         if self.exclude.iter().any(|entry| entry == tool) {
             return false;
         }
@@ -306,7 +306,7 @@ mod tests {
     fn only_local_embedder_addresses_belong_to_this_run() {
         let is_of_this_run = |source: &str, value: Value| {
             let source = McpSource::Extension(source.to_owned());
-            McpServer::read("s", &value, source).expect("a server").is_of_this_run()
+            McpServer::read("s", &value, source).expect("a server").is_for_this_run()
         };
         let local = json!({"url": "http://127.0.0.1:4000/mcp"});
         assert!(is_of_this_run(EMBEDDER, local.clone()));
@@ -321,9 +321,9 @@ mod tests {
             read(json!({"command": "c", "includeTools": ["a", "b(x)"], "excludeTools": ["c"]}));
         let server = server.expect("a server");
         for (tool, counts) in [("a", true), ("b", true), ("c", false), ("d", false), ("", false)] {
-            assert_eq!(server.counts(tool), counts, "{tool}");
+            assert_eq!(server.includes_tool(tool), counts, "{tool}");
         }
         let server = read(json!({"command": "c", "includeTools": ["c"], "excludeTools": ["c"]}));
-        assert!(!server.expect("a server").counts("c"));
+        assert!(!server.expect("a server").includes_tool("c"));
     }
 }

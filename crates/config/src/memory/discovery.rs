@@ -42,7 +42,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         let root = folders.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
         let own = folders.iter().map(|folder| (folder, &root));
         let more = options.more_folders.iter().map(|folder| (folder, folder));
-        let names = by_name(options.names);
+        let names = sort_names(options.names);
         for (folder, root) in own.chain(more) {
             for name in &names {
                 let Some(path) = named(folder, name) else { continue };
@@ -58,7 +58,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
 /// Returns the memory files of a directory and of its parents up to `root`, outermost first,
 /// without those for which `known` returns true. Used for directories that a tool accesses.
 /// Blocking.
-pub fn beneath(
+pub fn collect_upwards(
     options: &MemoryOptions<'_>,
     folder: &Path,
     root: &Path,
@@ -70,7 +70,7 @@ pub fn beneath(
         let inside = |folder: &&Path| folder.starts_with(root);
         let folders = folder.ancestors().take(HIGHEST).take_while(inside);
         let folders: Vec<&Path> = folders.collect();
-        let names = by_name(options.names);
+        let names = sort_names(options.names);
         for folder in folders.into_iter().rev() {
             for name in &names {
                 // Most directories have none, so this is checked first.
@@ -90,7 +90,7 @@ pub fn beneath(
 
 /// Returns the names in the order of Gemini CLI, which is used within a project directory
 /// regardless of the order of the setting.
-fn by_name(names: &[String]) -> Vec<&String> {
+fn sort_names(names: &[String]) -> Vec<&String> {
     let mut names: Vec<&String> = names.iter().collect();
     names.sort();
     names

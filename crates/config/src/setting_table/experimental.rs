@@ -12,14 +12,14 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "false",
         "Read the clipboard through the terminal (OSC 52)",
     )
-    .shown("Paste through the terminal (OSC 52)"),
+    .with_label("Paste through the terminal (OSC 52)"),
     key(
         "experimental.useOSC52Copy",
         Flag,
         "false",
         "Copy through the terminal (OSC 52) instead of a clipboard program",
     )
-    .shown("Copy through the terminal (OSC 52)"),
+    .with_label("Copy through the terminal (OSC 52)"),
     key(
         "experimental.directWebFetch",
         Flag,

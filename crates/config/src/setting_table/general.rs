@@ -10,10 +10,10 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "",
         "Editor for prompts and files; else `$VISUAL`, `$EDITOR`",
     )
-    .shown("Preferred editor"),
+    .with_label("Preferred editor"),
     key("general.openEditorInNewWindow", Flag, "false", "Open graphical editors in a new window")
-        .shown("Open editor in a new window"),
-    key("general.vimMode", Flag, "false", "vi key bindings in the composer").shown("Vim mode"),
+        .with_label("Open editor in a new window"),
+    key("general.vimMode", Flag, "false", "vi key bindings in the composer").with_label("Vim mode"),
     key(
         "general.defaultApprovalMode",
         Choice(&["default", "auto_edit", "plan"]),
@@ -22,14 +22,14 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     )
     .shown_after_restart("Approval mode at startup"),
     key("general.enableNotifications", Flag, "false", "Terminal notifications")
-        .shown("Notifications"),
+        .with_label("Notifications"),
     key(
         "general.notificationMethod",
         Choice(&["auto", "osc9", "osc777", "bell"]),
         "\"auto\"",
         "How notifications are sent to the terminal",
     )
-    .shown("Notification method"),
+    .with_label("Notification method"),
     key(
         "general.checkpointing.enabled",
         Flag,

@@ -81,7 +81,7 @@ impl TrustFiles {
     }
 
     /// Returns the file that is written.
-    pub fn ours(&self) -> &Path {
+    pub fn writable_file(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
@@ -134,10 +134,10 @@ pub fn set(
         return Err(refused("the path is not absolute".to_owned()));
     }
     files.rules()?;
-    json_state_file::update(files.ours(), |rules| put(rules, &real, name, level))
+    json_state_file::update(files.writable_file(), |rules| set_rule(rules, &real, name, level))
 }
 
-fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
+fn set_rule(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
     let mut level = level;
     for rule in rules.properties() {
         let Some(written) = rule.name().and_then(|name| name.decoded_value().ok()) else {
@@ -163,7 +163,7 @@ fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
 
 /// Returns the rule that applies to a folder: the one with the longest path; among equally long
 /// ones the one of the file with the higher precedence; within one file the one that denies trust.
-pub(super) fn best(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
+pub(super) fn most_specific_rule(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
     let mut best: Option<(usize, TrustRule)> = None;
     for rule in rules {
         let Some(path) = resolved(&rule.folder) else { continue };
@@ -207,7 +207,7 @@ fn resolved(written: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{TrustFiles, TrustLevel, TrustRule, best, set};
+    use super::{TrustFiles, TrustLevel, TrustRule, most_specific_rule, set};
 
     struct World {
         _root: tempfile::TempDir,
@@ -244,7 +244,7 @@ mod tests {
         fn trusts(&self, folder: &str) -> Option<bool> {
             let folder = std::fs::canonicalize(self.root.join(folder)).expect("there");
             let rules = self.files.rules().expect("rules");
-            best(rules, &folder).map(|rule| rule.level != TrustLevel::DoNotTrust)
+            most_specific_rule(rules, &folder).map(|rule| rule.level != TrustLevel::DoNotTrust)
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let here = std::env::current_dir().and_then(std::fs::canonicalize).expect("here");
         let level = TrustLevel::TrustFolder;
         let rule = |folder: &str| TrustRule { file: "f".into(), folder: folder.into(), level };
-        assert_eq!(best(vec![rule("."), rule("..")], &here), None);
+        assert_eq!(most_specific_rule(vec![rule("."), rule("..")], &here), None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl<'a> DirectoryScanner<'a> {
                 }
                 Names::FoldersWith(file) => {
                     for (path, kind) in self.entries(&folder) {
-                        let holds = kind.is_dir() && is_there(&path.join(file));
+                        let holds = kind.is_dir() && exists(&path.join(file));
                         if (holds || kind.is_symlink())
                             && let Some(name) = path.file_name()
                         {
@@ -81,18 +81,18 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the given files that exist; a symlink counts as a file.
-    pub(super) fn there(&mut self, files: &[&str]) -> Vec<String> {
-        let is_there = |file: &&&str| is_there(&self.folder.join(file));
+    pub(super) fn existing_files(&mut self, files: &[&str]) -> Vec<String> {
+        let is_there = |file: &&&str| exists(&self.folder.join(file));
         files.iter().filter(is_there).map(|file| (*file).to_owned()).collect()
     }
 
     /// Returns `.env` and its variants by name.
     pub(super) fn env_files(&mut self) -> Vec<String> {
-        let mut found = self.there(&[".env", ".gemini/.env", ".parallax/.env", ".envrc"]);
+        let mut found = self.existing_files(&[".env", ".gemini/.env", ".parallax/.env", ".envrc"]);
         // A project directory may be large, so it is not listed.
         for name in ["local", "development", "production", "test", "development.local"] {
             let name = format!(".env.{name}");
-            found.extend(self.there(&[&name]));
+            found.extend(self.existing_files(&[&name]));
         }
         found.sort();
         found
@@ -185,6 +185,6 @@ impl<'a> DirectoryScanner<'a> {
     }
 }
 
-fn is_there(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_dir())
 }

@@ -4,26 +4,26 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::layers::{Layer, LayerFile};
-use crate::migrate::look;
+use crate::migrate::get_dotted;
 
 const BUDGET: &str = "budget";
 
 /// Returns the budgets that exceed the user's, or that remove a limit.
-pub(super) fn loose(values: &Object, outer: &[LayerFile]) -> Vec<String> {
+pub(super) fn loosening_budgets(values: &Object, outer: &[LayerFile]) -> Vec<String> {
     let amount = |value: &Value| {
         let amount = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
         amount.filter(|amount: &f64| *amount > 0.0)
     };
     let below = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
     let users = |key: &str| {
-        let said = outer.iter().filter(below).filter_map(|file| look(&file.values, key));
+        let said = outer.iter().filter(below).filter_map(|file| get_dotted(&file.values, key));
         said.filter_map(amount).next_back()
     };
     let is_less = |key: &str, value: &Value| {
         value.is_null()
             || amount(value).is_some_and(|amount| users(key).is_none_or(|most| amount <= most))
     };
-    let Some(budget) = look(values, BUDGET).filter(|budget| !budget.is_null()) else {
+    let Some(budget) = get_dotted(values, BUDGET).filter(|budget| !budget.is_null()) else {
         return Vec::new();
     };
     let Some(spans) = budget.as_object() else { return vec![BUDGET.to_owned()] };

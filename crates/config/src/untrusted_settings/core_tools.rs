@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::effective::effective;
 use crate::layers::LayerFile;
-use crate::migrate::{look, set_if_absent, take};
+use crate::migrate::{get_dotted, set_if_absent, take};
 use crate::outer_settings::OuterSettings;
 
 const KEY: &str = "tools.core";
@@ -36,7 +36,7 @@ pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
 
 /// Returns the list, if it is valid.
 fn list(values: &Object) -> Option<Vec<String>> {
-    let entries = look(values, KEY)?.as_array()?;
+    let entries = get_dotted(values, KEY)?.as_array()?;
     entries.iter().map(|entry| entry.as_str().map(str::to_owned)).collect()
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::expand::Expander;
 use crate::layers::{Layer, ValueOrigin};
 use crate::merge::{Origins, merge};
-use crate::migrate::look;
+use crate::migrate::get_dotted;
 use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
 
@@ -39,7 +39,7 @@ pub(super) struct SettingsDifference {
 }
 
 impl SettingsDifference {
-    pub(super) fn of(outer: &OuterSettings, project: &Object) -> Self {
+    pub(super) fn new(outer: &OuterSettings, project: &Object) -> Self {
         Self { without: effective(outer, None), with: effective(outer, Some(project)) }
     }
 
@@ -56,7 +56,7 @@ impl SettingsDifference {
     /// Whether the setting names the authentication method that is used without the project file.
     pub(super) fn uses_auth_method(&self, outer: &OuterSettings, key: &str) -> bool {
         let text = |values: &Object, key: &str| {
-            let text = look(values, key).and_then(Value::as_str).map(str::trim);
+            let text = get_dotted(values, key).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let enforced = "security.auth.enforcedType";
@@ -69,7 +69,7 @@ impl SettingsDifference {
 
 /// Returns the effective value of a setting, including its default.
 fn value_of(values: &Object, key: &str) -> Option<Value> {
-    let value = look(values, key).filter(|value| !value.is_null());
+    let value = get_dotted(values, key).filter(|value| !value.is_null());
     let Some(value) = value else { return default_of(key) };
     let known = settings_table().find(|known| known.name == key);
     known.and_then(|known| known.kind.accept(value)).or_else(|| Some(value.clone()))

@@ -8,8 +8,8 @@ use parallax_protocol::protected_names::{folded_names, protection};
 use serde_json::Value;
 
 use super::effective::SettingsDifference;
-use super::{core_tools, is, is_below, is_inside, texts};
-use crate::migrate::{look, set_if_absent, take};
+use super::{core_tools, equals_json, is_below, is_inside, texts};
+use crate::migrate::{get_dotted, set_if_absent, take};
 use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
 
@@ -24,16 +24,16 @@ pub(super) fn is_narrower(
     let users = difference.without();
     match key {
         "tools.sandboxAllowedPaths" => {
-            let users = texts(look(users, key));
+            let users = texts(get_dotted(users, key));
             value.is_array() && texts(Some(value)).iter().all(|own| is_below(own, &users, outer))
         }
         "security.environmentVariableRedaction.allowed" => {
-            let users = texts(look(users, key));
+            let users = texts(get_dotted(users, key));
             value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
         }
         // An empty list allows all.
         "security.allowedExtensions" => {
-            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            let (users, own) = (texts(get_dotted(users, key)), texts(Some(value)));
             let is_list = value.as_array().is_some_and(|list| list.len() == own.len());
             let is_subset = || own.iter().all(|own| users.contains(own));
             is_list
@@ -47,12 +47,12 @@ pub(super) fn is_narrower(
             settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
         }
         "tools.allowed" => {
-            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            let (users, own) = (texts(get_dotted(users, key)), texts(Some(value)));
             let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
             !own.is_empty() && own.iter().all(is_covered)
         }
         "mcp.samplingTokens" => {
-            let users = look(users, key).and_then(Value::as_u64);
+            let users = get_dotted(users, key).and_then(Value::as_u64);
             let users = users.or_else(|| default_of(key)?.as_u64());
             value.as_u64().zip(users).is_some_and(|(own, users)| own <= users)
         }
@@ -60,10 +60,10 @@ pub(super) fn is_narrower(
         "telemetry" => value.as_object().is_some_and(|fields| {
             fields.iter().all(|(name, field)| match name.as_str() {
                 "enabled" | "traces" => field.is_boolean(),
-                "target" => is(field, "local"),
-                "otlpEndpoint" => is(field, ""),
+                "target" => equals_json(field, "local"),
+                "otlpEndpoint" => equals_json(field, ""),
                 "outfile" => field.as_str().is_some_and(|file| is_inside(file, project)),
-                "logPrompts" => is(field, "false"),
+                "logPrompts" => equals_json(field, "false"),
                 _ => false,
             })
         }),
@@ -81,7 +81,7 @@ pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
         let path = path.filter(|path| !path.contains('$') && !path.starts_with('~'));
         path.is_none_or(|path| !is_ordinary_part(&lexical(project, Path::new(path)), project))
     };
-    let Some(Value::Array(entries)) = look(values, PATHS) else { return };
+    let Some(Value::Array(entries)) = get_dotted(values, PATHS) else { return };
     let others: Vec<Value> = entries.iter().filter(|entry| is_other(entry)).cloned().collect();
     if others.len() < entries.len() {
         take(values, PATHS);

@@ -5,11 +5,11 @@
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-use super::{is, take, texts};
+use super::{equals_json, take, texts};
 use crate::expand::Expander;
 use crate::layers::Layer;
 use crate::mcp_server::{merged_with_extension, same_name, server_of_command};
-use crate::migrate::look;
+use crate::migrate::get_dotted;
 use crate::outer_settings::OuterSettings;
 
 const COMMAND: &str = "mcp.serverCommand";
@@ -17,7 +17,7 @@ const COMMAND: &str = "mcp.serverCommand";
 /// Removes the servers that would replace one of the user's, and `trust` of the others. Adds the
 /// removed keys.
 pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, taken: &mut Vec<String>) {
-    let command = look(values, COMMAND).and_then(Value::as_str).map(server_of_command);
+    let command = get_dotted(values, COMMAND).and_then(Value::as_str).map(server_of_command);
     let replaces_command = command.is_some_and(|server| match users(outer, "mcp") {
         Some(own) => server.is_none_or(|server| own.is_replaced_by(&server, outer)),
         None => false,
@@ -40,7 +40,7 @@ pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, taken: &mut Ve
         }
         let Some(server) = server.as_object_mut() else { continue };
         let trust = server.get("trust");
-        if trust.is_some_and(|trust| !trust.is_null() && !is(trust, "false")) {
+        if trust.is_some_and(|trust| !trust.is_null() && !equals_json(trust, "false")) {
             server.shift_remove("trust");
             taken.push(format!("mcpServers.{name}.trust"));
         }
@@ -62,7 +62,7 @@ fn users(outer: &OuterSettings, name: &str) -> Option<UserServer> {
             servers.iter().find(|(known, _)| same_name(known, name)).map(|it| it.1.clone())
         });
         let of_command = || {
-            let command = look(&file.values, COMMAND)?.as_str()?;
+            let command = get_dotted(&file.values, COMMAND)?.as_str()?;
             (same_name("mcp", name)).then(|| server_of_command(command)).flatten()
         };
         named.or_else(of_command)
@@ -120,7 +120,7 @@ fn is_narrower(own: &Value, users: &Value) -> bool {
         || (includes(own)
             && list(own, "includeTools").iter().all(|it| list(users, "includeTools").contains(it)));
     let trusts = |server: &Object| {
-        server.get("trust").is_some_and(|trust| !trust.is_null() && !is(trust, "false"))
+        server.get("trust").is_some_and(|trust| !trust.is_null() && !equals_json(trust, "false"))
     };
     let rest = |server: &Object| {
         let mut rest = server.clone();

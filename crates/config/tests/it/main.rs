@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustLevel};
-use parallax_config::trust_state::standing;
+use parallax_config::trust_state::trust_state;
 use parallax_config::{
     Acceptance, Config, ConfigError, Layer, LoadOptions, SettingScope, accept_settings,
     decline_settings, load, loose_settings, set_setting, setting_rows,
@@ -55,7 +55,7 @@ impl World {
 
     fn trust(&self) {
         let project = self.root.join("project");
-        let standing = standing(&self.options(&[]), &project).expect("standing");
+        let standing = trust_state(&self.options(&[]), &project).expect("standing");
         trust::set(&standing.files, &project, Some(TrustLevel::TrustFolder)).expect("set");
     }
 }
@@ -107,7 +107,7 @@ fn parent_directory_settings_apply_only_when_trusted() {
     assert_eq!(config.environment.get("FROM_ABOVE"), None);
     assert_eq!(config.trusted_folders, [world.root.join("project")]);
 
-    let standing = standing(&world.options(&[]), &world.root).expect("standing");
+    let standing = trust_state(&world.options(&[]), &world.root).expect("standing");
     trust::set(&standing.files, &world.root, Some(TrustLevel::TrustFolder)).expect("set");
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.environment.get("FROM_ABOVE"), Some("1"));

@@ -91,7 +91,7 @@ pub(super) fn wire(id: u64, observation: WireObservation<'_>) -> Option<(&'stati
     Some(message)
 }
 
-pub(super) fn observed(
+pub(super) fn observation_message(
     scope: &EventScope,
     observation: &Observation<'_>,
 ) -> Option<(&'static str, Value)> {

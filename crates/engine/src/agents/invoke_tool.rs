@@ -48,7 +48,7 @@ impl InvokeAgent {
     }
 }
 
-fn refused(message: String) -> ToolError {
+fn invalid_params(message: String) -> ToolError {
     ToolError::new(ToolErrorKind::InvalidToolParams, message)
 }
 
@@ -60,8 +60,9 @@ impl Tool for InvokeAgent {
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let text = |name: &str| {
             let text = args.get(name).and_then(Value::as_str).map(str::trim);
-            text.filter(|text| !text.is_empty())
-                .ok_or_else(|| refused(format!("params must have a non-empty string '{name}'")))
+            text.filter(|text| !text.is_empty()).ok_or_else(|| {
+                invalid_params(format!("params must have a non-empty string '{name}'"))
+            })
         };
         let (name, prompt) = (text("agent_name")?, text("prompt")?);
         let resume = text("resume").ok().map(str::to_owned);
@@ -72,7 +73,7 @@ impl Tool for InvokeAgent {
                 true => "No agents are available.".to_owned(),
                 false => format!("Available agents: {}.", names.join(", ")),
             };
-            return Err(refused(format!("Unknown agent `{name}`. {there}")));
+            return Err(invalid_params(format!("Unknown agent `{name}`. {there}")));
         };
         let agent = match self.subagents.is_subagent && agent.may_delegate {
             true => Arc::new(AgentDefinition { may_delegate: false, ..(*agent).clone() }),

@@ -128,7 +128,7 @@ impl SubagentManager {
         self.state().children.insert(item, ops);
     }
 
-    pub(super) fn leave(&self, item: &ItemId) {
+    pub(super) fn remove(&self, item: &ItemId) {
         let mut state = self.state();
         state.children.remove(item);
         state.asks.retain(|_, (of, _)| of != item);
@@ -150,7 +150,7 @@ impl SubagentManager {
     }
 
     /// Forwards a subagent's approval request to the front ends.
-    pub(super) fn put(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
+    pub(super) fn forward_request(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
         let mut ask = ask;
         let shown = public_id(item, &ask.id);
         let own = std::mem::replace(&mut ask.id, shown.clone());
@@ -215,7 +215,7 @@ impl SubagentManager {
     }
 
     /// Adopts the mode that the user gave to a subagent as the session's mode.
-    pub(super) fn lead(&self, mode: ApprovalMode) {
+    pub(super) fn adopt_mode(&self, mode: ApprovalMode) {
         if self.state().mode != mode
             && let Some(ops) = self.ops.upgrade()
         {
@@ -246,7 +246,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let checkpoints = options.checkpoints.clone();
     let is_build_file = options.is_build_file;
     // Their spending counts for the session, and they use its model.
-    let budget = options.budget.within();
+    let budget = options.budget.nested();
     let routing = RoutingOptions { router: Router::Off, ..options.routing };
     let hooks = options.hooks.clone();
     let secrets = options.secrets.clone();

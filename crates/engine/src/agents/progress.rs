@@ -49,7 +49,7 @@ impl ProgressTracker {
     }
 
     /// Applies an event; returns whether the progress changed.
-    pub(super) fn take(&mut self, body: &EventBody) -> bool {
+    pub(super) fn apply(&mut self, body: &EventBody) -> bool {
         match body {
             EventBody::ModelCall(call) => self.count(call),
             EventBody::ItemStarted { item, start: ItemStart::Tool(tool) } => {

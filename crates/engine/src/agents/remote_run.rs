@@ -30,7 +30,7 @@ impl SubagentRun {
         let mut running =
             remote.run(RemoteTask { prompt, status, traceparent, cancel: cancel.clone() });
         self.progress.sent();
-        self.tell();
+        self.emit_progress();
         let limit = tokio::time::sleep(self.agent.time);
         tokio::pin!(limit);
         loop {
@@ -47,7 +47,7 @@ impl SubagentRun {
                 }
                 Some(report) = reports.recv() => {
                     if self.progress.reports(&untrusted::sanitize(&report)) {
-                        self.tell();
+                        self.emit_progress();
                     }
                 }
                 () = &mut limit, if !cancel.is_cancelled() => {

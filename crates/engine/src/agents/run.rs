@@ -156,7 +156,7 @@ impl SubagentRun {
 
     /// Runs the session's hooks and shows their messages to the user.
     async fn hook(&self, event: HookEvent, input: Value) -> HookOutcome {
-        let hooks = self.subagents.hooks.clone().filter(|hooks| hooks.listens(event, false));
+        let hooks = self.subagents.hooks.clone().filter(|hooks| hooks.has_subscriber(event, false));
         let (Some(hooks), Value::Object(input)) = (hooks, input) else {
             return HookOutcome::default();
         };
@@ -173,7 +173,7 @@ impl SubagentRun {
     async fn run_with_hooks(&mut self, prompt: String) -> RunEnd {
         let ending = match self.agent.remote {
             Some(_) => self.run_remote(prompt).await,
-            None => self.run_here(prompt).await,
+            None => self.run_locally(prompt).await,
         };
         match ending.text.len() > RESULT {
             true => {
@@ -184,7 +184,7 @@ impl SubagentRun {
         }
     }
 
-    async fn run_here(&mut self, mut prompt: String) -> RunEnd {
+    async fn run_locally(&mut self, mut prompt: String) -> RunEnd {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, resources) = match self.options(&prompt).await {
@@ -195,18 +195,18 @@ impl SubagentRun {
             prompt.insert_str(0, GO_ON);
         }
         let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
-        let bus = self.subagents.bus.of_subagent(scope);
+        let bus = self.subagents.bus.for_subagent(scope);
         let mut events = bus.subscribe();
         let handle = (self.subagents.launch)(options, Some(role.clone()), bus);
         self.subagents.enter(self.item.clone(), handle.ops.clone());
-        self.tell();
+        self.emit_progress();
         let ending = self.run_turns(prompt, &role, &handle, &mut events).await;
-        self.subagents.leave(&self.item);
+        self.subagents.remove(&self.item);
         // The subagent is done: what is left of its session ends by itself.
         let _ = handle.ops.try_send(Op::Shutdown);
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, handle.join()).await;
         self.release(resources, &ending).await;
-        self.keep_or_delete_journal(&ending).await;
+        self.finish_journal(&ending).await;
         ending
     }
 
@@ -227,7 +227,7 @@ impl SubagentRun {
 
     /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
     /// completed run.
-    async fn keep_or_delete_journal(&mut self, ending: &RunEnd) {
+    async fn finish_journal(&mut self, ending: &RunEnd) {
         let can_be_resumed = self.can_be_resumed(ending);
         let Some(id) = self.journal.take() else { return };
         if can_be_resumed {
@@ -260,7 +260,7 @@ impl SubagentRun {
             }
             let run = journal.as_ref().map(|journal| journal.id.as_str());
             let task = AgentTask { prompt: &prompt, run, resumes: resume.is_some() };
-            let kit = subagents.agents.equip(&agent, task, subagents.tools(), result);
+            let kit = subagents.agents.prepare_run(&agent, task, subagents.tools(), result);
             if let (Err(_), Some(id), false) = (&kit, run, resume.is_some()) {
                 subagents.agents.forget(id);
             }
@@ -388,7 +388,7 @@ impl SubagentRun {
                 self.close_approvals();
                 return if is_up { TurnEnd::TimeIsUp } else { TurnEnd::Ended(reason) };
             }
-            self.take(body);
+            self.forward_event(body);
             if self.open.is_empty() {
                 clock.resume();
             } else {
@@ -398,9 +398,9 @@ impl SubagentRun {
     }
 
     /// Forwards the events that the user should see.
-    fn take(&mut self, body: EventBody) {
+    fn forward_event(&mut self, body: EventBody) {
         let had_begun = self.progress.has_started();
-        let mut changed = self.progress.take(&body);
+        let mut changed = self.progress.apply(&body);
         if !had_begun && self.progress.has_started() {
             self.record_journal();
         }
@@ -412,14 +412,14 @@ impl SubagentRun {
             EventBody::ApprovalRequested(ask) => {
                 self.open.insert(ask.id.clone());
                 changed |= self.progress.waits(true);
-                self.subagents.put(&self.item, &self.agent.name, *ask);
+                self.subagents.forward_request(&self.item, &self.agent.name, *ask);
             }
             EventBody::ApprovalClosed { ask, outcome } => {
                 self.open.remove(&ask);
                 changed |= self.progress.waits(!self.open.is_empty());
                 self.subagents.close(&self.item, &ask, outcome);
             }
-            EventBody::StateChanged { mode, .. } => self.subagents.lead(mode),
+            EventBody::StateChanged { mode, .. } => self.subagents.adopt_mode(mode),
             EventBody::Aside { text } => self.subagents.bus.send(EventBody::Aside { text }),
             EventBody::Retry(retry) => self.subagents.bus.send(EventBody::Retry(retry)),
             EventBody::FellBack(fallback) => self.subagents.bus.send(EventBody::FellBack(fallback)),
@@ -433,7 +433,7 @@ impl SubagentRun {
             _ => {}
         }
         if changed {
-            self.tell();
+            self.emit_progress();
         }
     }
 
@@ -452,7 +452,7 @@ impl SubagentRun {
         }
     }
 
-    pub(super) fn tell(&mut self) {
+    pub(super) fn emit_progress(&mut self) {
         let progress = Arc::new(self.progress.now());
         self.subagents.bus.send(EventBody::Agent { item: self.item.clone(), progress });
     }

@@ -26,8 +26,14 @@ impl PolicyEngine for SharedPolicyEngine {
         self.now().evaluate(query)
     }
 
-    fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
-        self.now().hides(tool, aliases, mode, interactive)
+    fn is_tool_denied(
+        &self,
+        tool: &str,
+        aliases: &[String],
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> bool {
+        self.now().is_tool_denied(tool, aliases, mode, interactive)
     }
 
     fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {

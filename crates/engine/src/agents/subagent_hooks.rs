@@ -9,7 +9,7 @@ use parallax_protocol::{BoxFuture, CancellationToken};
 pub(super) struct SubagentHooks(pub(super) Arc<dyn Hooks>);
 
 impl Hooks for SubagentHooks {
-    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+    fn has_subscriber(&self, event: HookEvent, chunk: bool) -> bool {
         let is_of_sessions = matches!(
             event,
             HookEvent::SessionStart
@@ -17,7 +17,7 @@ impl Hooks for SubagentHooks {
                 | HookEvent::BeforeAgent
                 | HookEvent::AfterAgent
         );
-        !is_of_sessions && self.0.listens(event, chunk)
+        !is_of_sessions && self.0.has_subscriber(event, chunk)
     }
 
     fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome> {

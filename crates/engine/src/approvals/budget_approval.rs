@@ -41,7 +41,7 @@ pub(crate) async fn check_budget(
         }));
     }
     if let Some(spent) = budget.approaching_limit() {
-        let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
+        let (used, limit) = (spent.format_amount(spent.used), spent.format_amount(spent.limit));
         let text = format!("{used} of the budget of {limit} have been used");
         users.inbox.notice(Level::Warning, text);
     }
@@ -59,7 +59,7 @@ pub(crate) async fn request_increase(
     cancel: &CancellationToken,
 ) -> Result<bool, EndReason> {
     let ledger = budget.ledger();
-    if !budget.asks() || ledger.is_declined() {
+    if !budget.can_ask_user() || ledger.is_declined() {
         return Ok(false);
     }
     // The time in which the user decides does not count, even when a subagent asks.
@@ -87,14 +87,14 @@ pub(crate) async fn request_increase(
     let (kind, scope) = (spent.kind, spent.scope);
     let record = BudgetRecord { time: now(), kind, scope, limit: Some(limit) };
     users.inbox.add_set_limit(record);
-    let (scope_name, limit) = (scope_name(spent.scope), spent.amount(limit));
+    let (scope_name, limit) = (scope_name(spent.scope), spent.format_amount(limit));
     users.inbox.notice(Level::Info, format!("The budget of {scope_name} is now {limit}"));
     budget.resume_clock();
     Ok(true)
 }
 
 fn increase_request(spent: ExhaustedBudget, users: &mut UserRequests<'_>) -> ApprovalRequest {
-    let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
+    let (used, limit) = (spent.format_amount(spent.used), spent.format_amount(spent.limit));
     let scope_name = scope_name(spent.scope);
     let title = match spent.kind {
         BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) was reached"),

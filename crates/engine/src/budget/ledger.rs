@@ -111,7 +111,7 @@ impl Ledger {
         let sum = usage.prompt + usage.output + usage.thought + usage.tool_prompt;
         let tokens = match usage.total.max(sum) {
             // Some omit all counts.
-            0 if call.error.is_none() => tokens::of_request(call.request_bytes),
+            0 if call.error.is_none() => tokens::estimate_request(call.request_bytes),
             tokens => tokens,
         };
         let record = RequestRecord {
@@ -146,7 +146,7 @@ impl Ledger {
 
     /// Returns all limits with their use: those of the session, then those of the prompt.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay below 2^52")]
-    pub fn uses(&self) -> Vec<BudgetUse> {
+    pub fn budget_uses(&self) -> Vec<BudgetUse> {
         let of = |(scope, account): (BudgetScope, BudgetAccount)| {
             let BudgetAccount { limits, spent } = account;
             let entry = |kind, limit, used| BudgetUse { kind, scope, limit, used };
@@ -211,7 +211,7 @@ impl Ledger {
             accounts.refused = false;
             accounts.turn_limit = None;
         });
-        self.go();
+        self.start_clock();
     }
 
     /// Limits the time of the running prompt.
@@ -221,7 +221,7 @@ impl Ledger {
     }
 
     /// Starts the clock; returns whether it was stopped before.
-    pub(super) fn go(&self) -> bool {
+    pub(super) fn start_clock(&self) -> bool {
         let begins = self.change(|accounts| {
             let begins = accounts.begun.is_none();
             accounts.begun.get_or_insert_with(Instant::now);
@@ -237,7 +237,7 @@ impl Ledger {
     /// # Errors
     /// Returns the spent budget if the time limit is reached.
     pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, ExhaustedBudget> {
-        let is_mine = self.go();
+        let is_mine = self.start_clock();
         let done = tokio::select! {
             biased;
             done = work => Ok(done),
@@ -304,7 +304,7 @@ impl Ledger {
                 (entry.kind, entry.scope) == (spent.kind, spent.scope)
                     && entry.limit.is_some_and(|limit| entry.used >= limit)
             };
-            if !self.uses().iter().any(is_spent) {
+            if !self.budget_uses().iter().any(is_spent) {
                 return;
             }
             changed.await;

@@ -21,7 +21,7 @@ impl CheckpointedCall {
         let Self { invocation, run, effects, checkpoints, turn } = self;
         let keeps = changes_files(&effects) || effects.may_change_files;
         let kept = match checkpoints.filter(|_| keeps) {
-            Some(checkpoints) => keep(checkpoints, turn, &effects, &run).await,
+            Some(checkpoints) => save_checkpoint(checkpoints, turn, &effects, &run).await,
             None => None,
         };
         let (permissions, mode) = (run.permissions.clone(), run.mode);
@@ -69,7 +69,7 @@ pub(crate) fn is_command(effects: &Effects) -> bool {
     !effects.only_reads && !effects.runs.is_empty()
 }
 
-async fn keep(
+async fn save_checkpoint(
     checkpoints: Arc<dyn Checkpoints>,
     turn: u64,
     effects: &Effects,
@@ -82,7 +82,7 @@ async fn keep(
     let keeping = tokio::task::spawn_blocking(move || {
         let (effects, permissions, mode) = expected;
         let change = planned_change(command.as_deref(), &effects.writes);
-        let mut kept = checkpoints.before(turn, change)?;
+        let mut kept = checkpoints.save_before(turn, change)?;
         kept.expect(&effects, &permissions, mode);
         Ok::<_, String>(kept)
     });

@@ -8,7 +8,7 @@ use parallax_protocol::context::{
 };
 use parallax_protocol::event::ContextUsed;
 
-use super::compaction::{CallResult, answered, call_title, result_place};
+use super::compaction::{CallResult, answered_calls, call_title, position_of_result};
 use super::{ContextManager, RequestFrame, usage};
 use crate::conversation::Conversation;
 use crate::tokens;
@@ -63,9 +63,9 @@ impl ContextManager {
             environment += add_entry(entry, &mut sums);
         }
         sums.add(BlockKind::Environment, None, environment.saturating_sub(in_preface));
-        let results = answered(view.iter().map(|entry| &entry.content));
+        let results = answered_calls(view.iter().map(|entry| &entry.content));
         for result in &results {
-            let size = tokens::of_text(&result.text);
+            let size = tokens::estimate_text(&result.text);
             sums.add(BlockKind::Results, Some(result.name.clone()), size);
         }
         ContextBreakdown {
@@ -85,10 +85,10 @@ fn context_items(
     results: &[CallResult],
 ) -> Vec<ContextItem> {
     let pins = conversation.history().pins();
-    let originals = answered(conversation.history().contents().iter());
+    let originals = answered_calls(conversation.history().contents().iter());
     let mut shown: BTreeMap<ResultPlace, &CallResult> = BTreeMap::new();
     for result in results {
-        if let Some(place) = result_place(view, result) {
+        if let Some(place) = position_of_result(view, result) {
             shown.insert(place, result);
         }
     }
@@ -102,7 +102,7 @@ fn context_items(
             place,
             tool: original.name.clone(),
             title: call_title(original),
-            tokens: tokens::of_text(now.map_or(&original.text, |now| &now.text)),
+            tokens: tokens::estimate_text(now.map_or(&original.text, |now| &now.text)),
             dropped: now.is_some_and(|now| now.text != original.text),
             pinned,
         })
@@ -121,7 +121,7 @@ fn add_entry(entry: &ViewEntry, sums: &mut TokenSums) -> u64 {
         |part: &Part| matches!(part.view(), PartView::Text(text) if text.starts_with(PREFACE));
     let is_result = |part: &Part| matches!(part.view(), PartView::Response(_));
     let size =
-        |part: &Part| serde_json::to_string(part).map_or(0, |json| tokens::of_content(&json));
+        |part: &Part| serde_json::to_string(part).map_or(0, |json| tokens::estimate_content(&json));
     let environment = content.parts.iter().filter(|part| is_preface(part)).map(size).sum();
     let rest = content.parts.iter().filter(|part| !is_preface(part) && !is_result(part));
     let (rest, count) = rest.fold((0, 0), |(sum, count), part| (sum + size(part), count + 1));

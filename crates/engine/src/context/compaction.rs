@@ -31,7 +31,7 @@ use self::background_summary::{BackgroundSummary, until};
 use self::masking::MaskingLimits;
 use self::split::HistorySplit;
 use self::summary::{HistoryFacts, PinnedResults};
-use self::thresholds::{SummaryUsefulness, goal, is_gain};
+use self::thresholds::{SummaryUsefulness, is_worthwhile, target_tokens};
 use super::{ContextManager, RequestFrame, usage};
 use crate::budget::Ledger;
 use crate::conversation::Conversation;
@@ -43,8 +43,8 @@ use crate::options::CompactionOptions;
 use crate::usage_tracking::UsageTrackingModel;
 use crate::view::{ViewEntry, contents_of, tokens_of};
 
-pub(super) use self::call_results::{CallResult, answered};
-pub(super) use self::masking::result_place;
+pub(super) use self::call_results::{CallResult, answered_calls};
+pub(super) use self::masking::position_of_result;
 pub(super) use self::summary::call_title;
 
 /// Model messages that always keep their results.
@@ -134,17 +134,17 @@ impl CompactionInput {
     }
 
     /// Returns by how many tokens, in local estimates, a view exceeds the limit.
-    fn over(&self, view: &[ViewEntry], fits: u64) -> u64 {
+    fn excess_tokens(&self, view: &[ViewEntry], fits: u64) -> u64 {
         let raw = u128::from(self.fixed + tokens_of(&self.view));
         let over = u128::from(self.estimate(view).saturating_sub(fits));
         u64::try_from((over * raw).div_ceil(u128::from(self.before.max(1)))).unwrap_or(u64::MAX)
     }
 
     /// Whether a summary would save noticeably more than masking alone.
-    fn pays(&self, split: HistorySplit) -> bool {
+    fn is_worthwhile(&self, split: HistorySplit) -> bool {
         let raw = self.fixed + tokens_of(&self.short);
         let summary = split.dropped(&self.short) * SUMMARY_PERCENT / 100;
-        is_gain(raw, raw - summary.min(raw))
+        is_worthwhile(raw, raw - summary.min(raw))
     }
 
     /// Returns the maximum size of the summary for a split.
@@ -303,14 +303,14 @@ impl Compactor<'_> {
         let mut shorter = input.short.clone();
         let by_results = input.estimate(&shorter);
         // Saving 60 % is enough, unless the user asked for a summary.
-        let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
-        if is_gain(before, by_results) {
+        let enough = cause == CompactionCause::Threshold && by_results <= target_tokens(before);
+        if is_worthwhile(before, by_results) {
             how = Some(CompactionMethod::Results);
         }
         if !enough {
             let budget = tokens_of(&input.short) * TAIL_PERCENT / 100;
-            let split = HistorySplit::by_size(&input.short, input.active, budget, ANSWERS);
-            let pays = split.is_some_and(|split| input.pays(split));
+            let split = HistorySplit::with_tail_budget(&input.short, input.active, budget, ANSWERS);
+            let pays = split.is_some_and(|split| input.is_worthwhile(split));
             let asks = cause != CompactionCause::Threshold
                 || (pays || self.context.compaction.job.is_some())
                     && self.context.compaction.usefulness.is_due();
@@ -318,13 +318,13 @@ impl Compactor<'_> {
                 && let Some((view, made, why)) =
                     self.summarized_view(&input, split, focus, cancel).await
             {
-                let used = is_gain(input.estimate(&shorter), input.estimate(&view));
+                let used = is_worthwhile(input.estimate(&shorter), input.estimate(&view));
                 self.record_summary_use(used || cause != CompactionCause::Threshold);
                 if used {
                     (shorter, how, remark) = (view, Some(made), why);
                 }
             }
-            if input.estimate(&shorter) > goal(before) {
+            if input.estimate(&shorter) > target_tokens(before) {
                 // Mask large results among the last messages too, except the newest.
                 let tighter = MaskingLimits { protect: 0, ..limits };
                 if let Some(view) = self.shortened(&shorter, tighter).await {
@@ -334,7 +334,7 @@ impl Compactor<'_> {
             }
             // The model has not seen the newest results yet: it gets as much of them as fits.
             if input.estimate(&shorter) > fits && limits.protect_newest {
-                let over = input.over(&shorter, fits);
+                let over = input.excess_tokens(&shorter, fits);
                 if let Some(view) = self.mask_newest(&shorter, over).await {
                     how = how.or(Some(CompactionMethod::Results));
                     shorter = view;
@@ -349,7 +349,7 @@ impl Compactor<'_> {
             // Last resort: no model, one message, no full result.
             limits = MaskingLimits { protect: 0, protect_newest: false, ..limits };
             input = self.input(limits).await;
-            let split = HistorySplit::by_size(&input.short, input.active, 0, 1);
+            let split = HistorySplit::with_tail_budget(&input.short, input.active, 0, 1);
             if let Some(split) = split {
                 let view = mechanical_view(self.conversation, &input, split);
                 if input.estimate(&view) < input.estimate(&shorter) {
@@ -369,21 +369,21 @@ impl Compactor<'_> {
             self.emit_compaction(unchanged(cause, before, &why));
             return false;
         };
-        if after > goal(before) && remark.is_none() {
+        if after > target_tokens(before) && remark.is_none() {
             let fixed = input.fixed * 100 / before.max(1);
             remark = Some(format!(
                 "the system prompt and the tools use {fixed} % of it; the prompt, the last \
                     responses, and the newest result are always kept"
             ));
         }
-        self.take(shorter, how, before, after);
+        self.apply_view(shorter, how, before, after);
         self.context.compaction.learn(cause, (before, after), threshold, window);
         self.warn_above_threshold(cause, after, threshold);
         self.emit_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
 
-    fn take(&mut self, view: Vec<ViewEntry>, how: CompactionMethod, before: u64, after: u64) {
+    fn apply_view(&mut self, view: Vec<ViewEntry>, how: CompactionMethod, before: u64, after: u64) {
         let job = self.context.compaction.job.take();
         self.conversation.history_mut().compact(view, how, before, after);
         // A background summary stays valid if only results were masked.
@@ -401,16 +401,16 @@ impl Compactor<'_> {
         let limits = self.context.compaction.options.masking_limits(threshold);
         let input = self.input(limits).await;
         let (before, after) = (input.before, input.estimate(&input.short));
-        if !is_gain(before, after) {
+        if !is_worthwhile(before, after) {
             return;
         }
-        self.take(input.short, CompactionMethod::Results, before, after);
+        self.apply_view(input.short, CompactionMethod::Results, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Threshold,
             how: Some(CompactionMethod::Results),
             before,
             after,
-            remark: (after > goal(before)).then(|| {
+            remark: (after > target_tokens(before)).then(|| {
                 format!(
                     "only results before the newest {} tokens of results were masked; no summary \
                         is needed yet",
@@ -427,10 +427,9 @@ impl Compactor<'_> {
         let view = self.conversation.history().view().to_vec();
         let kinds = Arc::clone(&self.kinds);
         let short = self.shortened(&view, limits).await;
-        let active =
-            self.conversation.prompts().last().and_then(|mark| {
-                view.iter().position(|entry| entry.origin.place() == Some(mark.at))
-            });
+        let active = self.conversation.prompts().last().and_then(|mark| {
+            view.iter().position(|entry| entry.origin.content_index() == Some(mark.at))
+        });
         CompactionInput {
             short: short.unwrap_or_else(|| view.clone()),
             view,
@@ -494,7 +493,7 @@ impl Compactor<'_> {
         };
         match snapshot {
             Ok(snapshot) => {
-                let facts = facts(self.conversation, input, split);
+                let facts = collect_facts(self.conversation, input, split);
                 let view = summary::replace(&input.short, split, &facts, &snapshot);
                 Some((view, CompactionMethod::Snapshot, None))
             }
@@ -543,7 +542,7 @@ fn mechanical_view(
     input: &CompactionInput,
     split: HistorySplit,
 ) -> Vec<ViewEntry> {
-    let calls = call_results::answered(input.view.iter().map(|entry| &entry.content));
+    let calls = call_results::answered_calls(input.view.iter().map(|entry| &entry.content));
     let characters = usize::try_from(input.summary_limit(split)).unwrap_or(usize::MAX);
     let summary = summary::mechanical_summary(
         &input.view,
@@ -551,17 +550,18 @@ fn mechanical_view(
         &calls,
         characters.saturating_mul(3).max(600),
     );
-    let facts = facts(conversation, input, split);
+    let facts = collect_facts(conversation, input, split);
     summary::replace(&input.short, split, &facts, &summary)
 }
 
 /// Collects facts about the whole session that are copied verbatim instead of summarized.
-fn facts(
+fn collect_facts(
     conversation: &Conversation,
     input: &CompactionInput,
     split: HistorySplit,
 ) -> HistoryFacts {
-    let calls: Vec<CallResult> = call_results::answered(conversation.history().contents().iter());
+    let calls: Vec<CallResult> =
+        call_results::answered_calls(conversation.history().contents().iter());
     let changes =
         |name: &str| matches!(input.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
     let files = call_results::files(&calls, changes);

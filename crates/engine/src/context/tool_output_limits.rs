@@ -126,8 +126,9 @@ impl ContextManager {
                 }
                 None => options.save_output.clone(),
             };
-            let cutting =
-                tokio::task::spawn_blocking(move || cut(&tool, &whole, most, save_output.as_ref()));
+            let cutting = tokio::task::spawn_blocking(move || {
+                truncate_output(&tool, &whole, most, save_output.as_ref())
+            });
             *text = inbox.while_receiving(cutting).await.unwrap_or_default();
         }
     }
@@ -135,7 +136,7 @@ impl ContextManager {
 
 /// Returns the maximum characters of a text by setting and available tokens.
 fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
-    let size = tokens::of_text(text);
+    let size = tokens::estimate_text(text);
     let fits = if size <= left {
         usize::MAX
     } else {
@@ -147,7 +148,7 @@ fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
 
 /// Truncates a text at line ends where possible and names the file with the full text.
 /// Blocking: writes the file.
-pub(crate) fn cut(
+pub(crate) fn truncate_output(
     tool: &str,
     whole: &str,
     most: usize,
@@ -201,7 +202,7 @@ mod tests {
     fn long_result_keeps_both_ends_and_names_its_file() {
         let keep: SaveOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
         let whole: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
-        let text = cut("mcp_x", &whole, 500, Some(&keep));
+        let text = truncate_output("mcp_x", &whole, 500, Some(&keep));
         assert!(text.starts_with("[Too long: the first "), "{text}");
         assert!(text.contains("`/kept/mcp_x.txt`") && text.contains("]\nline 0\nline 1\n"));
         assert!(text.ends_with("line 998\nline 999\n") && !text.contains("\nne "), "{text}");

@@ -32,7 +32,7 @@ impl Conversation {
 
     /// Rewinds to a call of the newest batch that is run again, and keeps the results of the calls
     /// before it.
-    pub(crate) fn keep_results(&mut self, earlier: Vec<ResultRecord>) {
+    pub(crate) fn restore_results(&mut self, earlier: Vec<ResultRecord>) {
         for result in &earlier {
             self.history.record(&Record::Result(result.clone()));
         }

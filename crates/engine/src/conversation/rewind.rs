@@ -18,7 +18,7 @@ impl Conversation {
     /// Removes the contents after the first `keep`. The journal keeps them, marked as removed; the
     /// next prompt includes the session context of the removed ones again.
     pub(crate) fn rewind(&mut self, keep: usize) {
-        self.preface = self.context_of_dropped_prompts(keep);
+        self.preface = self.dropped_context(keep);
         self.pending.clear();
         self.history.truncate(keep);
         self.prompts.truncate(keep);
@@ -45,7 +45,7 @@ impl Conversation {
     }
 
     /// Returns the session context of removed prompts, to be sent with the next prompt.
-    fn context_of_dropped_prompts(&self, keep: usize) -> Option<String> {
+    fn dropped_context(&self, keep: usize) -> Option<String> {
         let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
         let mut prefaces: Vec<String> = dropped
             .filter_map(|mark| {

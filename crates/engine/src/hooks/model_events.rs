@@ -33,26 +33,26 @@ impl HookRunner {
         };
         let mut answer = None;
         registry.choose(None);
-        if self.listens(HookEvent::BeforeModel, false) {
+        if self.has_subscriber(HookEvent::BeforeModel, false) {
             let outcome = self.run(call(HookEvent::BeforeModel, &request), inbox, cancel).await;
             if let Some(reason) = &outcome.stop {
                 return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
             }
-            answer = outcome.given("llm_response").and_then(chunk);
+            answer = outcome.field("llm_response").and_then(chunk);
             if let (None, Some(reason)) = (&answer, outcome.denial()) {
                 return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true });
             }
-            if let Some(Value::Object(changed)) = outcome.given("llm_request") {
+            if let Some(Value::Object(changed)) = outcome.field("llm_request") {
                 change(&mut request, changed);
             }
         }
-        if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
+        if answer.is_none() && self.has_subscriber(HookEvent::BeforeToolSelection, false) {
             let call = call(HookEvent::BeforeToolSelection, &request);
             let outcome = self.run(call, inbox, cancel).await;
             if let Some(reason) = &outcome.stop {
                 return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
             }
-            if let Some(config) = outcome.given("toolConfig") {
+            if let Some(config) = outcome.field("toolConfig") {
                 choose_tools(registry, &mut request, config);
             }
         }
@@ -65,8 +65,9 @@ impl HookRunner {
         request: &Request,
         catalog: &dyn ModelCatalog,
     ) -> Option<Value> {
-        let wanted =
-            [true, false].into_iter().any(|chunk| self.listens(HookEvent::AfterModel, chunk));
+        let wanted = [true, false]
+            .into_iter()
+            .any(|chunk| self.has_subscriber(HookEvent::AfterModel, chunk));
         wanted.then(|| view(catalog, request))
     }
 
@@ -79,7 +80,7 @@ impl HookRunner {
         inbox: &mut Inbox,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, EndReason> {
-        if !self.listens(HookEvent::AfterModel, chunk) {
+        if !self.has_subscriber(HookEvent::AfterModel, chunk) {
             return Ok(None);
         }
         let input = object(json!({"llm_request": request, "llm_response": answer.view()}));
@@ -92,13 +93,13 @@ impl HookRunner {
             (None, Some(reason)) => {
                 Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true })
             }
-            (None, None) => Ok(outcome.given("llm_response").and_then(text_of)),
+            (None, None) => Ok(outcome.field("llm_response").and_then(text_of)),
         }
     }
 
     /// Whether text is held back until hooks have seen the full response.
     pub(crate) fn delays_text(&self) -> bool {
-        self.listens(HookEvent::AfterModel, false)
+        self.has_subscriber(HookEvent::AfterModel, false)
     }
 }
 
@@ -187,7 +188,7 @@ fn view(catalog: &dyn ModelCatalog, request: &Request) -> Value {
         .iter()
         .filter_map(|content| {
             let role = if content.role() == Role::Model { "model" } else { "user" };
-            let text = said(content)?;
+            let text = content_text(content)?;
             Some(json!({"role": role, "content": text}))
         })
         .collect();
@@ -203,7 +204,7 @@ fn view(catalog: &dyn ModelCatalog, request: &Request) -> Value {
 }
 
 /// Returns the text of a content, if any.
-fn said(content: &Sealed) -> Option<String> {
+fn content_text(content: &Sealed) -> Option<String> {
     let text = content.open().ok()?.visible_text();
     Some(text).filter(|text| !text.is_empty())
 }
@@ -226,7 +227,7 @@ fn change(request: &mut Request, changed: &Object) {
 fn apply_messages(request: &mut Request, messages: &[Value]) {
     let texts = request.contents.iter().enumerate();
     let indexes: Vec<usize> =
-        texts.filter_map(|(place, content)| said(content).map(|_| place)).collect();
+        texts.filter_map(|(place, content)| content_text(content).map(|_| place)).collect();
     let mut indexes = indexes.into_iter();
     for message in messages {
         let Some(text) = message.get("content").and_then(message_text) else { continue };
@@ -353,7 +354,7 @@ mod tests {
     fn changed(messages: Value) -> (Request, Vec<String>) {
         let mut request = request();
         change(&mut request, &object(json!({"messages": messages})));
-        let said = request.contents.iter().map(|it| said(it).unwrap_or_default()).collect();
+        let said = request.contents.iter().map(|it| content_text(it).unwrap_or_default()).collect();
         (request, said)
     }
 

@@ -24,7 +24,7 @@ impl HookRunner {
     /// `source` says how it started.
     pub(crate) fn start(&mut self, source: &str) {
         let Some(hooks) = self.user.clone() else { return };
-        if !hooks.listens(HookEvent::SessionStart, false) {
+        if !hooks.has_subscriber(HookEvent::SessionStart, false) {
             return;
         }
         let mut input = Object::new();
@@ -164,7 +164,7 @@ impl HookRunner {
         }));
         let call = HookCall::new(HookEvent::AfterAgent, "", input);
         let after = self.run(call, inbox, cancel).await;
-        let clears_context = after.given("clearContext") == Some(&Value::Bool(true));
+        let clears_context = after.field("clearContext") == Some(&Value::Bool(true));
         let next = match (after.stop.clone(), after.denial()) {
             (Some(reason), _) => {
                 Err(EndReason::Stopped { reason: after.named(&reason), blocked: false })

@@ -9,7 +9,7 @@ use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
-use super::views::{asked, tool_response};
+use super::views::{approval_notification, tool_response};
 use super::{HookRunner, object};
 use crate::inbox::Inbox;
 use crate::registry::Registry;
@@ -68,7 +68,7 @@ impl HookRunner {
                 "" => "a hook requires approval".to_owned(),
                 reason => reason.to_owned(),
             });
-        let arguments = outcome.given("tool_input").and_then(Value::as_object).map(|changed| {
+        let arguments = outcome.field("tool_input").and_then(Value::as_object).map(|changed| {
             let mut arguments = call.args.clone().unwrap_or_default();
             arguments.extend(changed.clone());
             arguments
@@ -85,7 +85,7 @@ impl HookRunner {
         inbox: &mut Inbox,
         cancel: &CancellationToken,
     ) -> Option<(String, Object)> {
-        if !self.listens(HookEvent::AfterTool, false) {
+        if !self.has_subscriber(HookEvent::AfterTool, false) {
             return None;
         }
         let AfterTool { registry, call, arguments, is_build_file } = finished;
@@ -106,7 +106,7 @@ impl HookRunner {
         if hooked.decision == Some(HookDecision::Deny) {
             let message = format!("Tool result blocked: {}", hooked.named(&hooked.reason));
             *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
-        } else if let Some(wanted) = hooked.given("tailToolCallRequest") {
+        } else if let Some(wanted) = hooked.field("tailToolCallRequest") {
             match replacement_call(wanted) {
                 Some(tail) => return Some(tail),
                 None => {
@@ -124,10 +124,10 @@ impl HookRunner {
     /// Notifies hooks of an approval request, without waiting for them. `tool` is the declared name
     /// of the tool.
     pub(crate) fn notify_of_approval(&mut self, ask: &ApprovalRequest, tool: &str) {
-        if !self.listens(HookEvent::Notification, false) {
+        if !self.has_subscriber(HookEvent::Notification, false) {
             return;
         }
-        let (message, details) = asked(ask, tool);
+        let (message, details) = approval_notification(ask, tool);
         let input = object(json!({
             "notification_type": "ToolPermission",
             "message": message,

@@ -96,7 +96,7 @@ fn characters(diff: &str) -> [usize; 2] {
 
 /// Returns the hook input for an approval request: its message, and `details` with the fields of its
 /// `type`.
-pub(crate) fn asked(ask: &ApprovalRequest, tool: &str) -> (String, Object) {
+pub(crate) fn approval_notification(ask: &ApprovalRequest, tool: &str) -> (String, Object) {
     let (title, what) = match (&ask.preview, ask.question) {
         (Some(Preview::Diff(change)), _) => {
             let name = change.file_path.file_name().unwrap_or_default().to_string_lossy();

@@ -33,7 +33,7 @@ impl TurnInput {
     }
 
     /// Returns the text that the user typed.
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn display_text(&self) -> &str {
         match self {
             Self::Prompt(Prompt { typed: Some(typed), .. }) => typed,
             _ => self.text(),

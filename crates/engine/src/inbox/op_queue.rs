@@ -50,7 +50,7 @@ pub(crate) enum QueuedOp {
 }
 
 impl QueuedOp {
-    fn is_same_report(&self, other: &Self) -> bool {
+    fn is_same_request(&self, other: &Self) -> bool {
         matches!(
             (self, other),
             (Self::ListPrompts, Self::ListPrompts)
@@ -72,7 +72,7 @@ impl OpQueue {
 
     /// Adds an operation. Repeated requests for the same report are answered once.
     pub(super) fn push(&mut self, op: QueuedOp) {
-        if !self.ops.back().is_some_and(|last| last.is_same_report(&op)) {
+        if !self.ops.back().is_some_and(|last| last.is_same_request(&op)) {
             self.ops.push_back(op);
         }
     }

@@ -63,18 +63,18 @@ impl Selection {
 
     /// Reports that another model responds, though none was set.
     pub(super) fn notify_model_changed(&self, model: &str) {
-        self.lead_subagents(model);
+        self.set_subagent_model(model);
         (self.model_changed)(model);
     }
 
-    fn lead_subagents(&self, model: &str) {
+    fn set_subagent_model(&self, model: &str) {
         if let Some(subagents) = &self.subagents {
             subagents.follow(self.mode, model);
         }
     }
 
     fn emit(&self) {
-        self.lead_subagents(&self.model);
+        self.set_subagent_model(&self.model);
         self.bus.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
     }
 }

@@ -68,7 +68,7 @@ impl Attempt {
     }
 
     /// Returns the text without what front ends showed before the attempt.
-    pub(super) fn not_shown_before(&self, mut text: String) -> String {
+    pub(super) fn strip_shown(&self, mut text: String) -> String {
         if text.is_char_boundary(self.shown_before) {
             text.drain(..self.shown_before);
         }

@@ -17,7 +17,7 @@ impl ResponseReceiver<'_> {
     pub(crate) fn commit(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
         self.finish_thought(&mut attempt);
         let finish = attempt.answer.finish.as_ref();
-        let cut = finish.and_then(early_end);
+        let cut = finish.and_then(incomplete_notice);
         let item = attempt.text.take();
         let mut answer = std::mem::take(&mut attempt.answer);
         let sources = sources(std::mem::take(&mut answer.citations));
@@ -35,9 +35,9 @@ impl ResponseReceiver<'_> {
         self.environment.redact_parts(&mut content);
         self.conversation.history_mut().push(&content, remarks);
         let calls = self.conversation.calls_of(&content);
-        let images = Image::among(&content.parts, None);
+        let images = Image::from_parts(&content.parts, None);
         if let Some(item) = item {
-            let text = Arc::new(attempt.not_shown_before(text_of(content)));
+            let text = Arc::new(attempt.strip_shown(text_of(content)));
             self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
@@ -71,7 +71,7 @@ impl ResponseReceiver<'_> {
             self.conversation.history_mut().push(&content, remarks);
         }
         if let Some(item) = item {
-            let text = Arc::new(attempt.not_shown_before(text_of(content)));
+            let text = Arc::new(attempt.strip_shown(text_of(content)));
             self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
@@ -82,7 +82,7 @@ impl ResponseReceiver<'_> {
     pub(crate) fn finish_resumable(&mut self, mut attempt: Attempt) {
         self.finish_thought(&mut attempt);
         let text = attempt.answer.text();
-        let text = attempt.not_shown_before(text);
+        let text = attempt.strip_shown(text);
         self.finish_text(&mut attempt, text);
     }
 
@@ -104,7 +104,7 @@ fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
 }
 
 /// Returns the notice for an answer that may be incomplete.
-fn early_end(finish: &Finish) -> Option<Cow<'static, str>> {
+fn incomplete_notice(finish: &Finish) -> Option<Cow<'static, str>> {
     if finish.reason == FinishReason::MaxTokens {
         return Some(TRUNCATED.into());
     }

@@ -218,7 +218,7 @@ fn without_removed(
     reason: &str,
     removed: &mut Vec<String>,
 ) -> ViewEntry {
-    let is_new = entry.origin.place().is_some_and(|place| place >= accepted);
+    let is_new = entry.origin.content_index().is_some_and(|place| place >= accepted);
     let media = is_new || step != RemovalStep::NewMedia;
     let results = is_new && step == RemovalStep::NewResults;
     let known = removed.len();
@@ -253,7 +253,7 @@ fn without_removed(
     if removed.len() == known {
         return entry.clone();
     }
-    let origin = entry.origin.place().map_or(EntryOrigin::Generated, EntryOrigin::Edited);
+    let origin = entry.origin.content_index().map_or(EntryOrigin::Generated, EntryOrigin::Edited);
     ViewEntry::new(content.seal(), origin)
 }
 

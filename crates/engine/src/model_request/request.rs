@@ -63,7 +63,7 @@ impl RequestBuilder<'_> {
         debug_assert_eq!(invariants::violation(&contents), None);
         let Self { client, router, environment, inbox, .. } = self;
         let configured = inbox.model();
-        let chooses = router.chooses(configured);
+        let chooses = router.is_active(configured);
         Ok(Request {
             model: model.to_owned(),
             system: self.system,

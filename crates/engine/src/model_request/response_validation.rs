@@ -33,7 +33,7 @@ pub(crate) const ATTEMPTS: u32 = 4;
 impl InvalidResponse {
     /// Validates a stream that ended without a transport error. A stream with a call is always
     /// valid. `after_tool`: the request carried results, so a missing finish reason is tolerated.
-    pub(crate) fn of(answer: &ResponseBuilder, after_tool: bool) -> Option<Self> {
+    pub(crate) fn validate(answer: &ResponseBuilder, after_tool: bool) -> Option<Self> {
         if answer.has_calls() {
             return None;
         }
@@ -153,7 +153,7 @@ mod tests {
             finish: finish.map(Finish::from_gemini_word),
             ..Chunk::default()
         });
-        InvalidResponse::of(&answer, after_tool)
+        InvalidResponse::validate(&answer, after_tool)
     }
 
     #[test]

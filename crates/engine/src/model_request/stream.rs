@@ -42,7 +42,7 @@ pub(crate) struct StreamSource<'a> {
 }
 
 /// Returns a stream of a single chunk: a hook's response.
-pub(crate) fn only(chunk: Chunk) -> EventStream {
+pub(crate) fn single_chunk(chunk: Chunk) -> EventStream {
     futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
 }
 
@@ -208,11 +208,11 @@ impl ResponseReceiver<'_> {
     }
 
     /// Tells the front ends to discard what a failed attempt showed.
-    pub(crate) fn discard_shown(&mut self, attempt: &mut Attempt) {
+    pub(crate) fn discard_output(&mut self, attempt: &mut Attempt) {
         self.finish_thought(attempt);
         if let Some(item) = attempt.text.take() {
             let content = std::mem::take(&mut attempt.answer).into_content();
-            let text = Arc::new(attempt.not_shown_before(text_of(content)));
+            let text = Arc::new(attempt.strip_shown(text_of(content)));
             self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: true } });
         }

@@ -93,7 +93,7 @@ impl ResponseReceiver<'_> {
 
     /// Invalidates the journaled pieces of a failed attempt. The answer of an earlier process
     /// remains valid.
-    pub(crate) fn forget_pieces(
+    pub(crate) fn invalidate_pieces(
         &mut self,
         attempt: &mut Attempt,
         model: &str,

@@ -32,7 +32,7 @@ struct DeclaredTools {
 
 impl Restrictions {
     /// Makes the next request declare the tools again.
-    pub(super) fn forget_declarations(&mut self) {
+    pub(super) fn redeclare_tools(&mut self) {
         self.declared = None;
     }
 }
@@ -41,7 +41,7 @@ impl Registry {
     /// Enables only these tools for a prompt; `None`: all. A pattern may end in `*`.
     pub(crate) fn enable_only(&mut self, tools: Option<Vec<String>>) {
         if tools.is_some() || self.restrictions.enabled.is_some() {
-            self.restrictions.forget_declarations();
+            self.restrictions.redeclare_tools();
         }
         self.restrictions.enabled = tools;
     }
@@ -50,7 +50,7 @@ impl Registry {
     pub(crate) fn set_coordinator(&mut self, on: bool) {
         if self.restrictions.is_coordinator != on {
             self.restrictions.is_coordinator = on;
-            self.restrictions.forget_declarations();
+            self.restrictions.redeclare_tools();
         }
     }
 
@@ -61,7 +61,7 @@ impl Registry {
 
     /// Excludes a tool whose schema the service rejects. Returns whether it was not excluded yet.
     pub(crate) fn reject(&mut self, tool: String) -> bool {
-        self.restrictions.forget_declarations();
+        self.restrictions.redeclare_tools();
         self.restrictions.rejected.insert(tool)
     }
 
@@ -72,7 +72,7 @@ impl Registry {
 
     /// Replaces the excluded tools.
     pub(crate) fn set_rejected(&mut self, tools: HashSet<String>) {
-        self.restrictions.forget_declarations();
+        self.restrictions.redeclare_tools();
         self.restrictions.rejected = tools;
     }
 
@@ -98,7 +98,7 @@ impl Registry {
         mode: ApprovalMode,
         interactive: bool,
     ) -> ToolDeclarations {
-        let offered: Vec<bool> = self.tools.iter().map(|tool| tool.offered(mode)).collect();
+        let offered: Vec<bool> = self.tools.iter().map(|tool| tool.is_declared(mode)).collect();
         if let Some(declared) = &self.restrictions.declared
             && declared.mode == mode
             && declared.offered == offered

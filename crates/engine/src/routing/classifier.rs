@@ -160,7 +160,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     // The newest content is the prompt itself.
     let before = contents.split_last().map_or(contents, |(_, before)| before);
     let from = before.len().saturating_sub(RECENT_CONTENTS);
-    let clean = before.get(from..).unwrap_or_default().iter().filter_map(said);
+    let clean = before.get(from..).unwrap_or_default().iter().filter_map(content_text);
     let clean: Vec<(Role, String)> = clean.collect();
     let last = clean.get(clean.len().saturating_sub(turns)..).unwrap_or_default();
     let mut text = String::new();
@@ -177,7 +177,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
 }
 
 /// Returns the text of a content without calls or results.
-fn said(content: &Sealed) -> Option<(Role, String)> {
+fn content_text(content: &Sealed) -> Option<(Role, String)> {
     let opened = content.open().ok()?;
     let is_traffic = opened
         .parts

@@ -69,7 +69,7 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> Result<FallbackResult, EndReason> {
         let model = self.main_model(users.inbox.model());
-        let chooses = self.chooses(users.inbox.model());
+        let chooses = self.is_active(users.inbox.model());
         let retried = self.catalog().retries_next_prompt(&model, chooses);
         self.availability.mark_failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
@@ -98,7 +98,7 @@ impl ModelRouter {
         cause: Option<FallbackCause>,
         configured: &str,
     ) -> Option<FallbackModel> {
-        let mut chain = self.catalog().fallback_models(model, self.chooses(configured));
+        let mut chain = self.catalog().fallback_models(model, self.is_active(configured));
         chain.retain(|other| other.only.is_none() || other.only == cause);
         let ready = chain.iter().find(|other| self.availability.is_ready(&other.model));
         // The last resort is tried once per turn, whatever is known about it.

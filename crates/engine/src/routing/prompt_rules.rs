@@ -207,9 +207,9 @@ pub(super) enum PromptSize {
 }
 
 /// Classifies a prompt as typed.
-pub(super) fn look(prompt: &str) -> PromptSize {
+pub(super) fn classify(prompt: &str) -> PromptSize {
     let text = prompt.trim().to_lowercase();
-    let text = wish(&text);
+    let text = strip_polite_opening(&text);
     let plain = text.trim_end_matches(['.', '!', ' ']);
     if GO_ON.contains(&plain) {
         return PromptSize::Continuation;
@@ -247,7 +247,7 @@ pub(super) fn look(prompt: &str) -> PromptSize {
 }
 
 /// Returns a prompt without polite openings.
-fn wish(text: &str) -> &str {
+fn strip_polite_opening(text: &str) -> &str {
     let mut text = text;
     while let Some(rest) = POLITE.iter().find_map(|polite| text.strip_prefix(polite)) {
         text = rest.trim_start();
@@ -310,11 +310,11 @@ mod tests {
             ("Zähle die Zeilen", PromptSize::TooShort),
             ("", PromptSize::Continuation),
         ] {
-            assert_eq!(look(prompt), want, "{prompt}");
+            assert_eq!(classify(prompt), want, "{prompt}");
         }
-        assert_eq!(look(&"word ".repeat(400)), PromptSize::Large("the prompt is long"));
-        assert_eq!(look(&"word ".repeat(60)), PromptSize::Unclear);
-        assert_eq!(look("Add a flag\nto the parser"), PromptSize::Unclear);
+        assert_eq!(classify(&"word ".repeat(400)), PromptSize::Large("the prompt is long"));
+        assert_eq!(classify(&"word ".repeat(60)), PromptSize::Unclear);
+        assert_eq!(classify("Add a flag\nto the parser"), PromptSize::Unclear);
     }
 
     /// Everyday prompts do not need a classifier.
@@ -357,7 +357,7 @@ mod tests {
             ("add a comment above main", Some(true)),
             ("is there a test for this?", Some(true)),
         ] {
-            let look = look(prompt);
+            let look = classify(prompt);
             match fast {
                 Some(true) => assert_eq!(look, PromptSize::Small, "{prompt}"),
                 Some(false) => assert!(matches!(look, PromptSize::Large(_)), "{prompt}: {look:?}"),
@@ -367,7 +367,7 @@ mod tests {
         // Unclear ones are short enough for the strong model.
         for prompt in ["explain how the scheduler works", "Why does the build fail?", "add tests"] {
             assert!(
-                matches!(look(prompt), PromptSize::TooShort | PromptSize::Continuation),
+                matches!(classify(prompt), PromptSize::TooShort | PromptSize::Continuation),
                 "{prompt}"
             );
         }
@@ -376,7 +376,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_classified(text in "\\PC{0,300}") {
-            let _ = look(&text);
+            let _ = classify(&text);
         }
     }
 }

@@ -29,7 +29,8 @@ pub(crate) async fn refresh_definitions(
     let looking = tokio::task::spawn_blocking(move || {
         let mut told = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
         told.extend(tools.iter().flat_map(|tools| tools.refresh()));
-        let kept = agents.filter(|_| left).map(|agents| agents.kept()).unwrap_or_default();
+        let kept =
+            agents.filter(|_| left).map(|agents| agents.interrupted_runs()).unwrap_or_default();
         (kept, told)
     });
     match inbox.while_receiving(looking).await {

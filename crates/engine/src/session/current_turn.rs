@@ -87,7 +87,7 @@ impl CurrentTurn {
     }
 
     /// Whether the prompt was removed from the history.
-    pub(crate) fn is_taken_back(&self) -> bool {
+    pub(crate) fn is_removed(&self) -> bool {
         self.taken_back
     }
 
@@ -129,6 +129,6 @@ mod tests {
         let (first, second) = (current.reset_timer(), current.reset_timer());
         assert!(!Arc::ptr_eq(&first, &second) && current.timed_out().is_none());
         current.take_back();
-        assert!(current.is_taken_back() && current.end() && !current.end());
+        assert!(current.is_removed() && current.end() && !current.end());
     }
 }

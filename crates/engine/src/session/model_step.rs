@@ -16,7 +16,7 @@ use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
     RetryAction, StreamEnd, StreamSource, blocked, classify, context_full, exclude_named_tool,
-    is_rejection, only,
+    is_rejection, single_chunk,
 };
 use crate::routing::{FallbackResult, cause};
 
@@ -80,7 +80,7 @@ impl Session {
             foreign_signature: 0,
             rejected: RejectedContent::default(),
         };
-        let reply = self.request_until_answered(&mut state, cancel).await;
+        let reply = self.request_with_retries(&mut state, cancel).await;
         if let (Err(_), Some(unfinished)) = (&reply, state.resumed) {
             self.receiver().show_unfinished(&unfinished, state.shown);
             self.client.restore_unfinished(unfinished, &mut self.conversation);
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Sends requests until one is answered.
-    async fn request_until_answered(
+    async fn request_with_retries(
         &mut self,
         state: &mut RequestState,
         cancel: &CancellationToken,
@@ -142,7 +142,7 @@ impl Session {
             request.continuation = Some(unfinished.token.clone());
             receiver.begin_with(&mut attempt, unfinished, state.shown);
         }
-        let played = StreamSource { given: hooked.map(only), seen: seen.as_ref() };
+        let played = StreamSource { given: hooked.map(single_chunk), seen: seen.as_ref() };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
         self.budget.save_requests(self.conversation.history_mut());
@@ -167,7 +167,7 @@ impl Session {
             StreamEnd::Cancelled => {
                 // No hook has seen this text, so it is discarded.
                 if self.hooks.delays_text() {
-                    self.receiver().discard_shown(&mut attempt);
+                    self.receiver().discard_output(&mut attempt);
                 } else if let Some(resumable) = self.resumable_after_end(&mut attempt, &state.model)
                 {
                     state.resumed = Some(resumable);
@@ -206,7 +206,7 @@ impl Session {
                 if let Some(resumable) = self.receiver().take_resumable(&mut attempt, &state.model)
                 {
                     // The next attempt continues what is in the journal.
-                    self.receiver().discard_shown(&mut attempt);
+                    self.receiver().discard_output(&mut attempt);
                     state.resumed = Some(resumable);
                     return Ok(Err(FailedAttempt { action, most, trouble, rejects }));
                 }
@@ -240,8 +240,8 @@ impl Session {
     /// Retracts what a failed attempt showed and journaled.
     fn retract(&mut self, state: &RequestState, mut attempt: Attempt) {
         let mut receiver = self.receiver();
-        receiver.discard_shown(&mut attempt);
-        receiver.forget_pieces(&mut attempt, &state.model, state.resumed.as_ref());
+        receiver.discard_output(&mut attempt);
+        receiver.invalidate_pieces(&mut attempt, &state.model, state.resumed.as_ref());
     }
 
     /// Changes the request after a failed attempt, or waits, so that another one may succeed.
@@ -408,7 +408,7 @@ fn unusable(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32
     if attempt.answer.is_out_of_context() {
         return Some((context_full(), ATTEMPTS));
     }
-    let invalid = InvalidResponse::of(&attempt.answer, state.after_tool)?;
+    let invalid = InvalidResponse::validate(&attempt.answer, state.after_tool)?;
     let (failure, most) = (invalid.failure(&attempt.answer), invalid.max_attempts());
     let action = if state.number >= most {
         RetryAction::Fail(failure)

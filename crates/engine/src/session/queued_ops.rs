@@ -107,7 +107,7 @@ impl Session {
             .unwrap_or_else(|why| UndoResult { problem: Some(why), ..UndoResult::default() });
         if undone.problem.is_none() {
             self.rewind_conversation(order.keep).await;
-            self.conversation.keep_results(earlier);
+            self.conversation.restore_results(earlier);
             self.inbox.push_input(TurnInput::Rerun);
         }
         self.bus.send(EventBody::Restored(undone));

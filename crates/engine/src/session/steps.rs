@@ -58,7 +58,7 @@ impl Session {
 
     /// Whether a turn whose time is up may continue.
     fn can_extend_time(&self) -> bool {
-        self.budget.asks() && self.environment.role.is_none()
+        self.budget.can_ask_user() && self.environment.role.is_none()
     }
 
     /// Asks the user for more time. Returns the token of the continued turn.
@@ -162,7 +162,7 @@ impl Session {
     /// Waits, before the first prompt, for tools that must be present, and adds their description
     /// to the prompt.
     async fn wait_for_tools(&mut self, cancel: &CancellationToken) {
-        let Some(settled) = self.registry.settled() else { return };
+        let Some(settled) = self.registry.take_readiness() else { return };
         tokio::select! {
             biased;
             () = self.inbox.while_receiving(settled) => {}
@@ -194,7 +194,7 @@ impl Session {
             return Err(EndReason::Cancelled);
         }
         let is_final_turn = self.environment.role.as_ref().is_some_and(AgentRole::is_final_turn);
-        match self.client.reached_limit(is_final_turn) {
+        match self.client.exceeded_limit(is_final_turn) {
             Some(limit) => Err(EndReason::MaxTurns { limit }),
             None => Ok(()),
         }
@@ -224,7 +224,10 @@ impl Session {
         detail: String,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        if !self.environment.interactive || !self.budget.asks() || self.environment.role.is_some() {
+        if !self.environment.interactive
+            || !self.budget.can_ask_user()
+            || self.environment.role.is_some()
+        {
             return Err(EndReason::Loop { detail });
         }
         let Self { loops, inbox, hooks, approvals, .. } = self;
@@ -321,7 +324,7 @@ impl Session {
 
     /// Whether the session is a subagent that has given its result.
     pub(super) fn has_agent_result(&self) -> bool {
-        self.environment.role.as_ref().is_some_and(|role| role.result.is_given())
+        self.environment.role.as_ref().is_some_and(|role| role.result.is_submitted())
     }
 
     /// Ends the turn if the calls were a loop that the user does not allow, or were all denied.
@@ -341,7 +344,11 @@ impl Session {
     }
 
     /// Repairs the history after an input, whether or not it was answered.
-    pub(super) fn settle(&mut self, ended: &Result<(), EndReason>, added: Option<AddedPrompt>) {
+    pub(super) fn repair_history(
+        &mut self,
+        ended: &Result<(), EndReason>,
+        added: Option<AddedPrompt>,
+    ) {
         match ended {
             Err(EndReason::Cancelled) => self.close_interrupted_turn(),
             Err(EndReason::Failed(_) | EndReason::MaxTurns { .. } | EndReason::Budget(_)) => {
@@ -384,7 +391,7 @@ impl Session {
         continuations: &mut Continuations,
         cancel: &CancellationToken,
     ) -> Result<Option<Prompt>, EndReason> {
-        let response = self.conversation.answered();
+        let response = self.conversation.current_response();
         let after =
             self.hooks.after_agent(prompt, response, continuations, &mut self.inbox, cancel).await;
         if after.clears_context {

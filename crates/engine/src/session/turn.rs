@@ -77,7 +77,7 @@ impl Session {
                 Err(reason) => break Err(reason),
             }
         };
-        self.settle(&ended, added);
+        self.repair_history(&ended, added);
         ended
     }
 

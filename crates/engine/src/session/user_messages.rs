@@ -95,7 +95,7 @@ impl UserMessages<'_> {
     }
 
     fn emit_images(&self, parts: &[Part]) {
-        for image in Image::among(parts, None) {
+        for image in Image::from_parts(parts, None) {
             self.bus.send(EventBody::Image(image));
         }
     }

@@ -167,7 +167,8 @@ impl ToolRunner<'_> {
             ApprovalResponse::ProceedOnce => {
                 if decide.broader_permissions {
                     let wanted = &mut prepared.effects.permissions;
-                    *wanted = wanted.clone().and(&prepared.invocation.broader_permissions(wanted));
+                    *wanted =
+                        wanted.clone().union(&prepared.invocation.broader_permissions(wanted));
                 }
                 run(prepared, CallDecision::Accept, decide.answers)
             }
@@ -309,7 +310,7 @@ fn sandbox_denial_reason(lacked: &Permissions) -> String {
     format!(
         "The sandbox denied this command some access. Approve to run it again with {} and \
             nothing else{shown}",
-        lacked.leave()
+        lacked.describe()
     )
 }
 

@@ -425,7 +425,7 @@ impl<'a> ToolBatch<'a> {
         let results = self.calls.iter().filter_map(BatchedCall::response);
         let open = self.calls.iter().filter(|call| call.response().is_none()).count();
         PendingResults {
-            tokens: results.map(|response| tokens::of_text(&response.text)).sum(),
+            tokens: results.map(|response| tokens::estimate_text(&response.text)).sum(),
             expected: (open as u64).saturating_sub(1),
         }
     }

@@ -50,7 +50,7 @@ impl ToolRunner<'_> {
             tool, invocation, effects, title, policy_decision, rerun, decided, ..
         } = prepared;
         let kind = tool.spec().kind;
-        let mut permissions = effects.permissions.clone().and(&policy_decision.grants);
+        let mut permissions = effects.permissions.clone().union(&policy_decision.grants);
         // The user saw the command: programs that git runs in a trusted repository, and agents that
         // git may need, are part of the approval.
         if policy_decision.kind == Decision::Ask
@@ -135,7 +135,7 @@ impl ToolRunner<'_> {
         let name = (call.name.as_str(), running.kind);
         self.approvals.learn(name, &running.effects, &outcome, is_build_file);
         let mut summary = self.summarize(&running, &outcome);
-        let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
+        let refused = std::mem::take(&mut outcome.refused).difference(&running.permissions);
         let reruns = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
         if running.changed && outcome.error.is_none() {
             add_note(&mut outcome, CHANGED_BY_USER);
@@ -151,7 +151,7 @@ impl ToolRunner<'_> {
             summary.arguments.clone_from(&running.arguments);
             return Transition::Prepare(RerunContext {
                 arguments: running.arguments,
-                permissions: running.effects.permissions.and(&refused),
+                permissions: running.effects.permissions.union(&refused),
                 denial: Some(Box::new(SandboxDenial { outcome, summary })),
                 changed: running.changed,
                 hooked: running.hooked,
@@ -164,7 +164,7 @@ impl ToolRunner<'_> {
         if let Some((name, arguments)) = replacement
             && !cancel.is_cancelled()
         {
-            self.inbox.processes().leave(&call.item());
+            self.inbox.processes().remove(&call.item());
             if may_replace {
                 return Transition::Replace { name, arguments };
             }

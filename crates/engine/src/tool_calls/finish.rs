@@ -91,7 +91,7 @@ impl ToolRunner<'_> {
         summary: CallSummary,
     ) {
         let Some(call) = batch.requested(index) else { return };
-        self.inbox.processes().leave(&call.item());
+        self.inbox.processes().remove(&call.item());
         let mut outcome = outcome;
         self.environment.redact(&mut outcome.for_model.output);
         match &mut outcome.for_user {
@@ -132,7 +132,9 @@ impl ToolRunner<'_> {
         let tool = self.registry.get(run);
         told.server = tool.as_ref().and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
         let images = match status {
-            ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&summary.title)),
+            ToolStatus::Success => {
+                Image::from_parts(&outcome.for_model.media, Some(&summary.title))
+            }
             ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
         };
         let response = respond(
@@ -175,7 +177,7 @@ impl ToolRunner<'_> {
             data,
             duration_ms: summary.duration_ms,
         });
-        if self.bus.is_observed() {
+        if self.bus.has_observers() {
             let ran = batch.call(index).unwrap_or(call);
             let tool = self.registry.get(&ran.name);
             self.bus.observe(&Observation::CallEnded(CallEnd {

@@ -113,7 +113,8 @@ impl ToolRunner<'_> {
             let checkpoints = self.checkpoints.store().filter(|_| kind == ToolKind::Execute);
             tokio::task::spawn_blocking(move || {
                 let invocation = tool.prepare(args, &scope)?;
-                let made = checkpoints.map(|checkpoints| checkpoints.made()).unwrap_or_default();
+                let made =
+                    checkpoints.map(|checkpoints| checkpoints.created_paths()).unwrap_or_default();
                 Ok((invocation, made))
             })
         };
@@ -129,7 +130,7 @@ impl ToolRunner<'_> {
     /// Returns the tool of a call that may be made now.
     async fn find_tool(&mut self, call: &ToolCall) -> Result<Arc<dyn Tool>, Rejection> {
         if self.registry.get(&call.name).is_none()
-            && let Some(looking) = self.registry.look_for(&call.name)
+            && let Some(looking) = self.registry.wait_for_tool(&call.name)
         {
             self.inbox.while_receiving(looking).await;
             self.registry.refresh();
@@ -169,7 +170,7 @@ impl ToolRunner<'_> {
         rerun: RerunContext,
     ) -> PreparedCall {
         let mut effects = invocation.effects().clone();
-        effects.permissions = effects.permissions.and(&rerun.permissions);
+        effects.permissions = effects.permissions.union(&rerun.permissions);
         let EvaluatedCall { policy_decision, rules, no_rule_reason } =
             self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode());
         let title = invocation.title();

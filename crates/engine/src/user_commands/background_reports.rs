@@ -42,7 +42,7 @@ impl BackgroundWatcher {
     }
 
     /// Checks for processes that ended.
-    pub(crate) async fn look(&mut self) {
+    pub(crate) async fn check_processes(&mut self) {
         let completion = self.shell.completion();
         let lines = match completion {
             BackgroundCompletion::Silent => return,
@@ -58,12 +58,12 @@ impl BackgroundWatcher {
                 // The PID may have been reused.
                 BackgroundState::Running => drop(self.known.remove(&process.pid)),
                 _ if !self.known.insert(process.pid) => {}
-                _ => self.tell(&process, completion),
+                _ => self.report_end(&process, completion),
             }
         }
     }
 
-    fn tell(&self, process: &BackgroundProcess, completion: BackgroundCompletion) {
+    fn report_end(&self, process: &BackgroundProcess, completion: BackgroundCompletion) {
         let line = line(process);
         let item = ItemId::new(format!("background-{}", process.pid));
         let done = ItemDone::notice(Level::Info, line.clone());

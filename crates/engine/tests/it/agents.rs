@@ -29,7 +29,7 @@ impl Agents for Team {
         self.0.iter().cloned().map(Arc::new).collect()
     }
 
-    fn equip(
+    fn prepare_run(
         &self,
         agent: &AgentDefinition,
         _: AgentTask<'_>,
@@ -38,7 +38,7 @@ impl Agents for Team {
     ) -> Result<AgentKit, String> {
         let mut tools = tools.declared;
         tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
-            result.give(format!("result {n}").into());
+            result.submit(format!("result {n}").into());
             Box::pin(std::future::ready(ToolResult::text("done")))
         }));
         Ok(AgentKit {
@@ -482,14 +482,14 @@ impl Agents for Slow {
         })
     }
 
-    fn equip(
+    fn prepare_run(
         &self,
         agent: &AgentDefinition,
         task: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
     ) -> Result<AgentKit, String> {
-        let kit = self.0.equip(agent, task, tools, result)?;
+        let kit = self.0.prepare_run(agent, task, tools, result)?;
         Ok(AgentKit { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit })
     }
 }

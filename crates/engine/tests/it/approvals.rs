@@ -330,11 +330,15 @@ impl Checkpoints for Log {
     fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         vec!["big.bin".into()]
     }
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
+    fn save_before(
+        &self,
+        turn: u64,
+        change: Change<'_>,
+    ) -> Result<Box<dyn CheckpointGuard>, String> {
         self.0.lock().expect("log").push(format!("before {turn} {change:?}"));
         Ok(Box::new(Mark(self.0.clone())))
     }
-    fn made(&self) -> Vec<PathBuf> {
+    fn created_paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {

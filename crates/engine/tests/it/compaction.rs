@@ -71,7 +71,7 @@ fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
 struct Keeper;
 
 impl Hooks for Keeper {
-    fn listens(&self, event: HookEvent, _chunk: bool) -> bool {
+    fn has_subscriber(&self, event: HookEvent, _chunk: bool) -> bool {
         event == HookEvent::PreCompress
     }
 
@@ -172,7 +172,8 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
         assert!(one.after <= one.before * 2 / 5, "less than 60 % is saved: {one:?}");
     }
     for request in rig.script.contents() {
-        let size: u64 = request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum();
+        let size: u64 =
+            request.iter().map(|json| parallax_engine::tokens::estimate_content(json)).sum();
         assert!(size < 24_000, "{size} tokens");
         let whole = request.iter().filter(|json| {
             json.starts_with("{\"role\":\"user\",\"parts\":[{\"text\":\"<session_context/>\"},{\"text\":\"count everything, and mind the dog\"}]")
@@ -246,7 +247,7 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let sizes = rig.script.contents().into_iter().map(|request| {
-        request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum::<u64>()
+        request.iter().map(|json| parallax_engine::tokens::estimate_content(json)).sum::<u64>()
     });
     let told = compactions(&events);
     assert_eq!(told[0].how, Some(CompactionMethod::Snapshot), "{told:?}");

@@ -25,7 +25,7 @@ fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
 /// Returns the tokens of each request's contents.
 fn sizes(rig: &Rig) -> Vec<u64> {
     let requests = rig.script.contents();
-    requests.iter().map(|all| all.iter().map(|json| tokens::of_content(json)).sum()).collect()
+    requests.iter().map(|all| all.iter().map(|json| tokens::estimate_content(json)).sum()).collect()
 }
 
 fn compactions(events: &[Event]) -> Vec<Compaction> {

@@ -100,7 +100,7 @@ impl FolderContext for OneFile {
         let mut told = self.told.lock().expect("told");
         (!std::mem::replace(&mut *told, true)).then(|| FOUND.to_owned())
     }
-    fn keep_what_is_in(&self, contents: &[Sealed]) {
+    fn retain_sent(&self, contents: &[Sealed]) {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
         *self.told.lock().expect("told") &= is_there;
     }

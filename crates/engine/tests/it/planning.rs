@@ -59,7 +59,7 @@ async fn successful_call_switches_the_mode() {
     assert_eq!((plan.approved, plan.mode), (true, Some(ApprovalMode::AutoEdit)));
     // Another process knows the plan, unless the history was rewound to before it.
     let contents = 8;
-    let of = |contents| ApprovedPlan::of(&records, contents).map(|plan| plan.path);
+    let of = |contents| ApprovedPlan::from_records(&records, contents).map(|plan| plan.path);
     assert_eq!(of(contents), Some("/plans/p.md".into()));
     assert_eq!(of(3), None);
 }

@@ -70,7 +70,7 @@ impl PolicyEngine for RecordingPolicyEngine {
         PolicyDecision::new(Decision::Ask, "test", "every call requires approval")
     }
 
-    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+    fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
 }

@@ -113,7 +113,7 @@ async fn files_are_reverted_turn_by_turn() {
 async fn rewind_reports_line_counts_and_is_rejected_during_a_turn() {
     let edit = tool("edit", Sharing::Exclusive, |n, _| {
         Box::pin(async move {
-            ToolResult::text("ok").shown(Display::Diff(FileDiff {
+            ToolResult::text("ok").with_display(Display::Diff(FileDiff {
                 file_path: "/w/x".into(),
                 diff: String::new(),
                 lines_added: n,

@@ -299,7 +299,7 @@ impl PolicyEngine for ByName {
     fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
         let rule = self.rules.iter().find(|rule| rule.tool_name == query.tool);
         let granted = rule.map(|rule| rule.permissions.clone()).unwrap_or_default();
-        if !query.effects.permissions.beyond(&granted).is_empty() {
+        if !query.effects.permissions.difference(&granted).is_empty() {
             let decision = if query.interactive { Decision::Ask } else { Decision::Deny };
             return PolicyDecision::new(decision, "beyond", "it wants more");
         }
@@ -316,7 +316,7 @@ impl PolicyEngine for ByName {
         };
         PolicyDecision::new(decision, "by name", "its name says so")
     }
-    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+    fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
     }
     fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
@@ -557,10 +557,10 @@ impl Checkpoints for TestCheckpoints {
     fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         Vec::new()
     }
-    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
+    fn save_before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
         Err("not here".into())
     }
-    fn made(&self) -> Vec<PathBuf> {
+    fn created_paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {

@@ -46,7 +46,7 @@ async fn start(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     }
     if let Some(proxy) = &plan.proxy {
         step(proxy).await?;
-        let ended = match reach_proxy(program).await {
+        let ended = match connect_proxy(program).await {
             Ok(()) => supervise(&plan.main, plan.terminal).await,
             Err(error) => Err(error),
         };
@@ -75,7 +75,7 @@ async fn make_network(
 }
 
 /// Waits until the proxy listens, and connects it to the internal network.
-async fn reach_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
+async fn connect_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
     let listening = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", PROXY_PORT)).await.is_err() {
             tokio::time::sleep(STEP).await;

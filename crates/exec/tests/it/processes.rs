@@ -102,7 +102,7 @@ async fn background_process_continues_and_its_end_is_reported() {
         "echo \x1b[31mstarted\x1b[0m; while [ ! -e go ]; do sleep 0.01; done; echo over; exit 4";
     let running = detached(project.detach(text, Duration::from_millis(100)).await);
     assert_eq!(running.output.kept.head, "started");
-    let mut ends = project.processes.ends();
+    let mut ends = project.processes.subscribe_to_ends();
     let state = || project.processes.background_process(running.pid).unwrap().state;
     assert_eq!(state(), BackgroundState::Running);
     assert_eq!(read_log(&running.log, 10).unwrap().lines, ["started"]);

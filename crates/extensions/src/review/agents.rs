@@ -39,7 +39,7 @@ fn add(agent: &Agent, review: &mut Review) -> Result<(), String> {
     }
     let line = format!("agent `{}`: can use {}", agent.name, tools(agent));
     let (name, tools) = (agent.name.clone(), agent.tools.clone());
-    review.can(&line, Capability::Agent { name, tools });
+    review.add_capability(&line, Capability::Agent { name, tools });
     review.lines.push(line);
     servers(&agent.mcp_servers, Some(&agent.name), review)
 }

@@ -61,7 +61,7 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
 }
 
 /// Formats the line of the review that lists the programs.
-pub(super) fn listed(programs: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn format_programs(programs: &BTreeMap<String, String>) -> Option<String> {
     (!programs.is_empty())
         .then(|| format!("executable files: {}", names(programs.keys().map(String::as_str))))
 }

@@ -68,7 +68,7 @@ pub(super) fn servers(
             agent: agent.map(str::to_owned),
             value: server.clone(),
         };
-        review.can(&line, capability);
+        review.add_capability(&line, capability);
         review.add(line, server);
     }
     Ok(())
@@ -76,7 +76,7 @@ pub(super) fn servers(
 
 /// Returns the names of the user's variables that the texts refer to.
 fn variables(value: &Value) -> Vec<String> {
-    fn look(value: &Value, names: &mut Vec<String>) {
+    fn collect_names(value: &Value, names: &mut Vec<String>) {
         match value {
             Value::String(text) => {
                 for piece in text.split('$').skip(1) {
@@ -94,12 +94,12 @@ fn variables(value: &Value) -> Vec<String> {
                     }
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| look(item, names)),
-            Value::Object(fields) => fields.values().for_each(|field| look(field, names)),
+            Value::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
+            Value::Object(fields) => fields.values().for_each(|field| collect_names(field, names)),
             _ => {}
         }
     }
     let mut names = Vec::new();
-    look(value, &mut names);
+    collect_names(value, &mut names);
     names
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
-use super::{ArchiveError, UnpackTarget, shown};
+use super::{ArchiveError, UnpackTarget, display_name};
 
 /// Maximum bytes of an extended header, or of a directory.
 const MAX_EXTENDED_HEADER: u64 = 1024 * 1024;
@@ -70,8 +70,11 @@ fn unpack_entry(
             Err(ArchiveError::Broken("a directory has contents"))
         }
         EntryType::Directory => target.folder(&name),
-        EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(shown(&name))),
-        _ => Err(ArchiveError::Entry { name: shown(&name), why: "is not a file or directory" }),
+        EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(display_name(&name))),
+        _ => Err(ArchiveError::Entry {
+            name: display_name(&name),
+            why: "is not a file or directory",
+        }),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct LinkCache(HashMap<PathBuf, Listing>);
 
 impl LinkCache {
     /// Forgets the directories that the search did not visit.
-    pub(super) fn keep(&mut self, look: u64) {
+    pub(super) fn retain_visited(&mut self, look: u64) {
         self.0.retain(|_, listing| listing.look == look);
     }
 
@@ -140,14 +140,14 @@ impl Search<'_> {
             }
             for folder in elsewhere {
                 parts.extend(self.parts(&folder));
-                if self.holds(&folder) {
+                if self.is_in_workspace(&folder) {
                     found.git_directories.push(folder.clone());
                 }
                 unsearched.push_back(Unsearched::Git(folder, PathBuf::new()));
             }
         }
         for home in self.dirs {
-            self.of_home(home, cache, &mut links, &mut unsearched);
+            self.search_home(home, cache, &mut links, &mut unsearched);
         }
         let (mut targets, mut seen) = (HashSet::new(), HashSet::new());
         for repository in &found.repositories {
@@ -161,12 +161,12 @@ impl Search<'_> {
                     break;
                 }
                 let leads = link_targets(&link.path);
-                let end = leads.last().filter(|end| !self.is_above(end) && end.is_dir());
+                let end = leads.last().filter(|end| !self.contains_workspace(end) && end.is_dir());
                 unsearched.extend(end.map(|end| {
-                    let levels = if self.holds(end) { DEPTH } else { link.levels };
+                    let levels = if self.is_in_workspace(end) { DEPTH } else { link.levels };
                     Unsearched::Tree(end.clone(), levels)
                 }));
-                targets.extend(leads.into_iter().filter(|path| self.holds(path)));
+                targets.extend(leads.into_iter().filter(|path| self.is_in_workspace(path)));
                 continue;
             }
             let Some(next) = unsearched.pop_front() else { break };
@@ -216,7 +216,7 @@ impl Search<'_> {
     }
 
     /// Finds the trusted links and directories of a home directory.
-    fn of_home(
+    fn search_home(
         &self,
         home: &Path,
         cache: &mut LinkCache,
@@ -256,13 +256,13 @@ impl Search<'_> {
             }),
             _ => None,
         };
-        let folder = folder.filter(|folder| !self.is_above(folder));
+        let folder = folder.filter(|folder| !self.contains_workspace(folder));
         let folder = folder.filter(|folder| folder.join("HEAD").symlink_metadata().is_ok());
         let common = folder.as_deref().and_then(|folder| {
             let common = read_git_file(&folder.join("commondir"))?;
             folder.join(common.trim()).canonicalize().ok()
         });
-        folder.into_iter().chain(common.filter(|common| !self.is_above(common))).collect()
+        folder.into_iter().chain(common.filter(|common| !self.contains_workspace(common))).collect()
     }
 
     /// Returns the links on the way to the git directory that a `.git` file names.
@@ -275,7 +275,7 @@ impl Search<'_> {
         let mut links = named.map(|named| link_targets(&named)).unwrap_or_default();
         // The last one is the directory itself, in which git works.
         links.pop();
-        links.retain(|link| self.holds(link));
+        links.retain(|link| self.is_in_workspace(link));
         links
     }
 
@@ -285,17 +285,17 @@ impl Search<'_> {
         // The name protects a directory in a `.git`.
         let is_named = folder.iter().any(|name| name == ".git");
         let names = OF_GIT.iter().filter(|name| **name != "gitdir" && !is_named);
-        names.filter(|_| self.holds(folder)).map(|name| folder.join(name)).collect()
+        names.filter(|_| self.is_in_workspace(folder)).map(|name| folder.join(name)).collect()
     }
 
     /// Whether a path is below a workspace directory.
-    pub(super) fn holds(&self, path: &Path) -> bool {
-        self.roots.iter().any(|root| path.starts_with(root)) && !self.is_above(path)
+    pub(super) fn is_in_workspace(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root)) && !self.contains_workspace(path)
     }
 
     /// Whether a path is a workspace directory or above one: a link there protects nothing, because
     /// it would protect everything.
-    fn is_above(&self, path: &Path) -> bool {
+    fn contains_workspace(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| root.starts_with(path))
     }
 }

@@ -157,7 +157,7 @@ fn ledger_detects_changes_by_others() {
     let found = target(&place, "a");
     let now = |found: &Confined| {
         let (bytes, metadata) = read_capped(found, 1000).expect("reads");
-        Snapshot::of(metadata, &bytes)
+        Snapshot::from_bytes(metadata, &bytes)
     };
     let seen = SeenFiles::new();
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);

@@ -13,7 +13,7 @@ fn refusal(status: u16, message: &str, details: &str) -> CannedResponse {
     let body = format!(
         r#"{{"error":{{"code":{status},"message":"{message}","status":"SOME_STATUS","details":[{details}]}}}}"#
     );
-    whole(status, "", &body)
+    with_length(status, "", &body)
 }
 
 fn ok() -> CannedResponse {
@@ -25,7 +25,7 @@ async fn transient_errors_are_retried_and_reported() {
     let (got, server) = serve(vec![
         refusal(429, "slow down", ""),
         refusal(500, "oops", ""),
-        whole(499, "", ""),
+        with_length(499, "", ""),
         ok(),
     ])
     .await;
@@ -44,7 +44,7 @@ async fn transient_errors_are_retried_and_reported() {
         ]
     );
     assert_eq!(got.retries[0].message, "429 SOME_STATUS: slow down");
-    assert_eq!(server.seen().len(), 4);
+    assert_eq!(server.requests().len(), 4);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn request_with_fallback_is_retried_twice_without_capacity() {
     assert!(matches!(got.end, Err(ModelError::Unavailable { class: "capacity", .. })));
     let told: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();
     assert_eq!(told, [(1, 3), (2, 3)]);
-    assert_eq!(server.seen().len(), 3);
+    assert_eq!(server.requests().len(), 3);
     // Without a fallback, the request waits as for any other failure.
     let (got, _) = serve(vec![full(), full(), full(), ok()]).await;
     assert_eq!(got.text, "ok");
@@ -75,7 +75,7 @@ async fn server_delay_is_respected() {
     assert!((120..=150).contains(&got.retries[0].delay_ms), "{}", got.retries[0].delay_ms);
     assert!(start.elapsed() >= Duration::from_millis(120));
 
-    let (got, _) = serve(vec![whole(503, "Retry-After: 0.1\r\n", "busy"), ok()]).await;
+    let (got, _) = serve(vec![with_length(503, "Retry-After: 0.1\r\n", "busy"), ok()]).await;
     assert!((100..=130).contains(&got.retries[0].delay_ms), "{}", got.retries[0].delay_ms);
 }
 
@@ -90,8 +90,8 @@ async fn permanent_error_is_not_retried() {
         (refusal(403, "no", ""), "auth"),
         (refusal(404, "which", ""), "model"),
         (refusal(429, "spent", daily), "quota"),
-        (whole(429, "Retry-After: 3600\r\n", ""), "quota"),
-        (whole(302, "Location: http://elsewhere/\r\n", ""), "bad"),
+        (with_length(429, "Retry-After: 3600\r\n", ""), "quota"),
+        (with_length(302, "Location: http://elsewhere/\r\n", ""), "bad"),
     ] {
         let (got, server) = serve(vec![answer, ok()]).await;
         let error = got.end.expect_err(check);
@@ -106,7 +106,7 @@ async fn permanent_error_is_not_retried() {
             _ => "other",
         };
         assert_eq!(kind, check, "{error}");
-        assert_eq!(server.seen().len(), 1, "{error}");
+        assert_eq!(server.requests().len(), 1, "{error}");
     }
 }
 
@@ -168,7 +168,7 @@ async fn slow_chunks_are_not_silence() {
 async fn stream_cut_after_its_first_chunk_is_broken() {
     let mut cut = head();
     cut.push(data(&text_chunk("a")));
-    let incomplete = whole(200, "", &format!("data: {}\n\ndata: {{\"cand", text_chunk("a")));
+    let incomplete = with_length(200, "", &format!("data: {}\n\ndata: {{\"cand", text_chunk("a")));
     let not_json = stream(&[&text_chunk("a"), "{oops secret}"]);
     for answer in [cut, incomplete, not_json] {
         let (got, server) = serve(vec![answer, ok()]).await;
@@ -176,7 +176,7 @@ async fn stream_cut_after_its_first_chunk_is_broken() {
         let error = got.end.expect_err("broken");
         assert!(matches!(error, ModelError::Broken { retryable: true, .. }), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
 }
 
@@ -201,7 +201,7 @@ async fn error_inside_a_stream_is_classified_by_its_code() {
 
 #[tokio::test]
 async fn retry_wait_is_cancelled_at_once() {
-    let server = Server::start(vec![whole(503, "Retry-After: 60\r\n", "")]).await;
+    let server = Server::start(vec![with_length(503, "Retry-After: 60\r\n", "")]).await;
     let cancel = CancellationToken::new();
     let mut stream = gemini(&server).stream(request(), cancel.clone());
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
@@ -216,7 +216,7 @@ async fn utility_request_is_attempted_five_times() {
     let server = Server::start((0..6).map(|_| refusal(503, "x", "")).collect()).await;
     let error = gemini(&server).generate(request(), CancellationToken::new()).await;
     assert!(matches!(error, Err(ModelError::Unavailable { status: Some(503), .. })));
-    assert_eq!(server.seen().len(), 5);
+    assert_eq!(server.requests().len(), 5);
 }
 
 #[tokio::test]

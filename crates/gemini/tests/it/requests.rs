@@ -18,7 +18,7 @@ async fn address_headers_and_body_are_as_documented() {
     let model = Gemini::new(options).expect("a model");
     let got = drain(&model, request()).await;
     assert_eq!(got.text, "ok");
-    let seen = server.seen().remove(0);
+    let seen = server.requests().remove(0);
     let head = seen.head.to_ascii_lowercase();
     assert!(seen.head.starts_with(
         "POST /gw/v1beta/models/gemini-3-flash-preview:streamGenerateContent?alt=sse HTTP/1.1"
@@ -45,7 +45,7 @@ async fn vertex_express_and_bearer_requests_are_sent() {
     let options = GeminiOptions::from_env(Auth::VertexExpress(Secret::new(KEY)), &env);
     let got = drain(&Gemini::new(options).expect("a model"), request()).await;
     assert_eq!(got.text, "ok");
-    let seen = server.seen().remove(0);
+    let seen = server.requests().remove(0);
     assert!(seen.head.starts_with("POST /v1/publishers/google/models/gemini-3-flash-preview:"));
     assert!(seen.head.contains(&format!("Bearer {KEY}")));
     assert!(!seen.head.contains("x-goog-api-key"));
@@ -53,7 +53,7 @@ async fn vertex_express_and_bearer_requests_are_sent() {
 
 #[tokio::test]
 async fn retry_settings_change_the_second_body() {
-    let unavailable = whole(503, "", "");
+    let unavailable = with_length(503, "", "");
     let server = Server::start(vec![unavailable, stream(&[&last_chunk("ok")])]).await;
     let mut options = options(&server.base);
     let settings = json!({"customOverrides": [
@@ -61,7 +61,7 @@ async fn retry_settings_change_the_second_body() {
     ]});
     options.models = Arc::new(ModelTable::from_settings(&settings).expect("settings"));
     drain(&Gemini::new(options).expect("a model"), request()).await.end.expect("an answer");
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(!seen[0].body.contains("\"seed\":7") && seen[1].body.contains("\"seed\":7"));
 }
 

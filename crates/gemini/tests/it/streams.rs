@@ -45,25 +45,25 @@ async fn characters_split_across_packets_are_joined() {
 async fn json_array_and_missing_last_line_are_accepted() {
     let array = format!("[{},\n{}]", text_chunk("a"), last_chunk("b"));
     let cut_end = format!("data: {}\n\ndata: {}", text_chunk("c"), last_chunk("d"));
-    let (got, server) = serve(vec![whole(200, "", &array)]).await;
+    let (got, server) = serve(vec![with_length(200, "", &array)]).await;
     assert_eq!((got.text.as_str(), got.end.is_ok()), ("ab", true));
-    assert_eq!(server.seen().len(), 1);
-    let (got, _) = serve(vec![whole(200, "", &cut_end)]).await;
+    assert_eq!(server.requests().len(), 1);
+    let (got, _) = serve(vec![with_length(200, "", &cut_end)]).await;
     assert_eq!((got.text.as_str(), got.end.is_ok()), ("cd", true));
 }
 
 #[tokio::test]
 async fn empty_answer_is_an_empty_stream() {
-    let (got, server) = serve(vec![whole(200, "", "")]).await;
+    let (got, server) = serve(vec![with_length(200, "", "")]).await;
     assert!(got.end.is_ok() && got.text.is_empty() && got.retries.is_empty());
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn utility_answer_is_joined_with_signatures() {
     let body = r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"},{"text":"","thoughtSignature":"c2ln"}]},
         "finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"]}}],"usageMetadata":{"totalTokenCount":9}}"#;
-    let server = Server::start(vec![whole(200, "", body)]).await;
+    let server = Server::start(vec![with_length(200, "", body)]).await;
     let answer =
         gemini(&server).generate(request(), CancellationToken::new()).await.expect("an answer");
     assert_eq!(
@@ -72,7 +72,7 @@ async fn utility_answer_is_joined_with_signatures() {
     );
     assert!(answer.meta.grounding.is_some());
     assert_eq!(answer.meta.usage.map(|usage| usage.total), Some(9));
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(
         seen[0]
             .head
@@ -82,11 +82,11 @@ async fn utility_answer_is_joined_with_signatures() {
 
 #[tokio::test]
 async fn missing_utility_model_is_replaced_and_remembered() {
-    let missing = || whole(404, "", r#"{"error":{"code":404,"message":"no such model"}}"#);
+    let missing = || with_length(404, "", r#"{"error":{"code":404,"message":"no such model"}}"#);
     let server = Server::start(vec![
         missing(),
-        whole(200, "", &last_chunk("a")),
-        whole(200, "", &last_chunk("b")),
+        with_length(200, "", &last_chunk("a")),
+        with_length(200, "", &last_chunk("b")),
     ])
     .await;
     let model = gemini(&server);
@@ -98,6 +98,6 @@ async fn missing_utility_model_is_replaced_and_remembered() {
         assert_eq!(answer.text(), want);
     }
     let models: Vec<_> =
-        server.seen().iter().map(|seen| seen.head.contains("gemini-3.8-flash:")).collect();
+        server.requests().iter().map(|seen| seen.head.contains("gemini-3.8-flash:")).collect();
     assert_eq!(models, [true, false, false]);
 }

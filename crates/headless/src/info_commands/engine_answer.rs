@@ -1,6 +1,6 @@
 //! Commands answered by the engine with an event: the context breakdown and compaction.
 
-use parallax_commands::{is_alias, is_own, own_of};
+use parallax_commands::{is_alias, is_parallax_only, strip_parallax_prefix};
 use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::{
     Compaction, CompactionCause, Event, EventBody, NOTHING_TO_COMPRESS,
@@ -19,9 +19,13 @@ pub type EngineAnswer = (CommandOutput, Vec<Event>);
 /// [`engine_answer`] recognizes its answer.
 pub fn engine_request(session: &OpenSession, name: &str, arguments: &str) -> Option<Op> {
     // Custom commands may override built-in names.
-    let name = match own_of(name) {
+    let name = match strip_parallax_prefix(name) {
         Some(own) => own,
-        None if (is_own(name) || is_alias(name)) && session.commands.takes(name) => return None,
+        None if (is_parallax_only(name) || is_alias(name))
+            && session.commands.has_command(name) =>
+        {
+            return None;
+        }
         None => name,
     };
     Some(match (name, arguments.trim()) {
@@ -63,13 +67,15 @@ pub async fn ask_engine(
 pub fn engine_answer(event: &EventBody) -> Option<CommandOutput> {
     match event {
         EventBody::ContextBreakdown(picture) => Some(context(picture)),
-        EventBody::Compaction(compaction) if is_wanted(compaction) => Some(compacted(compaction)),
+        EventBody::Compaction(compaction) if is_user_requested(compaction) => {
+            Some(compacted(compaction))
+        }
         _ => None,
     }
 }
 
 /// Returns whether the user requested the compaction.
-fn is_wanted(compaction: &Compaction) -> bool {
+fn is_user_requested(compaction: &Compaction) -> bool {
     matches!(compaction.cause, CompactionCause::Manual | CompactionCause::Undo)
 }
 

@@ -7,11 +7,11 @@ use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{CommandOutput, joined, or_none};
+use super::{CommandOutput, joined, lines_or};
 
 /// Shows the latest todo list.
 pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
-    let past = session.past();
+    let past = session.initial_records();
     let todos = past.iter().rev().find_map(|record| match record {
         Record::Result(result) => todos(result.display.as_ref()?),
         _ => None,
@@ -28,7 +28,7 @@ pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
         format!("{mark} {}", todo.description)
     });
     CommandOutput {
-        text: or_none(rows.collect(), "The agent has no to-do list at the moment."),
+        text: lines_or(rows.collect(), "The agent has no to-do list at the moment."),
         data: json!({"todos": todos}),
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
     lines.extend(last.as_ref().map(|model| format!("The latest response is from `{model}`.")));
     if let Some(route) = &route {
         lines.push(format!("Requested: `{}`.", route.asked));
-        lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
+        lines.push(format!("It was chosen by {}: {}.", source_text(route.source), route.reason));
         lines.extend(route.error.as_ref().map(|error| format!("Error: {error}.")));
     }
     CommandOutput {
@@ -53,7 +53,7 @@ pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
 }
 
 /// Describes how a model was chosen.
-fn by(source: RouteSource) -> &'static str {
+fn source_text(source: RouteSource) -> &'static str {
     match source {
         RouteSource::Fallback => "availability",
         RouteSource::Override => "you",

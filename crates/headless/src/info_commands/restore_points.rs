@@ -4,19 +4,19 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{CommandOutput, or_none};
+use super::{CommandOutput, lines_or};
 
 /// Lists the changes, newest first. Blocking.
 ///
 /// # Errors
 /// Returns an error if checkpoints are disabled or cannot be read.
 pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Failure> {
-    let back = session.going_back();
+    let back = session.rewind_preview();
     if !back.checkpointing {
         let message = "To restore single changes, enable `general.checkpointing.enabled`.";
         return Err(Failure::new(FailureKind::Input, message.to_owned()));
     }
-    let points = back.points().map_err(|why| Failure::new(FailureKind::Input, why))?;
+    let points = back.restore_points().map_err(|why| Failure::new(FailureKind::Input, why))?;
     let rows = points.iter().rev().map(|point| {
         let files: Vec<String> = point.files.iter().map(|it| it.display().to_string()).collect();
         format!("{} ({})", point.name, files.join(", "))
@@ -26,7 +26,7 @@ pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Fai
         .rev()
         .map(|point| json!({"name": point.name, "tool": point.tool, "files": point.files}));
     Ok(CommandOutput {
-        text: or_none(rows.collect(), "No changes to restore yet."),
+        text: lines_or(rows.collect(), "No changes to restore yet."),
         data: data.collect(),
     })
 }

@@ -12,7 +12,7 @@ use parallax_http::{ClientOptions, EventParser, client, error_chain};
 use parallax_protocol::CancellationToken;
 use serde_json::Value;
 
-use super::{CONNECT_TIME, MAX_EVENT_BYTES, MessageSink, lost};
+use super::{CONNECT_TIME, MAX_EVENT_BYTES, MessageSink, connection_lost};
 use crate::error::RequestError;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -86,7 +86,7 @@ impl HttpTransport {
         let mut chunks = response.bytes_stream();
         let (mut parser, mut whole) = (EventParser::new(MAX_EVENT_BYTES), Vec::new());
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
+            let chunk = chunk.map_err(|error| connection_error(&error.without_url()))?;
             if is_stream {
                 for event in parser.push(&chunk).map_err(|_| too_large())? {
                     let answers = wanted.is_some_and(|id| answers(&event.data, id));
@@ -140,18 +140,18 @@ async fn read(response: Response, sink: &MessageSink) -> Result<(), RequestError
     let mut chunks = response.bytes_stream();
     let mut parser = EventParser::new(MAX_EVENT_BYTES);
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
+        let chunk = chunk.map_err(|error| connection_error(&error.without_url()))?;
         for event in parser.push(&chunk).map_err(|_| too_large())? {
             sink.deliver(&event.data).await;
         }
     }
-    Err(lost())
+    Err(connection_lost())
 }
 
 fn checked(
     response: Result<Response, parallax_http::reqwest::Error>,
 ) -> Result<Response, RequestError> {
-    let response = response.map_err(|error| broken(&error.without_url()))?;
+    let response = response.map_err(|error| connection_error(&error.without_url()))?;
     match response.status() {
         status if status.is_success() => Ok(response),
         StatusCode::UNAUTHORIZED => Err(RequestError::Unauthorized),
@@ -159,7 +159,7 @@ fn checked(
     }
 }
 
-fn broken(error: &parallax_http::reqwest::Error) -> RequestError {
+fn connection_error(error: &parallax_http::reqwest::Error) -> RequestError {
     RequestError::Connection { why: error_chain(error) }
 }
 

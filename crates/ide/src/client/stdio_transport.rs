@@ -8,7 +8,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::mpsc;
 
 use super::MAX_EVENT_BYTES;
-use super::{MessageSink, lost};
+use super::{MessageSink, connection_lost};
 use crate::discovery::DiscoveryOptions;
 use crate::error::RequestError;
 use crate::port_file::StdioCommand;
@@ -61,7 +61,7 @@ impl StdioTransport {
     pub(super) async fn write(&self, message: &Value) -> Result<(), RequestError> {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
-        self.writer.send(line).await.map_err(|_| lost())
+        self.writer.send(line).await.map_err(|_| connection_lost())
     }
 }
 

@@ -81,7 +81,7 @@ async fn open_files_become_a_message_and_later_only_changes() {
         json!([{"path": "/p/a.rs", "timestamp": 2, "isActive": true, "selectedText": "fn",
             "cursor": {"line": line, "character": 1}}, {"path": "/p/b.rs", "timestamp": 1}])
     };
-    editor.opens(file(1));
+    editor.set_open_files(file(1));
     let companion = project.connect();
     let context = CompanionContext::new(companion.clone());
     assert_eq!(context.message(), None, "nothing is waited for");
@@ -91,7 +91,7 @@ async fn open_files_become_a_message_and_later_only_changes() {
     let message = context.message().expect("a message");
     assert!(message.contains("\"activeFile\"") && message.contains("/p/b.rs"), "{message}");
     assert_eq!(context.message(), None, "nothing has changed");
-    editor.opens(file(9));
+    editor.set_open_files(file(9));
     wait(&companion, |snapshot| {
         snapshot.files.active().and_then(|file| file.cursor).is_some_and(|cursor| cursor.line == 9)
     })
@@ -118,13 +118,13 @@ async fn diffs_are_decided_in_the_editor() {
     let (second, second_decision) = companion.open_diff(&other, "b".into()).expect("diffs");
     editor.edits(&path, "edited\n");
     assert_eq!(editor.diffs().len(), 1);
-    editor.accepts(&path);
+    editor.accept_diff(&path);
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert_eq!(decided, Ok(DiffDecision::Accepted { text: "edited\n".into() }));
     assert_eq!(diff.take_text().await, None, "it is decided");
     let name = other.display().to_string();
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
-    editor.rejects(&other);
+    editor.reject_diff(&other);
     let decided = tokio::time::timeout(LIMIT, second_decision).await.expect("in time");
     assert_eq!(decided, Ok(DiffDecision::Rejected));
     drop(second);
@@ -157,7 +157,7 @@ async fn dead_editor_ends_its_diff() {
     let path = project.path("project").join("a.txt");
     let (diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
-    editor.die();
+    editor.stop_abruptly();
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert!(matches!(decided, Ok(DiffDecision::Unavailable { .. })), "{decided:?}");
     assert_eq!(diff.take_text().await, None);

@@ -66,7 +66,7 @@ impl ScopeRoles {
 
     /// The role of text in these scopes, outermost first: the innermost scope with a role
     /// decides.
-    pub(super) fn of(&self, scopes: &[Scope]) -> Role {
+    pub(super) fn role(&self, scopes: &[Scope]) -> Role {
         let find = |scope: &Scope| {
             self.table.iter().find(|(prefix, _)| prefix.is_prefix_of(*scope)).map(|(_, role)| *role)
         };

@@ -20,7 +20,7 @@ impl Canvas {
     }
 
     /// Writes a text over the existing cells.
-    pub(super) fn put(&mut self, column: usize, row: usize, text: &str) {
+    pub(super) fn write_text(&mut self, column: usize, row: usize, text: &str) {
         if self.rows.len() <= row {
             self.rows.resize(row + 1, Vec::new());
         }
@@ -44,11 +44,11 @@ impl Canvas {
     }
 
     /// Draws a box with a text and returns its width.
-    pub(super) fn put_box(&mut self, column: usize, row: usize, text: &str) -> usize {
+    pub(super) fn draw_box(&mut self, column: usize, row: usize, text: &str) -> usize {
         let rule = "─".repeat(text_width(text) + 2);
-        self.put(column, row, &format!("┌{rule}┐"));
-        self.put(column, row + 1, &format!("│ {text} │"));
-        self.put(column, row + 2, &format!("└{rule}┘"));
+        self.write_text(column, row, &format!("┌{rule}┐"));
+        self.write_text(column, row + 1, &format!("│ {text} │"));
+        self.write_text(column, row + 2, &format!("└{rule}┘"));
         text_width(text) + 4
     }
 
@@ -59,7 +59,7 @@ impl Canvas {
             let trimmed = text.trim_start_matches(' ');
             let skipped = text.len() - trimmed.len();
             if !trimmed.is_empty() {
-                self.put(column + skipped, row + index, trimmed.trim_end());
+                self.write_text(column + skipped, row + index, trimmed.trim_end());
             }
         }
         self.width = self.width.max(column + from.width);

@@ -98,7 +98,7 @@ impl Graph {
         let mut canvas = Canvas::default();
         if !drawn.insert(id.to_owned()) || depth > MOST {
             let text = format!("↩ {label}");
-            canvas.put(0, 0, &text);
+            canvas.write_text(0, 0, &text);
             return Some((canvas, text_width(&text) / 2));
         }
         let mut children = Vec::new();
@@ -108,7 +108,7 @@ impl Graph {
         }
         let width = text_width(label) + 4;
         if children.is_empty() {
-            canvas.put_box(0, 0, label);
+            canvas.draw_box(0, 0, label);
             return Some((canvas, width / 2));
         }
         // The children side by side, each with space for the label of its arrow.
@@ -126,8 +126,8 @@ impl Graph {
             None => (0, width / 2 - middle),
         };
         let middle = middle + shift;
-        canvas.put_box(own, 0, label);
-        canvas.put(middle, 2, "┬");
+        canvas.draw_box(own, 0, label);
+        canvas.write_text(middle, 2, "┬");
         let mut row = 3;
         if children.len() > 1 {
             for at in first + shift..=last + shift {
@@ -140,13 +140,13 @@ impl Graph {
                     _ if is_child => "┬",
                     _ => "─",
                 };
-                canvas.put(at, row, sign);
+                canvas.write_text(at, row, sign);
             }
             row += 1;
         }
         for ((tree, _, label), (column, child)) in children.iter().zip(&places) {
-            canvas.put(child + shift, row, "▼");
-            canvas.put(child + shift + 2, row, label);
+            canvas.write_text(child + shift, row, "▼");
+            canvas.write_text(child + shift + 2, row, label);
             canvas.copy(tree, column + shift, row + 1);
         }
         Some((canvas, middle))
@@ -168,11 +168,11 @@ fn shape(text: &str) -> Option<(String, &str)> {
     ];
     let (open, close) = SHAPES.into_iter().find(|(open, _)| text.starts_with(open))?;
     let (label, rest) = text.get(open.len()..)?.split_once(close)?;
-    Some((shown(label), rest))
+    Some((display_label(label), rest))
 }
 
 /// Returns a label as one row.
-fn shown(text: &str) -> String {
+fn display_label(text: &str) -> String {
     let text = text.trim().trim_matches('"').replace("<br/>", " ").replace("<br>", " ");
     let text = sanitize::one_row(&text).into_owned();
     let text = text.trim();
@@ -190,7 +190,7 @@ fn arrow(text: &str) -> Option<(String, &str)> {
     let rest = rest.trim_start();
     if let Some(rest) = rest.strip_prefix('|') {
         let (label, rest) = rest.split_once('|')?;
-        return Some((shown(label).trim().to_owned(), rest));
+        return Some((display_label(label).trim().to_owned(), rest));
     }
     if line.ends_with('>') || line.len() > 2 {
         return Some((String::new(), rest));
@@ -199,5 +199,5 @@ fn arrow(text: &str) -> Option<(String, &str)> {
     let at = rest.find("--").or_else(|| rest.find("=="))?;
     let (label, rest) = rest.split_at(at);
     let end = rest.find(|char| !is_line(char)).unwrap_or(rest.len());
-    Some((shown(label).trim().to_owned(), &rest[end..]))
+    Some((display_label(label).trim().to_owned(), &rest[end..]))
 }

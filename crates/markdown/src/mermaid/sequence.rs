@@ -55,7 +55,7 @@ impl Sequence {
             "participant" | "actor" => {
                 let (id, name) = rest.split_once(" as ").unwrap_or((rest, rest));
                 let at = self.participant(id)?;
-                self.names[at] = shown(name);
+                self.names[at] = display_label(name);
                 return Some(());
             }
             "activate" | "deactivate" | "autonumber" | "title" => return Some(()),
@@ -65,7 +65,7 @@ impl Sequence {
                     .iter()
                     .find_map(|before| place.trim().strip_prefix(before))?;
                 let over = self.participant(id.split(',').next()?)?;
-                self.steps.push(SequenceStep::Note { over, text: shown(text) });
+                self.steps.push(SequenceStep::Note { over, text: display_label(text) });
                 return Some(());
             }
             _ => {}
@@ -76,7 +76,7 @@ impl Sequence {
             ARROWS.iter().find_map(|arrow| Some((place.find(arrow.0)?, *arrow)))?;
         let from = self.participant(&place[..at])?;
         let to = self.participant(place[at + arrow.len()..].trim_start_matches(['+', '-']))?;
-        self.steps.push(SequenceStep::Message { from, to, text: shown(text), dashed });
+        self.steps.push(SequenceStep::Message { from, to, text: display_label(text), dashed });
         Some(())
     }
 
@@ -90,7 +90,7 @@ impl Sequence {
             return Some(at);
         }
         self.ids.push(id.to_owned());
-        self.names.push(shown(id));
+        self.names.push(display_label(id));
         Some(self.ids.len() - 1)
     }
 
@@ -122,29 +122,31 @@ impl Sequence {
         let mut canvas = Canvas::default();
         for (name, middle) in self.names.iter().zip(&middles) {
             let begin = middle.saturating_sub((text_width(name) + 4) / 2);
-            canvas.put_box(begin, 0, name);
+            canvas.draw_box(begin, 0, name);
         }
         let mut row = 3;
         for step in &self.steps {
             let lines = |canvas: &mut Canvas, row| {
-                middles.iter().for_each(|middle| canvas.put(*middle, row, "│"));
+                middles.iter().for_each(|middle| canvas.write_text(*middle, row, "│"));
             };
             lines(&mut canvas, row);
             match step {
-                SequenceStep::Note { over, text } => canvas.put(middles[*over] + 2, row, text),
+                SequenceStep::Note { over, text } => {
+                    canvas.write_text(middles[*over] + 2, row, text)
+                }
                 SequenceStep::Message { from, to, text, .. } if from == to => {
-                    canvas.put(middles[*from] + 2, row, &format!("↩ {text}"));
+                    canvas.write_text(middles[*from] + 2, row, &format!("↩ {text}"));
                 }
                 SequenceStep::Message { from, to, text, dashed } => {
                     let (left, right) = (middles[*from.min(to)], middles[*from.max(to)]);
-                    canvas.put(left + 2, row, text);
+                    canvas.write_text(left + 2, row, text);
                     row += 1;
                     lines(&mut canvas, row);
                     let line = if *dashed { "┄" } else { "─" };
-                    canvas.put(left + 1, row, &line.repeat(right - left - 1));
+                    canvas.write_text(left + 1, row, &line.repeat(right - left - 1));
                     match from < to {
-                        true => canvas.put(right - 1, row, "▶"),
-                        false => canvas.put(left + 1, row, "◀"),
+                        true => canvas.write_text(right - 1, row, "▶"),
+                        false => canvas.write_text(left + 1, row, "◀"),
                     }
                 }
             }
@@ -155,7 +157,7 @@ impl Sequence {
     }
 }
 
-fn shown(text: &str) -> String {
+fn display_label(text: &str) -> String {
     let text = sanitize::one_row(text.trim()).into_owned();
     shortened(text.trim(), TEXT)
 }

@@ -79,7 +79,7 @@ impl ClientHandler for Hearing {
         told: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.0.tell(&told);
+        self.0.report(&told);
     }
 }
 
@@ -196,10 +196,10 @@ fn progress_is_formatted_and_rate_limited() {
     (told.message, told.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {
         told.progress = f64::from(step);
-        listeners.tell(&told);
+        listeners.report(&told);
     }
     drop(listening);
-    listeners.tell(&told);
+    listeners.report(&told);
     let heard = heard.0.lock().expect("no panic").clone();
     assert!(heard.len() < 100, "{}", heard.len());
     assert_eq!((heard[0].as_str(), heard[heard.len() - 1].as_str()), ("0 %\n", "100 %\n"));

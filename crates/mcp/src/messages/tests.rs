@@ -159,7 +159,7 @@ fn single_message_of_a_response_belongs_to_its_request() {
     ] {
         let open = open(&[7]);
         let mut message = serde_json::from_str(text).expect("a message");
-        open.posted(&mut message, &RequestId::Number(7));
+        open.assign_to_request(&mut message, &RequestId::Number(7));
         assert_eq!(serde_json::to_value(&message).expect("JSON")["id"], 7, "{text}");
         assert!(open.ids().is_empty());
     }

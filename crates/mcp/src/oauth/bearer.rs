@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::{McpServer, is_this_machine};
+use parallax_config::mcp::{McpServer, is_local_url};
 use parallax_http::reqwest::RequestBuilder;
 use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client, is_private_host};
 use rmcp::transport::auth::{
@@ -30,7 +30,7 @@ pub(crate) async fn manager(
         Some(host) => is_private_host(host).await,
         None => false,
     };
-    let is_here = address.is_some_and(|url| is_this_machine(&url));
+    let is_here = address.is_some_and(|url| is_local_url(&url));
     // The library follows and checks redirects of metadata itself.
     let timeout = Some(PATIENCE);
     let options = ClientOptions { redirects: Redirects::None, timeout, ..http.clone() };

@@ -28,7 +28,7 @@ pub(crate) enum UnauthenticatedResponse {
 }
 
 /// Probes the server. Only the response headers are read.
-pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> UnauthenticatedResponse {
+pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedResponse {
     let options = ClientOptions { connect_timeout: PATIENCE, ..http.clone() };
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
         return UnauthenticatedResponse::Other;

@@ -37,7 +37,7 @@ impl OAuthHttpClient for Exchange {
             *response.status_mut() = answer.status();
             *response.headers_mut() = std::mem::take(answer.headers_mut());
             if wants_token {
-                put_right(&mut response);
+                normalize_response(&mut response);
             }
             Ok(response)
         })
@@ -45,7 +45,7 @@ impl OAuthHttpClient for Exchange {
 }
 
 /// Normalizes a response. Responses that cannot be parsed are left unchanged.
-fn put_right(response: &mut Response<Vec<u8>>) {
+fn normalize_response(response: &mut Response<Vec<u8>>) {
     let Some(mut fields) = fields(response.body()) else { return };
     // Some services report errors with a success status.
     if response.status().is_success() && fields.contains_key("error") {
@@ -93,7 +93,7 @@ mod tests {
     fn right(status: u16, body: &str) -> (u16, String) {
         let mut response = Response::new(body.as_bytes().to_vec());
         *response.status_mut() = StatusCode::from_u16(status).expect("a status");
-        put_right(&mut response);
+        normalize_response(&mut response);
         let text = String::from_utf8(response.body().clone()).expect("text");
         (response.status().as_u16(), text)
     }

@@ -11,7 +11,7 @@ use rmcp::transport::auth::{
 
 use crate::oauth::bearer::manager;
 use crate::oauth::callback::RedirectListener;
-use crate::oauth::challenge::{UnauthenticatedResponse, greeting};
+use crate::oauth::challenge::{UnauthenticatedResponse, probe};
 use crate::oauth::store::{ServerTokens, TokenFiles};
 
 /// The client name used for registration.
@@ -123,12 +123,12 @@ fn refusal(back: &str) -> Option<String> {
 
 /// Discovers the authorization server. The library sends a request to the server and reads the
 /// response to its end, so a server that opens a stream is handled differently.
-async fn found_at(
+async fn discover_at(
     manager: &AuthorizationManager,
     url: &str,
     http: &ClientOptions,
 ) -> Result<AuthorizationMetadataResolution, AuthError> {
-    match greeting(url, http).await {
+    match probe(url, http).await {
         UnauthenticatedResponse::Refusal(challenge) => {
             manager.resolve_metadata_from_challenge(Some(&challenge)).await
         }
@@ -156,7 +156,7 @@ async fn metadata(
                     let manager = self::manager(issuer, http).await.map_err(failed)?;
                     manager.resolve_metadata().await
                 }
-                None => found_at(manager, url, http).await,
+                None => discover_at(manager, url, http).await,
             };
             found.map_err(failed)?.metadata
         }

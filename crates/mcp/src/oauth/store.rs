@@ -94,7 +94,7 @@ impl TokenFiles {
     fn find(&self, server: &str, url: &str) -> Option<StoredCredential> {
         let fits = |entry: &StoredCredential| {
             entry.server_name == server
-                && entry.mcp_server_url.as_deref().is_none_or(|known| same(known, url))
+                && entry.mcp_server_url.as_deref().is_none_or(|known| is_same_url(known, url))
         };
         let files = std::iter::once(&self.ours).chain(&self.theirs);
         let in_files = files.flat_map(|file| read(file)).find(fits);
@@ -149,7 +149,7 @@ impl TokenFiles {
         }
     }
 
-    fn put(&self, mut entry: StoredCredential) -> std::io::Result<()> {
+    fn save(&self, mut entry: StoredCredential) -> std::io::Result<()> {
         self.hide(&mut entry);
         let mut all = read(&self.ours);
         all.retain(|other| other.server_name != entry.server_name);
@@ -178,7 +178,7 @@ struct Tokens {
     refresh_token: Option<String>,
 }
 
-fn same(one: &str, other: &str) -> bool {
+fn is_same_url(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
@@ -244,7 +244,7 @@ impl ServerTokens {
         let mut all = read(&self.files.ours);
         let mine = |entry: &&mut StoredCredential| {
             let at = entry.mcp_server_url.as_deref();
-            entry.server_name == self.server && at.is_none_or(|known| same(known, &self.url))
+            entry.server_name == self.server && at.is_none_or(|known| is_same_url(known, &self.url))
         };
         let Some(entry) = all.iter_mut().find(mine) else { return };
         entry.token_url = Some(url.to_owned());
@@ -309,7 +309,7 @@ impl ServerTokens {
             keychain: false,
             updated_at,
         };
-        self.files.put(entry).map_err(|error| failed(error.to_string()))
+        self.files.save(entry).map_err(|error| failed(error.to_string()))
     }
 }
 
@@ -472,6 +472,6 @@ mod tests {
         );
         assert!(tokens(Keychain::default()).load_now().is_none(), "out of reach");
         assert!(tokens(keychain()).files.forget("s").expect("forgotten"));
-        assert_eq!(testkit::keychain::kept(home.path()), 0);
+        assert_eq!(testkit::keychain::count_secrets(home.path()), 0);
     }
 }

@@ -21,14 +21,14 @@ impl Servers {
     pub async fn reconnect(&self, name: &str) -> Result<(), String> {
         if let Some(server) = self.find(name) {
             server.disconnect().await;
-            self.told().remove(name);
+            self.lock_reported().remove(name);
         }
         self.connect(name).await
     }
 
     /// Returns the servers that require a sign-in, each only once. The caller informs the user.
     pub fn sign_ins(&self) -> Vec<PendingSignIn> {
-        let mut told = self.told();
+        let mut told = self.lock_reported();
         let wanting = self.inner.servers.iter().filter_map(|server| {
             let again = server.wants_sign_in()?;
             let name = server.config.name.clone();

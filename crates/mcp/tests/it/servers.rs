@@ -61,18 +61,18 @@ async fn endless_lists_are_truncated_and_old_servers_supported() {
             "{notes:?}"
         );
         let skipped = "on stdout are not MCP messages and were skipped (first: \"listening…\")";
-        let trouble = world.servers.trouble();
+        let trouble = world.servers.take_warning();
         assert_eq!(trouble.is_some(), r#do != "oldest", "{trouble:?}");
         assert_eq!(trouble.is_some_and(|it| it.contains(skipped)), r#do == "noise");
-        assert_eq!(world.servers.trouble(), None, "reported once");
+        assert_eq!(world.servers.take_warning(), None, "reported once");
         world.end().await;
     }
     let world = World::started("endless").await;
-    let trouble = world.servers.trouble().expect("it is reported");
+    let trouble = world.servers.take_warning().expect("it is reported");
     let wanted =
         "`s`: its list of tools was truncated: it has more than 100 pages; 100 of them are used";
     assert!(trouble.contains(wanted), "{trouble}");
-    assert_eq!(world.servers.trouble(), None, "once");
+    assert_eq!(world.servers.take_warning(), None, "once");
     world.end().await;
 }
 
@@ -83,7 +83,10 @@ async fn unreadable_response_fails_its_call() {
     let notes = world.servers.status().remove(0).notes;
     let wanted = "1 of its tools are invalid and were omitted (`too_deep`)";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
-    assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is reported");
+    assert!(
+        world.servers.take_warning().is_some_and(|told| told.contains(wanted)),
+        "it is reported"
+    );
     for how in ["latin1", "half"] {
         let got = world.call("mcp_s_garbled", json!({"how": how})).await;
         assert!(got.for_model.output.contains("caf\u{fffd}"), "{how}: {}", got.for_model.output);
@@ -314,7 +317,7 @@ async fn tools_beyond_the_budget_are_found_by_search() {
     let got = world.call("mcp_search_tools", json!({"query": "weather"})).await;
     assert!(got.for_model.output.starts_with("No MCP tool"));
     // A tool that the model already knows needs no search.
-    world.servers.look_for("mcp_s_env").await;
+    world.servers.wait_for_tool("mcp_s_env").await;
     assert!(world.names().contains(&"mcp_s_env".to_owned()));
     assert!(!world.names().contains(&"mcp_s_fail".to_owned()));
     world.end().await;

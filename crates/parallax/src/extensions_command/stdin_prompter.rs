@@ -7,7 +7,7 @@ use parallax_extensions::ExtensionSetting;
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 
-use super::not_agreed;
+use super::consent_refused;
 use crate::hidden_input::HiddenInput;
 
 /// Maximum size of an answer in bytes.
@@ -38,7 +38,7 @@ impl StdinPrompter {
         !self.gone
     }
 
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         // A failed write to stderr cannot be reported.
         let _ = io::stderr().write_all(text.as_bytes());
     }
@@ -47,18 +47,18 @@ impl StdinPrompter {
     ///
     /// # Errors
     /// Returns an error if the answer was no, or if there was none.
-    pub(crate) fn agree(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
-        self.tell(text);
+    pub(crate) fn confirm(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
+        self.print(text);
         if consent {
             return Ok(());
         }
-        self.tell("Do you want to continue? [Y/n]: ");
+        self.print("Do you want to continue? [Y/n]: ");
         match self.line() {
             Some(answer) => match answer.trim().to_lowercase().as_str() {
                 "" | "y" | "yes" => Ok(()),
-                _ => Err(not_agreed("Installation aborted. Nothing was changed.")),
+                _ => Err(consent_refused("Installation aborted. Nothing was changed.")),
             },
-            None => Err(not_agreed(
+            None => Err(consent_refused(
                 "Installation aborted: no answer on stdin. Use `--consent` to agree without a \
                  prompt.",
             )),
@@ -79,23 +79,24 @@ impl StdinPrompter {
             return Ok(value.trim().to_owned());
         }
         let name = one_line(&setting.name);
-        self.tell(&format!("{extension}: {name}\n"));
+        self.print(&format!("{extension}: {name}\n"));
         if !setting.description.is_empty() {
-            self.tell(&format!("  {}\n", one_line(&setting.description)));
+            self.print(&format!("  {}\n", one_line(&setting.description)));
         }
-        self.tell(&format!("  {} = ", setting.variable));
+        self.print(&format!("  {} = ", setting.variable));
         let hidden = setting.sensitive && self.is_terminal;
         let line = match hidden {
             true => {
                 let _silence = HiddenInput::begin();
                 let line = self.line();
-                self.tell("\n");
+                self.print("\n");
                 line
             }
             false => self.line(),
         };
-        line.map(|line| line.trim().to_owned())
-            .ok_or_else(|| not_agreed(&format!("No value for `{}` on stdin", setting.variable)))
+        line.map(|line| line.trim().to_owned()).ok_or_else(|| {
+            consent_refused(&format!("No value for `{}` on stdin", setting.variable))
+        })
     }
 
     fn line(&mut self) -> Option<String> {

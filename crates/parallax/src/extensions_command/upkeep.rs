@@ -11,7 +11,7 @@ use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use super::stdin_prompter::StdinPrompter;
-use super::{ask_settings, code_of, refused, uninstall};
+use super::{ask_settings, code_of, input_failure, uninstall};
 use crate::command_result::CommandResult;
 use crate::extensions_words::reviewed;
 
@@ -36,7 +36,7 @@ pub(super) fn sync(
     for (name, locked) in &locked {
         let done = match locked {
             Some(locked) => synced(launch, name, locked, what.consent, prompter),
-            None => Err(refused(format!("Invalid entry of `{name}` in the lock file"))),
+            None => Err(input_failure(format!("Invalid entry of `{name}` in the lock file"))),
         };
         match done {
             Ok((word, more)) => {
@@ -89,20 +89,21 @@ fn synced(
     consent: bool,
     prompter: &mut StdinPrompter,
 ) -> Result<(&'static str, String), Failure> {
-    if launch.extension_manager().is_as_locked(name, locked) {
+    if launch.extension_manager().matches_lock(name, locked) {
         return Ok(("already at the locked version", String::new()));
     }
     let fetched = launch.extension_manager().fetch_locked(name, locked)?;
     let source = &locked.install.source;
-    prompter.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
-    launch.extension_manager().put_locked(&fetched)?;
+    prompter
+        .confirm(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
+    launch.extension_manager().install_locked(&fetched)?;
     Ok(("installed at the locked version", ask_settings(launch, name, false, prompter)?))
 }
 
 /// Reports problems of extensions.
 pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<CommandResult, Failure> {
     if let Some(name) = name {
-        launch.extension_manager().known_extension(name)?;
+        launch.extension_manager().find_extension(name)?;
     }
     let found = parallax_doctor::examine_extensions(launch, name);
     let mut text = String::new();
@@ -135,18 +136,18 @@ pub(super) fn test(
     let mut trials = launch.extension_manager().extension_trials(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
     {
-        return Err(refused(format!("Test not found: `tests/{}.json`", one_line(unknown))));
+        return Err(input_failure(format!("Test not found: `tests/{}.json`", one_line(unknown))));
     }
     trials.retain(|(name, _)| names.is_empty() || names.contains(name));
     if trials.is_empty() {
-        return Err(refused(format!(
+        return Err(input_failure(format!(
             "Extension `{}` has no tests. A test is a file `tests/NAME.json` with `prompt`, \
              `responses`, and `expect`.",
             manifest.name
         )));
     }
     let program = std::env::current_exe().map_err(|error| {
-        refused(format!("Failed to determine the path of this program: {error}"))
+        input_failure(format!("Failed to determine the path of this program: {error}"))
     })?;
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
     for (name, trial) in &trials {

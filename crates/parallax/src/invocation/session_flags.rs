@@ -91,8 +91,8 @@ pub(super) fn session_flags(
             tokens: typed.max_tokens.map(std::num::NonZeroU64::get),
             time: typed.timeout,
         },
-        session: at_most_one(sessions)?,
-        answers: at_most_one(sources)?,
+        session: parse_exclusive(sessions)?,
+        answers: parse_exclusive(sources)?,
         recording,
         ignore_env: typed.ignore_env,
         ..LaunchOptions::default()
@@ -108,7 +108,7 @@ pub(crate) fn paths(values: &[String]) -> Vec<PathBuf> {
     list(values).into_iter().map(PathBuf::from).collect()
 }
 
-fn at_most_one<T: Default, const N: usize>(
+fn parse_exclusive<T: Default, const N: usize>(
     choices: [(&'static str, Option<T>); N],
 ) -> Result<T, InvocationError> {
     let mut chosen: Option<(&str, T)> = None;

@@ -125,11 +125,11 @@ fn project_subagent_is_used_only_after_the_user_accepts_it() {
     assert!(done.err().contains(notice) && done.err().contains("`parallax agents accept`"));
     assert!(!knows(0));
     let listed = world.run_well(&["agents", "list"]);
-    assert!(listed.out().contains("scout (project, not accepted)"), "{}", listed.out());
+    assert!(listed.stdout().contains("scout (project, not accepted)"), "{}", listed.stdout());
     let unknown = world.run(&["agents", "accept", "missing"]);
     assert!(unknown.code() != 0 && unknown.err().contains("Unknown agent `missing`"));
     let accepted = world.run_well(&["agents", "accept", "scout"]);
-    assert_eq!(accepted.out(), "accepted: scout\n");
+    assert_eq!(accepted.stdout(), "accepted: scout\n");
     let done = world.run_well(&["-p", "go"]);
     assert!(!done.err().contains(notice), "{}", done.err());
     assert!(knows(1));

@@ -106,7 +106,7 @@ fn model_learns_how_to_resume_a_subagent_after_an_interrupt() {
     assert_eq!(done.code(), 130, "{}", done.err());
     let world = World::in_home(world.home, &second_part());
     let done = world.run_well(&["-p", "go on", "-r", "stopped", "-y"]);
-    assert_eq!(done.out(), "all done\n");
+    assert_eq!(done.stdout(), "all done\n");
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));
 }

@@ -16,13 +16,13 @@ const CALL: &str = r#"[
 
 fn start(world: &World, arguments: &[&str]) -> String {
     let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
-    let said: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let said: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     said["session_id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns the session as `ps --json` shows it.
 fn listed(world: &World, id: &str) -> Value {
-    let text = world.run_well(&["ps", "--json"]).out();
+    let text = world.run_well(&["ps", "--json"]).stdout();
     let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     all.into_iter().find(|session| session["id"] == json!(id)).unwrap_or_default()
 }
@@ -43,7 +43,7 @@ fn request_is_answered_from_another_process() {
     let session = until_state(&world, &id, "awaiting approval");
     assert_eq!(session["last_line"], json!("touch made.txt"));
     assert_eq!(session["project"], json!(world.home.project()));
-    let shown = world.run_well(&["answer", &id]).out();
+    let shown = world.run_well(&["answer", &id]).stdout();
     assert!(shown.contains("touch made.txt") && shown.contains("1  Allow once"), "{shown}");
     let refused = world.run(&["answer", &id, "perhaps"]);
     assert!(refused.code() == 42 && refused.err().contains("allow"), "{}", refused.err());
@@ -51,10 +51,10 @@ fn request_is_answered_from_another_process() {
     let session = until_state(&world, &id, "done");
     assert!(world.home.project().join("made.txt").exists());
     assert!(session["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{session}");
-    let log = world.run_well(&["logs", &id, "-f"]).out();
+    let log = world.run_well(&["logs", &id, "-f"]).stdout();
     assert!(log.starts_with("> go\n• run_shell_command") && log.ends_with("all done\n"), "{log}");
     assert_eq!(world.run(&["stop", &id]).code(), 42);
-    assert_eq!(world.run_well(&["--resume", &id, "-p", "more"]).out(), "more done\n");
+    assert_eq!(world.run_well(&["--resume", &id, "-p", "more"]).stdout(), "more done\n");
     use std::os::unix::fs::PermissionsExt as _;
     let directory = world.home.parallax().join("background").join(&id);
     let mode = directory.metadata().expect("a directory").permissions().mode();
@@ -77,7 +77,7 @@ fn every_question_is_shown_and_answered() {
     let world = World::new(&script.to_string());
     let id = start(&world, &["-p", "go"]);
     until_state(&world, &id, "awaiting approval");
-    let shown = world.run_well(&["answer", &id]).out();
+    let shown = world.run_well(&["answer", &id]).stdout();
     assert!(shown.contains("  2  blue") && shown.contains("Which name?"), "{shown}");
     let refused = world.run(&["answer", &id, "2"]);
     assert!(refused.code() == 42 && refused.err().contains("2 questions"), "{}", refused.err());
@@ -107,7 +107,7 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
     );
     let id = start(&world, &["-p", "go", "-y"]);
     world.asked(1);
-    assert!(world.run_well(&["stop", &id]).out().contains(&id));
+    assert!(world.run_well(&["stop", &id]).stdout().contains(&id));
     until_state(&world, &id, "stopped");
 
     let id = start(&world, &["-p", "go", "-y"]);
@@ -153,10 +153,10 @@ fn attached_session_waits_for_the_next_prompt() {
 fn failures_before_the_session_are_reported_at_once() {
     let world = World::new("[]");
     let done = world.run(&["--bg"]);
-    assert!(done.code() != 0 && done.out().is_empty(), "{}", done.err());
+    assert!(done.code() != 0 && done.stdout().is_empty(), "{}", done.err());
     let done = world.run(&["--bg", "--acp", "-p", "x"]);
     assert!(done.err().contains("--bg"), "{}", done.err());
     let unknown = world.run(&["logs", "nothing"]);
     assert!(unknown.err().contains("parallax ps --all"), "{}", unknown.err());
-    assert!(world.run_well(&["ps"]).out().contains("No background sessions"));
+    assert!(world.run_well(&["ps"]).stdout().contains("No background sessions"));
 }

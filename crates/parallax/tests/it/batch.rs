@@ -63,7 +63,7 @@ fn batch(world: &World, arguments: &[&str]) -> Finished {
 
 fn batch_well(world: &World, arguments: &[&str]) -> Finished {
     let done = batch(world, arguments);
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     done
 }
 
@@ -85,7 +85,7 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
         &json!({"setup": ["echo ready > setup.local"], "check": ["test -f a.txt -a -f setup.local"]}),
     );
     let done = batch_well(&world, &[plan, "--jobs", "2"]);
-    assert!(done.out().contains("3 tasks: 3 succeeded"), "{}", done.out());
+    assert!(done.stdout().contains("3 tasks: 3 succeeded"), "{}", done.stdout());
     for id in &ids {
         let result = result(&world, id);
         assert_eq!((&result["state"], &result["exit_code"]), (&json!("succeeded"), &json!(0)));
@@ -269,7 +269,7 @@ fn budget_ends_the_batch_at_the_cent() {
     let done = batch(&world, &[plan, "--jobs", "3", "--max-cost", "0.5", "-o", "stream-json"]);
     assert_eq!(done.code(), 57, "{}", done.err());
     let last: Value =
-        serde_json::from_str(done.out().lines().last().expect("a line")).expect("JSON");
+        serde_json::from_str(done.stdout().lines().last().expect("a line")).expect("JSON");
     assert_eq!((&last["cost"], &last["budget_spent"]), (&json!(0.5), &json!(true)));
     assert_eq!(world.server.requests().len(), 5);
     let done = batch(&world, &[plan, "--max-cost", "0.8"]);
@@ -304,8 +304,8 @@ fn batch_results_are_applied_as_changes_or_branches() {
     assert_eq!(batch(&world, &[plan]).code(), 1);
 
     let done = batch(&world, &["apply", "plan-results"]);
-    assert_eq!(done.code(), 1, "{}{}", done.out(), done.err());
-    let out = done.out();
+    assert_eq!(done.code(), 1, "{}{}", done.stdout(), done.err());
+    let out = done.stdout();
     assert!(out.contains("t0x: applied, files: 2"), "{out}");
     assert!(out.contains("t1x: conflict, nothing changed: ") && out.contains("same.txt"), "{out}");
     assert!(out.contains("t2x: skipped, failed"), "{out}");
@@ -316,7 +316,7 @@ fn batch_results_are_applied_as_changes_or_branches() {
     let branch = result(&world, "t1x")["branch"].as_str().expect("a branch").to_owned();
     git(&world, &["branch", "-D", &branch]);
     let done = batch_well(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
-    assert!(done.out().contains(&format!("t1x: branch {branch}")), "{}", done.out());
+    assert!(done.stdout().contains(&format!("t1x: branch {branch}")), "{}", done.stdout());
     assert_eq!(git(&world, &["show", &format!("{branch}:same.txt")]), "t1x");
     let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
     assert_eq!(unknown.code(), 42, "{}", unknown.err());
@@ -333,7 +333,7 @@ fn matrix_runs_several_models_that_can_be_compared() {
     world.home.write("plan.toml", plan).expect("a plan");
     assert_eq!(batch(&world, &["plan.toml"]).code(), 1);
     let done = batch_well(&world, &["compare", "plan-results", "--json"]);
-    let compared: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let compared: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let results = compared["tasks"][0]["results"].as_array().expect("results");
     let seen: Vec<_> =
         results.iter().map(|it| (it["model"].clone(), it["state"].clone())).collect();
@@ -344,7 +344,7 @@ fn matrix_runs_several_models_that_can_be_compared() {
             (json!("gemini-2.5-flash"), json!("failed"))
         ]
     );
-    let text = batch_well(&world, &["compare", "plan-results"]).out();
+    let text = batch_well(&world, &["compare", "plan-results"]).stdout();
     assert!(text.contains("gemini-2.5-flash      0/1 succeeded"), "{text}");
 }
 
@@ -429,7 +429,7 @@ fn array_job_of_slurm_runs_every_task() {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", bin.display()));
     let done = run(command, None, LIMIT).expect("run");
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     assert_eq!(states(&world, &ids), ["succeeded"; 4]);
     let home = |name: &str| std::fs::read_to_string(world.home.home().join(name));
     let script = home("job.sh").expect("a script");

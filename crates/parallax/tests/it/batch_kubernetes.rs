@@ -70,19 +70,19 @@ fn task_is_cloned_first_and_prints_its_result() {
         batch(&world, &[words.as_slice(), &["--repositories", "clones", more]].concat())
     };
     let cloned = task("0", "--clone-only");
-    assert_eq!((cloned.code(), cloned.out().as_str()), (0, ""), "{}", cloned.err());
+    assert_eq!((cloned.code(), cloned.stdout().as_str()), (0, ""), "{}", cloned.err());
     let failed = task("1", "--clone-only");
     assert_eq!(failed.code(), 1, "{}", failed.err());
-    assert!(failed.out().contains(r#""task":"b","file":"result.json""#), "{}", failed.out());
+    assert!(failed.stdout().contains(r#""task":"b","file":"result.json""#), "{}", failed.stdout());
     // The clone is all that the task needs.
     let bare = world.home.project().join("../bare.git");
     std::fs::rename(&bare, bare.with_extension("gone")).expect("moved");
     let done = task("0", "--print-results");
     assert_eq!(done.code(), 0, "{}", done.err());
     for file in ["patch.diff", "answer.md", "session.jsonl", "result.json"] {
-        assert!(done.out().contains(&format!(r#""task":"a","file":"{file}""#)), "{file}");
+        assert!(done.stdout().contains(&format!(r#""task":"a","file":"{file}""#)), "{file}");
     }
-    assert_eq!(done.out().lines().last().map(|line| line.contains("result.json")), Some(true));
+    assert_eq!(done.stdout().lines().last().map(|line| line.contains("result.json")), Some(true));
     let unset = task("2", "--print-results");
     assert_eq!(unset.code(), 1, "{}", unset.err());
     assert!(unset.err().contains("NOT_SET_ANYWHERE"), "{}", unset.err());

@@ -32,7 +32,7 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
     let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
     let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.3"]].concat());
     assert_eq!(done.code(), 57, "{}", done.err());
-    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(
         (&said["error"]["type"], &said["error"]["code"]),
         (&json!("BUDGET_SPENT"), &json!(57))
@@ -45,7 +45,7 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
     );
     assert_eq!(said["stats"]["tools"]["totalSuccess"], 2);
     let done = world.run_well(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
-    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(said["response"], "done");
     assert_eq!(said["stats"]["cost"]["usd"], json!(0.0032));
 }
@@ -68,7 +68,7 @@ fn budget_setting_applies_to_the_session_and_prices_are_configurable() {
             prompt,
         ];
         let done = world.run(&[&args[..], more].concat());
-        let last = done.out().lines().last().map(str::to_owned).expect("a line");
+        let last = done.stdout().lines().last().map(str::to_owned).expect("a line");
         (done.code(), serde_json::from_str::<Value>(&last).expect("json"))
     };
     let (code, result) = run("go", &[]);

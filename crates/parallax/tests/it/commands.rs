@@ -60,7 +60,11 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
     world.run_well(&["-p", "/parallax:commit"]);
     assert!(sent(&world).contains("push"), "{}", sent(&world));
     let done = world.run_well(&["-p", "/commands"]);
-    assert!(done.out().contains("the built-in command is `/parallax:commit`"), "{}", done.out());
+    assert!(
+        done.stdout().contains("the built-in command is `/parallax:commit`"),
+        "{}",
+        done.stdout()
+    );
 }
 
 #[test]
@@ -108,14 +112,14 @@ fn info_commands_work_without_a_terminal_or_a_model() {
         ("/compress undo", "no compaction to undo"),
     ] {
         let done = world.run_well(&["-p", typed]);
-        assert!(done.out().contains(word), "{typed}: {}", done.out());
+        assert!(done.stdout().contains(word), "{typed}: {}", done.stdout());
         let done = world.run_well(&["-p", typed, "-o", "json"]);
-        let out: Value = serde_json::from_str(&done.out()).expect("json");
+        let out: Value = serde_json::from_str(&done.stdout()).expect("json");
         assert!(out["response"].is_string() && !out["structured"].is_null(), "{typed}: {out}");
     }
     let done = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
     let lines: Vec<Value> =
-        done.out().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+        done.stdout().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
     assert_eq!(lines.last().expect("lines")["status"], "success");
     assert!(
         lines.iter().any(|line| line["content"].as_str().is_some_and(|it| it.contains("glob")))
@@ -138,7 +142,7 @@ fn resumed_session_stats_include_its_journal() {
     let world = world();
     world.run_well(&["-p", "hello"]);
     let done = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.out()).expect("json");
+    let out: Value = serde_json::from_str(&done.stdout()).expect("json");
     let models = out["structured"]["models"].as_object().expect("models");
     assert_eq!(
         models.values().map(|model| model["requests"].as_u64()).sum::<Option<u64>>(),
@@ -258,7 +262,7 @@ fn command_selects_its_model_and_tools() {
     let command = "---\nmodel: gemini-2.5-flash\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
     world.home.write_home(".gemini/commands/go.md", command).unwrap();
     assert_eq!(
-        world.run_well(&["commands", "check"]).out(),
+        world.run_well(&["commands", "check"]).stdout(),
         "1 command(s) checked, no problems found\n"
     );
     world.run_well(&["-p", "/go"]);
@@ -384,5 +388,5 @@ fn invalid_template_is_reported_with_its_position() {
     world.home.write_home(".gemini/commands/open.toml", broken).unwrap();
     let checked = world.run(&["commands", "check"]);
     assert_eq!(checked.code(), 1);
-    assert!(checked.out().contains("open.toml:4:6: unclosed injection"), "{}", checked.out());
+    assert!(checked.stdout().contains("open.toml:4:6: unclosed injection"), "{}", checked.stdout());
 }

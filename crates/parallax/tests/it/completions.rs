@@ -21,7 +21,7 @@ fn offered(world: &World, words: &[&str]) -> Vec<String> {
     bash.current_dir(world.home.project());
     let done = finish(bash);
     assert_eq!(done.err(), "", "{words:?}");
-    done.out().lines().map(str::to_owned).collect()
+    done.stdout().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn scripts_are_valid_in_the_shells_of_this_machine() {
     for (shell, check) in
         [("bash", ["-n"].as_slice()), ("zsh", &["-n"]), ("fish", &["--no-execute"])]
     {
-        let script = world.run_well(&["completions", shell]).out();
+        let script = world.run_well(&["completions", shell]).stdout();
         let file = world.home.root().join(shell);
         std::fs::write(&file, &script).expect("written");
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -69,7 +69,7 @@ fn container_engine_gets_arguments_variables_and_stdin_and_returns_its_code() {
     command.env("CODE", "53").env("SANDBOX_ENV", "A=1").env("SANDBOX_FLAGS", "--cpus 2");
     let done = with_stdin(command, "from stdin");
     assert_eq!(done.code(), 53, "{}", done.err());
-    assert_eq!(done.out(), "");
+    assert_eq!(done.stdout(), "");
     let argv = engine.recorded("argv");
     let lines: Vec<&str> = argv.lines().collect();
     assert_eq!(lines[..4], ["run", "-i", "--rm", "--init"]);
@@ -100,7 +100,7 @@ fn container_choice_follows_variable_flag_setting_and_does_not_nest() {
     let mut command = engine.command(&["--sandbox=docker", "-p", "hello"]);
     command.env("GEMINI_SANDBOX", "podman").env("INSIDE", PROGRAM);
     let done = finish(command);
-    assert_eq!((done.code(), done.out().trim()), (0, "Hello."), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "Hello."), "{}", done.err());
     assert_eq!(engine.recorded("lines").lines().count(), 1);
 }
 
@@ -153,7 +153,7 @@ fn container_that_cannot_start_exits_with_44() {
         assert!(done.err().contains(part), "{args:?} {variables:?}: {}", done.err());
     }
     let done = run(&["--sandbox=lxc", "-p", "x", "-o", "json"], &[]);
-    let out: serde_json::Value = serde_json::from_str(&done.out()).expect("JSON");
+    let out: serde_json::Value = serde_json::from_str(&done.stdout()).expect("JSON");
     assert_eq!(out["error"]["type"], "FatalSandboxError");
     assert_eq!(out["error"]["code"], 44);
 }

@@ -307,7 +307,7 @@ fn json_output_reports_compaction() {
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let done = world.run(&["-p", "read them", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    let out: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let told = out["compactions"].as_array().expect("compactions");
     let shorter = told.iter().find(|one| one["how"].is_string()).expect("a shorter history");
     assert!(shorter["after"].as_u64() < shorter["before"].as_u64(), "{out}");

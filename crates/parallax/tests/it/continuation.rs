@@ -42,7 +42,7 @@ fn long_answer_is_joined_over_several_requests() {
         {"text": "next"}
     ]));
     let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.out()).expect("json");
+    let out: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(out["response"], "one two three");
     let tokens_used = &out["stats"]["models"]["gemini-4-argon"]["tokens"];
     assert_eq!((&tokens_used["prompt"], &tokens_used["candidates"]), (&json!(100), &json!(60)));
@@ -61,7 +61,7 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
         {"chunks": [chunk("two three", None, Some("STOP"))]}
     ]));
     let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.out().trim(), "one two three");
+    assert_eq!(done.stdout().trim(), "one two three");
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
 }
 
@@ -83,7 +83,7 @@ fn rejected_continuation_is_retried() {
         {"chunks": [chunk("two", None, Some("STOP"))]}
     ]));
     let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.out().trim(), "one two");
+    assert_eq!(done.stdout().trim(), "one two");
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 
@@ -115,7 +115,7 @@ fn killed_process_resumes_a_half_written_answer() {
     ]));
     killed_in_the_answer(&world);
     let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "one two three"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
     let requests = world.server.requests();
     assert_eq!(raw_contents(&requests[0]), raw_contents(&requests[1]), "the same body");
@@ -137,7 +137,7 @@ fn terminated_process_resumes_from_the_newest_token() {
     let done = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(done.code(), 143, "{}", done.err());
     let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "one two three four"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three four"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T2")]);
 }
 
@@ -149,7 +149,7 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
         {"text": "two"}
     ]));
     let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "one two"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "one two"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
@@ -163,7 +163,7 @@ fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
         {"chunks": [chunk("3 end", None, Some("STOP"))], "repeat": 0}
     ]));
     let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.out().trim(), "one two 3 end");
+    assert_eq!(done.stdout().trim(), "one two 3 end");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
     killed_in_the_answer(&world);
     let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.out().contains("two three"), "{}", done.out());
+    assert!(done.stdout().contains("two three"), "{}", done.stdout());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
@@ -207,7 +207,7 @@ fn failed_resumption_can_be_tried_again() {
     killed_in_the_answer(&world);
     assert_ne!(world.run(&["-m", "gemini-4-argon", "-r", "half"]).code(), 0);
     let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "one two three"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 

@@ -115,7 +115,7 @@ fn unwritable_home_disables_only_saving() {
     let mount = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", home.display());
     let Some(command) = mounted(&world, &mount, &["-y", "-p", "go"]) else { return };
     let done = finish(command);
-    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
     assert_eq!(done.err().matches("aving this session stopped").count(), 1, "{}", done.err());
     let requests = world.server.requests();
     let told = String::from_utf8_lossy(&requests[2].body).into_owned();
@@ -123,8 +123,8 @@ fn unwritable_home_disables_only_saving() {
     let of = |args: &[&str]| finish(mounted(&world, &mount, args).expect("as before"));
     let found = of(&["sessions", "search", "valve"]);
     assert_eq!(found.code(), 0, "{}", found.err());
-    assert!(found.out().contains("kept [words]") || found.out().contains("[valve]"));
+    assert!(found.stdout().contains("kept [words]") || found.stdout().contains("[valve]"));
     let collected = of(&["sessions", "gc"]);
     assert_eq!(collected.code(), 1, "{}", collected.err());
-    assert!(collected.out().contains("Read-only"), "{}", collected.out());
+    assert!(collected.stdout().contains("Read-only"), "{}", collected.stdout());
 }

@@ -11,7 +11,7 @@ use crate::support::{World, finish};
 fn examine(mut command: Command) -> (Value, u8) {
     command.args(["doctor", "--json"]);
     let done = finish(command);
-    let report = serde_json::from_str(&done.out()).unwrap_or_else(|_| panic!("{}", done.err()));
+    let report = serde_json::from_str(&done.stdout()).unwrap_or_else(|_| panic!("{}", done.err()));
     (report, u8::try_from(done.code()).expect("a code"))
 }
 
@@ -38,14 +38,18 @@ fn report_of_a_working_machine_is_valid_and_has_no_errors() {
         assert_ne!(check(&report, id)["status"], "error", "{id}");
     }
     let schema = world.run_well(&["schema", "doctor"]);
-    let schema: Value = serde_json::from_str(&schema.out()).expect("a schema");
+    let schema: Value = serde_json::from_str(&schema.stdout()).expect("a schema");
     let valid = jsonschema::validator_for(&schema).expect("a validator");
     assert!(valid.is_valid(&report), "{report}");
     let text = world.run(&["doctor"]);
-    assert!(text.out().contains("Parallax ") && text.out().contains("Sandbox"), "{}", text.out());
+    assert!(
+        text.stdout().contains("Parallax ") && text.stdout().contains("Sandbox"),
+        "{}",
+        text.stdout()
+    );
     // No key is shown.
     assert!(
-        !text.out().contains(testkit::API_KEY) && !report.to_string().contains(testkit::API_KEY)
+        !text.stdout().contains(testkit::API_KEY) && !report.to_string().contains(testkit::API_KEY)
     );
 }
 
@@ -157,7 +161,7 @@ fn man_pages_and_completions_have_the_name_of_the_program() {
     let out = world.home.root().join("man");
     let done = world.run(&["man", "--out", &out.to_string_lossy()]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.out().lines().count() > 40, "{}", done.out());
+    assert!(done.stdout().lines().count() > 40, "{}", done.stdout());
     let page = std::fs::read_to_string(out.join("parallax-models-list.1")).expect("a page");
     assert!(page.contains(".SH SYNOPSIS"), "{page}");
     let link = world.home.root().join("gemini");
@@ -166,11 +170,14 @@ fn man_pages_and_completions_have_the_name_of_the_program() {
         let mut command = world.home.command(&link, &world.server.url());
         command.args(["completions", shell]);
         let done = finish(command);
-        assert!(done.out().contains("gemini") && !done.out().contains("_parallax"), "{shell}");
+        assert!(
+            done.stdout().contains("gemini") && !done.stdout().contains("_parallax"),
+            "{shell}"
+        );
     }
     let mut help = world.home.command(&link, &world.server.url());
     help.args(["--help"]);
-    assert!(finish(help).out().contains("Usage: gemini [OPTIONS]"));
+    assert!(finish(help).stdout().contains("Usage: gemini [OPTIONS]"));
     let mut wrong = world.home.command(&link, &world.server.url());
     wrong.args(["--no-such-flag"]);
     assert!(finish(wrong).err().contains("`gemini --help`"));

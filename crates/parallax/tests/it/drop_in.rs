@@ -36,13 +36,13 @@ fn project_list_of_tools_narrows_and_never_empties() {
         world.home.write(".gemini/settings.json", &settings(&project)).expect("written");
         let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
         assert_eq!(declared(&world, 0), wanted, "{user} {project}");
-        assert_eq!(warnings(&done.out()), Vec::<String>::new(), "narrowing is not loosening");
+        assert_eq!(warnings(&done.stdout()), Vec::<String>::new(), "narrowing is not loosening");
     }
     let world = World::new(ANSWER);
     let settings = json!({"tools": {"core": ["readfile"]}}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("written");
     let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
-    let warnings = warnings(&done.out());
+    let warnings = warnings(&done.stdout());
     assert!(warnings.iter().any(|it| it.contains("has no tools")), "{warnings:?}");
 }
 
@@ -75,7 +75,7 @@ fn project_settings_that_equal_the_users_are_not_gated() {
     world.home.write(".gemini/settings.json", &settings).expect("written");
     let done = world.run_well(&["--skip-trust", "-o", "json", "-p", "go"]);
     let gated: Vec<String> =
-        warnings(&done.out()).into_iter().filter(|it| it.contains("are ignored")).collect();
+        warnings(&done.stdout()).into_iter().filter(|it| it.contains("are ignored")).collect();
     assert_eq!(gated, Vec::<String>::new());
 }
 
@@ -89,21 +89,21 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     world.home.write(".gemini/settings.json", &project.to_string()).expect("written");
     let keys = ["tools.allowed", "mcpServers.s"];
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let rejected = warnings(&done.out()).join("\n");
-    let shown = world.run_well(&["trust", "show"]).out();
-    let accepted = world.run_well(&["trust", "add", "--settings"]).out();
+    let rejected = warnings(&done.stdout()).join("\n");
+    let shown = world.run_well(&["trust", "show"]).stdout();
+    let accepted = world.run_well(&["trust", "add", "--settings"]).stdout();
     for key in keys {
         assert!(rejected.contains(&format!("`{key}`")), "{rejected}");
         assert!(shown.contains(key), "{shown}");
         assert!(accepted.contains(&format!("accepted: {key}")), "{accepted}");
     }
     let listed = world.run_well(&["mcp", "list"]);
-    assert!(listed.out().contains("s: true"), "{}", listed.out());
+    assert!(listed.stdout().contains("s: true"), "{}", listed.stdout());
     // Acceptance beside one user server does not apply beside another.
     let other = json!({"mcpServers": {"s": server("false")}, "tools": {"allowed": ["glob"]}});
     world.home.write_home(".gemini/settings.json", &other.to_string()).expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    assert!(warnings(&done.out()).join("\n").contains("`mcpServers.s`"), "{}", done.out());
+    assert!(warnings(&done.stdout()).join("\n").contains("`mcpServers.s`"), "{}", done.stdout());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn missing_directory_of_the_settings_is_a_warning() {
     let text = r#"{"context": {"includeDirectories": ["/no/such/directory"]}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let told = warnings(&done.out());
+    let told = warnings(&done.stdout());
     assert!(told.iter().any(|it| it.contains("not a directory: `/no/such/directory`")), "{told:?}");
     assert_eq!(world.run(&["--include-directories", "/no/such/directory", "-p", "go"]).code(), 42);
 }
@@ -148,14 +148,14 @@ fn broken_command_file_is_a_warning_and_is_not_replaced_by_a_weaker_one() {
     world.home.write(".gemini/commands/fix.toml", "prompt = \"open").expect("written");
     world.home.write_home(".gemini/commands/fix.toml", "prompt = 'weaker'").expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let told = warnings(&done.out());
+    let told = warnings(&done.stdout());
     assert!(told.iter().any(|it| it.contains("Cannot use a command file")), "{told:?}");
     assert!(world.run_well(&["-p", "go"]).err().contains("fix.toml"));
     let refused = world.run(&["-p", "/fix"]);
     assert_eq!(refused.code(), 42);
     assert!(refused.err().contains("Cannot run `/fix`"), "{}", refused.err());
     let weaker = world.run_well(&["-p", "/user.fix"]);
-    assert_eq!(weaker.out().trim(), "done");
+    assert_eq!(weaker.stdout().trim(), "done");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn custom_command_takes_an_alias_and_not_a_name() {
 fn session_of_another_directory_is_named_with_the_way_to_it() {
     let world = World::new(ANSWER);
     let done = world.run_well(&["-o", "json", "-p", "remember"]);
-    let json: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let json: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let id = json["session_id"].as_str().expect("an id").to_owned();
     let other = world.home.root().join("other");
     std::fs::create_dir(&other).expect("a directory");
@@ -227,9 +227,9 @@ fn subcommands_of_other_agents_are_errors_with_a_hint() {
     assert!(near.err().contains("Did you mean `--model`?"), "{}", near.err());
     assert!(world.server.requests().is_empty(), "nothing was sent to the model");
     // `-p` always marks a prompt.
-    assert_eq!(world.run_well(&["-p", "doctor"]).out().trim(), "done");
-    assert!(world.run_well(&["help", "mcp"]).out().contains("Usage: parallax mcp"));
-    assert!(world.run_well(&["completion", "bash"]).out().contains("_parallax"));
+    assert_eq!(world.run_well(&["-p", "doctor"]).stdout().trim(), "done");
+    assert!(world.run_well(&["help", "mcp"]).stdout().contains("Usage: parallax mcp"));
+    assert!(world.run_well(&["completion", "bash"]).stdout().contains("_parallax"));
 }
 
 #[test]
@@ -309,14 +309,14 @@ fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
     let lengths: usize = mirror.iter().map(Vec::len).sum();
     assert!(lengths >= 2 + 2 * 3, "the resumed turn is there: {mirror:?}");
     // The mirror is not listed as a session.
-    let listed = world.run_well(&["sessions", "--json", "list"]).out();
+    let listed = world.run_well(&["sessions", "--json", "list"]).stdout();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
     let id = listed[0]["id"].as_str().expect("an id");
-    let claude = world.run_well(&["sessions", "export", id, "--format", "claude"]).out();
+    let claude = world.run_well(&["sessions", "export", id, "--format", "claude"]).stdout();
     assert!(claude.contains(r#""input_tokens":60"#), "{claude}");
     assert!(claude.contains(r#""cache_read_input_tokens":40"#), "{claude}");
-    let codex = world.run_well(&["sessions", "export", id, "--format", "codex"]).out();
+    let codex = world.run_well(&["sessions", "export", id, "--format", "codex"]).stdout();
     assert!(codex.contains(r#""type":"token_count""#), "{codex}");
     assert!(codex.contains(r#""cached_input_tokens":40"#), "{codex}");
 }
@@ -385,7 +385,7 @@ fn extension_update_compares_names_and_its_source() {
     let text = std::fs::read_to_string(&metadata).expect("there");
     std::fs::write(&metadata, text.replace("/ext\"", "/other\"")).expect("written");
     let edited = world.run(&["extensions", "update", "ext", "--consent"]);
-    assert_ne!(edited.code(), 0, "{}", edited.out());
+    assert_ne!(edited.code(), 0, "{}", edited.stdout());
     assert!(world.run_well(&["-p", "go"]).err().contains("it was installed from"));
     // A changed installation type does not redirect loading to another directory.
     let evil = world.home.project().join("evil");
@@ -426,7 +426,7 @@ fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
         world.home.write(&format!("{name}/gemini-extension.json"), &manifest).expect("written");
         world.home.write(&format!("{name}/docs/a.md"), "rules").expect("written");
         let done = world.run(&["extensions", "validate", name]);
-        let all = format!("{}{}", done.out(), done.err());
+        let all = format!("{}{}", done.stdout(), done.err());
         assert_eq!(done.code(), code, "{fields}: {all}");
         assert!(all.contains(what), "{fields}: {all}");
     }

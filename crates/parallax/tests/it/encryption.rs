@@ -64,7 +64,7 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     let told = |args: &[&str]| {
         let done = finish(command(&world, args));
         assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
-        done.out()
+        done.stdout()
     };
     assert!(told(&["sessions", "list"]).contains(&ask));
     assert!(told(&["sessions", "search", MARKER]).contains(MARKER));
@@ -110,7 +110,7 @@ fn encrypted_long_output_is_readable_after_resume() {
     ]);
     let world = World::in_home(world.home, &then.to_string());
     let read = world.run(&["-r", "long", "-p", "read on"]);
-    assert_eq!((read.code(), read.out().as_str()), (0, "read\n"), "{}", read.err());
+    assert_eq!((read.code(), read.stdout().as_str()), (0, "read\n"), "{}", read.err());
     let told = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(told.contains(&format!("{MARKER} 5000")), "{}", &told[told.len() - 2000..]);
     assert!(!Path::new(&path).exists());
@@ -132,12 +132,14 @@ fn encrypted_session_requires_the_keychain() {
     assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
     std::fs::remove_file(world.home.parallax().join("session-key")).expect("the key");
     encrypted(&world, "off");
-    assert!(world.run(&["sessions", "list"]).out().contains("encrypted; its key cannot be read"));
+    assert!(
+        world.run(&["sessions", "list"]).stdout().contains("encrypted; its key cannot be read")
+    );
     let shown = world.run(&["sessions", "show", "one"]);
     assert!(shown.code() != 0 && shown.err().contains("is encrypted and cannot be decrypted"));
     let gone = world.run(&["sessions", "gc"]);
-    assert!(gone.out().contains("0") || gone.code() == 0, "{}", gone.err());
-    assert!(world.run(&["sessions", "list"]).out().contains("encrypted"));
+    assert!(gone.stdout().contains("0") || gone.code() == 0, "{}", gone.err());
+    assert!(world.run(&["sessions", "list"]).stdout().contains("encrypted"));
 }
 
 #[test]
@@ -154,16 +156,20 @@ fn read_only_commands_create_no_directory_and_list_readable_sessions() {
         finish(command)
     };
     let is_empty = || runtime.path().read_dir().expect("folder").next().is_none();
-    assert!(run(&["sessions", "list"]).out().contains("the first wish") && is_empty());
+    assert!(run(&["sessions", "list"]).stdout().contains("the first wish") && is_empty());
     assert_eq!(run(&["-p", "the second wish", "--session-id", "closed"]).code(), 0);
     assert!(is_empty());
     let both = run(&["sessions", "search", "wish"]);
-    assert!(both.out().contains("first [wish]") && both.out().contains("second [wish]"));
+    assert!(both.stdout().contains("first [wish]") && both.stdout().contains("second [wish]"));
     let key = world.home.parallax().join("session-key");
     std::fs::remove_file(&key).expect("the key");
     let one = run(&["sessions", "search", "wish"]);
     assert_eq!(one.code(), 0, "{}", one.err());
-    assert!(one.out().contains("first [wish]") && !one.out().contains("second"), "{}", one.out());
+    assert!(
+        one.stdout().contains("first [wish]") && !one.stdout().contains("second"),
+        "{}",
+        one.stdout()
+    );
     let told = one.err();
     assert!(told.contains("one session was not searched"), "{told}");
     assert!(told.contains(&*key.to_string_lossy()) && told.contains("file not found"), "{told}");
@@ -201,7 +207,7 @@ fn damaged_encrypted_session_is_listed_and_never_deleted_as_empty() {
     let age = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 60 * 60);
     let text = |args: &[&str]| {
         let done = world.run(args);
-        done.out() + &done.err()
+        done.stdout() + &done.err()
     };
     for (what, damaged, resumed) in [
         ("its key", without(0), "is not a session file"),

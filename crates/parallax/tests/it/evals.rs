@@ -106,7 +106,7 @@ fn failed_checks_fail_the_run_and_say_why() {
     let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl", "--min", "0.5"]));
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("line 1 is \"wrong\" instead of \"new\""), "{}", done.err());
-    assert!(done.out().contains("0/1"), "{}", done.out());
+    assert!(done.stdout().contains("0/1"), "{}", done.stdout());
     let row = &rows(&world.home.project().join("out.jsonl"))[0];
     let checks: Vec<(&str, bool)> = row["checks"]
         .as_array()
@@ -127,13 +127,13 @@ fn recorded_case_passes_without_a_model() {
     let world = world(&edit("new\n"), EDIT);
     let done = finish(world.command(&["eval", "cases", "--record"]));
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.out().contains("1/1"), "{}{}", done.out(), done.err());
+    assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
     let requests = world.server.requests().len();
     let mut command = world.command(&["eval", "cases", "--replay", "--runs", "3", "--min", "1"]);
     command.args(["--html", "report.html", "--atif", "atif"]).env_remove("GEMINI_API_KEY");
     let done = finish(command);
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.out().contains("3/3") && done.out().contains("pass^3"), "{}", done.out());
+    assert!(done.stdout().contains("3/3") && done.stdout().contains("pass^3"), "{}", done.stdout());
     assert_eq!(world.server.requests().len(), requests, "no model was asked");
     let project = world.home.project();
     let page = std::fs::read_to_string(project.join("report.html")).expect("a page");
@@ -194,9 +194,9 @@ fn comparison_says_whether_a_difference_is_clear() {
     world.home.write("b.jsonl", &file(18)).expect("written");
     world.home.write("c.jsonl", &file(5)).expect("written");
     let clear = finish(world.command(&["eval", "compare", "a.jsonl", "b.jsonl"]));
-    assert!(clear.out().contains("B is better."), "{}", clear.out());
+    assert!(clear.stdout().contains("B is better."), "{}", clear.stdout());
     let unclear = finish(world.command(&["eval", "compare", "a.jsonl", "c.jsonl", "--json"]));
-    let unclear: Value = serde_json::from_str(&unclear.out()).expect("JSON");
+    let unclear: Value = serde_json::from_str(&unclear.stdout()).expect("JSON");
     assert!(
         unclear["p_value"].as_f64() > Some(0.05) && unclear["changed"][0]["case"] == "c04",
         "{unclear}"

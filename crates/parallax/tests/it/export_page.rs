@@ -183,5 +183,5 @@ fn rendered_once(browser: &Path, page: &Path, home: &Path) -> String {
     command.arg(format!("file://{}", page.display()));
     let done = run(command, None, LIMIT * 3).expect("the browser");
     assert!(!done.timed_out, "{}", done.err());
-    done.out()
+    done.stdout()
 }

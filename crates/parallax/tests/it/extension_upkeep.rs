@@ -8,7 +8,7 @@ use crate::support::World;
 fn well(world: &World, words: &[&str]) -> String {
     let done = extensions(world, words, "");
     assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
-    done.out()
+    done.stdout()
 }
 
 fn write(world: &World, path: &str, text: &str) {
@@ -61,7 +61,7 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     write(&world, "values.env", "HOST=\"h example\"\n");
     let done = extensions(&world, &["install", "e", "--yes", "--settings", "values.env"], "");
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.out().contains("\"Key\" has no value"), "{}", done.out());
+    assert!(done.stdout().contains("\"Key\" has no value"), "{}", done.stdout());
     write(&world, "values.json", r#"{"KEY": "secret", "OTHER": "x"}"#);
     well(&world, &["config", "e", "--settings", "values.json"]);
     let list: Value = serde_json::from_str(&well(&world, &["list", "-o", "json"])).unwrap();
@@ -106,7 +106,7 @@ fn extensions_doctor_reports_problems() {
     write(&world, "sick/policies/p.toml", allow);
     let done = extensions(&world, &["doctor"], "");
     assert_eq!(done.code(), 1);
-    let said = done.out();
+    let said = done.stdout();
     for part in [
         "sick: its MCP server `gone` does not work",
         "its setting \"Key\" has no value",
@@ -177,19 +177,19 @@ fn extension_tests_run_with_recorded_responses() {
         "expect": ["It is \"teal\"."], "absent": ["crimson"]});
     write(&world, "mine/tests/word.json", &trial.to_string());
     let passed = extensions(&world, &["test", "mine"], "");
-    assert_eq!(passed.code(), 0, "{}{}", passed.out(), passed.err());
-    assert!(passed.out().contains("✓ word") && passed.out().contains("0 failed"));
+    assert_eq!(passed.code(), 0, "{}{}", passed.stdout(), passed.err());
+    assert!(passed.stdout().contains("✓ word") && passed.stdout().contains("0 failed"));
     // An invalid test fails without affecting the others.
     write(&world, "mine/tests/broken.json", "{");
     let some = extensions(&world, &["test", "mine"], "");
     assert_eq!(some.code(), 1, "{}", some.err());
     for part in ["✗ broken", "invalid test", "✓ word", "2 test(s), 1 failed"] {
-        assert!(some.out().contains(part), "{part}: {}", some.out());
+        assert!(some.stdout().contains(part), "{part}: {}", some.stdout());
     }
     // The user's home directory is unchanged.
     assert_eq!(well(&world, &["list"]), "No extensions installed.\n");
     write(&world, "mine/commands/say.toml", "prompt = 'Say something'");
     let failed = extensions(&world, &["test", "mine", "word"], "");
-    assert_eq!(failed.code(), 1, "{}{}", failed.out(), failed.err());
-    assert!(failed.out().contains("✗ word"), "{}", failed.out());
+    assert_eq!(failed.code(), 1, "{}{}", failed.stdout(), failed.err());
+    assert!(failed.stdout().contains("✗ word"), "{}", failed.stdout());
 }

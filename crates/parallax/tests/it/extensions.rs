@@ -82,7 +82,7 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
     let begun: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
     let done: Vec<Finished> = begun.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
     let well = done.iter().filter(|done| done.code() == 0).count();
-    assert_eq!(well, 1, "{:?}", done.iter().map(|it| it.out() + &it.err()).collect::<Vec<_>>());
+    assert_eq!(well, 1, "{:?}", done.iter().map(|it| it.stdout() + &it.err()).collect::<Vec<_>>());
     for lost in done.iter().filter(|done| done.code() != 0) {
         assert_eq!(lost.code(), 1);
         assert!(lost.err().contains("`same` is already installed"), "{}", lost.err());
@@ -97,7 +97,7 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
 
 /// Returns the JSON description of an extension; null if it is not installed.
 fn known(world: &World, name: &str) -> Value {
-    let list: Value = serde_json::from_str(&well(world, &["list", "-o", "json"]).out()).unwrap();
+    let list: Value = serde_json::from_str(&well(world, &["list", "-o", "json"]).stdout()).unwrap();
     let list = list.as_array().cloned().expect("a list");
     list.into_iter().find(|it| it["name"] == name).unwrap_or(Value::Null)
 }
@@ -160,11 +160,11 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("noted")));
     assert_eq!(world.read("notes.txt"), "remember\n");
 
-    assert!(well(&world, &["update", "notebook"]).out().contains("up to date"));
+    assert!(well(&world, &["update", "notebook"]).stdout().contains("up to date"));
     edit(&repository.join("gemini-extension.json"), "1.0.0", "1.1.0");
     git(&world, &repository, &["commit", "-qam", "two"]);
     // It asks for no additional permissions, so no consent is needed.
-    assert!(well(&world, &["update", "--all"]).out().contains("1.0.0 → 1.1.0"));
+    assert!(well(&world, &["update", "--all"]).stdout().contains("1.0.0 → 1.1.0"));
     assert_eq!(known(&world, "notebook")["version"], "1.1.0");
     let commit = || {
         let lock = std::fs::read(world.home.parallax().join("extensions.lock.json")).unwrap();
@@ -211,7 +211,7 @@ fn unreadable_extension_sources_have_their_own_exit_codes() {
         ("sessions", "export"),
     ] {
         let done = world.run(&[group, "nosuch"]);
-        assert_eq!((done.code(), done.out().as_str()), (1, ""), "{group}");
+        assert_eq!((done.code(), done.stdout().as_str()), (1, ""), "{group}");
         let told = format!("unknown command `parallax {group} nosuch`");
         assert!(done.err().contains(&told) && done.err().contains(has), "{}", done.err());
     }
@@ -227,7 +227,7 @@ fn extension_with_commands_and_themes_installs_from_an_archive() {
     assert!(tar.status().expect("tar").success());
     well(&world, &["install", "dusk-0.3.1.tar.gz", "--consent"]);
     assert_eq!(known(&world, "dusk")["themes"], json!(["Dusk"]));
-    assert!(world.run_well(&["--list-extensions"]).out().contains("✓ dusk (0.3.1)"));
+    assert!(world.run_well(&["--list-extensions"]).stdout().contains("✓ dusk (0.3.1)"));
     world.run_well(&["-p", "/palette:name #008080"]);
     assert!(body(&world, 0).contains("What would people call the colour #008080?"));
     // The command exists only if its extension is selected.
@@ -241,7 +241,7 @@ fn extension_with_commands_and_themes_installs_from_an_archive() {
     well(&world, &["enable", "dusk"]);
     assert_eq!(known(&world, "dusk")["isActive"], true);
     well(&world, &["uninstall", "--all"]);
-    assert_eq!(well(&world, &["list"]).out(), "No extensions installed.\n");
+    assert_eq!(well(&world, &["list"]).stdout(), "No extensions installed.\n");
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
         assert_eq!(refused.code(), code, "{source}");
         assert!(refused.err().contains(why), "{source}: {}", refused.err());
     }
-    assert_eq!(well(&world, &["list"]).out(), "No extensions installed.\n");
+    assert_eq!(well(&world, &["list"]).stdout(), "No extensions installed.\n");
     assert!(!world.home.parallax().join("extensions").exists());
     let escaped = std::fs::read_dir(world.home.root()).unwrap().flatten();
     assert!(escaped.into_iter().all(|it| it.file_name() != "escaped.txt"));
@@ -455,11 +455,11 @@ fn gemini_cli_extensions_are_read_and_never_written() {
     assert!(body(&world, 0).contains("Keep what must outlive"));
     edit(&source.join("gemini-extension.json"), "1.0.0", "1.0.1");
     let done = well(&world, &["update", "notebook"]);
-    assert!(done.out().contains("its own copy"), "{}", done.out());
+    assert!(done.stdout().contains("its own copy"), "{}", done.stdout());
     let now = known(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["version"]), (&json!("parallax"), &json!("1.0.1")));
     let done = well(&world, &["uninstall", "notebook"]);
-    assert!(done.out().contains("is managed by Gemini CLI"), "{}", done.out());
+    assert!(done.stdout().contains("is managed by Gemini CLI"), "{}", done.stdout());
     let now = known(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);
@@ -477,9 +477,9 @@ fn gemini_cli_extensions_are_read_and_never_written() {
 fn extensions_are_created_validated_and_linked() {
     let world = World::new("[]");
     let made = well(&world, &["new", "my-tools", "skills"]);
-    assert!(made.out().contains("extensions link"));
+    assert!(made.stdout().contains("extensions link"));
     assert_eq!(extensions(&world, &["new", "my-tools"], "").code(), 1);
-    assert!(well(&world, &["validate", "my-tools"]).out().contains("skill `greeter`"));
+    assert!(well(&world, &["validate", "my-tools"]).stdout().contains("skill `greeter`"));
     assert_eq!(extensions(&world, &["validate", "."], "").code(), 1);
     let unanswered = extensions(&world, &["link", "my-tools"], "");
     assert_eq!(unanswered.code(), 1, "the end of the input is a no");
@@ -515,7 +515,7 @@ fn extension_changed_after_installation_runs_nothing() {
         let done = world.run_well(&["-p", "go"]);
         assert!(done.err().contains("differ from the installed ones"), "{}", done.err());
         assert_eq!(world.read("ran"), "one\n", "{file}");
-        let hooks = world.run_well(&["hooks", "list"]).out();
+        let hooks = world.run_well(&["hooks", "list"]).stdout();
         assert!(hooks.contains("changed since installed"), "{hooks}");
         std::fs::write(installed.join(file), before).unwrap();
     }
@@ -610,7 +610,7 @@ fn extension_subagents_need_approval_and_receive_its_variables() {
         assert!(refused.err().contains(part), "{}", refused.err());
     }
     let unknown = extensions(&world, &["uninstall", "nobody"], "");
-    assert_eq!((unknown.code(), unknown.out().as_str()), (1, ""));
+    assert_eq!((unknown.code(), unknown.stdout().as_str()), (1, ""));
     assert!(unknown.err().contains("unknown extension `nobody`"), "{}", unknown.err());
 }
 

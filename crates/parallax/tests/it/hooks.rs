@@ -176,20 +176,20 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
     settings(&world, &json!({"BeforeAgent": one(speak), "BeforeTool": one(refuse)}));
     let done = world.run_well(&["-p", "go", "-y", "-o", "json"]);
-    let json: Value = serde_json::from_str(&done.out()).expect("json");
+    let json: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
     assert_eq!(done.err(), "", "programs read standard error as one document");
     let world = World::new(&script("exit 3"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"BeforeModel": one(halt)}));
     let done = world.run_well(&["-p", "go", "-o", "json"]);
-    let json: Value = serde_json::from_str(&done.out()).expect("json");
+    let json: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Agent execution stopped: halt"]));
     for event in ["BeforeAgent", "BeforeModel"] {
         let world = World::new(&script("exit 3"));
         settings(&world, &json!({event: one(refuse)}));
         let done = world.run(&["-p", "go", "-o", "json"]);
-        let json: Value = serde_json::from_str(&done.out()).expect("json");
+        let json: Value = serde_json::from_str(&done.stdout()).expect("json");
         assert_eq!(done.code(), 1, "{event}: there is no answer");
         assert_eq!(json["error"]["message"], "Agent execution blocked: not this");
     }
@@ -201,7 +201,7 @@ fn text_seen_by_a_hook_that_ends_the_run_is_not_shown() {
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"AfterTool": one(halt)}));
     let done = world.run_well(&["-p", "go", "-y", "-o", "stream-json"]);
-    let out = done.out();
+    let out = done.stdout();
     let result = out.lines().find(|line| line.contains(r#""tool_result""#)).expect("a result");
     assert!(!result.contains("secret-result"), "{result}");
     assert!(result.contains(r#""output":"Agent execution stopped by hook: halt""#), "{result}");
@@ -268,7 +268,7 @@ fn hooks_change_requests_and_responses() {
     let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
     let world = World::new("[]");
     settings(&world, &json!({"BeforeModel": one(answer)}));
-    assert_eq!(world.run_well(&["-p", "go"]).out(), "mine\n");
+    assert_eq!(world.run_well(&["-p", "go"]).stdout(), "mine\n");
     assert!(world.server.requests().is_empty());
 
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
@@ -280,7 +280,7 @@ fn hooks_change_requests_and_responses() {
         &json!({"BeforeModel": one(config), "BeforeToolSelection": one(tools), "AfterModel": one(answer)}),
     );
     let json: Value =
-        serde_json::from_str(&world.run_well(&["-p", "go", "-o", "json"]).out()).expect("json");
+        serde_json::from_str(&world.run_well(&["-p", "go", "-o", "json"]).stdout()).expect("json");
     assert_eq!(json["response"], "mine");
     let request = requests(&world)[0].clone();
     assert_eq!(request["generationConfig"]["temperature"], 0.25);
@@ -324,7 +324,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
             let world = World::new(r#"[{"text": "SECRET 1234", "repeat": 0}]"#);
             settings(&world, &json!({"AfterModel": one(hook)}));
             let done = world.run(&["-p", "go", "-o", format]);
-            let all = format!("{}{}", done.out(), done.err());
+            let all = format!("{}{}", done.stdout(), done.err());
             assert!(!all.contains("SECRET"), "{hook} {format}: {all}");
             assert_eq!(all.matches("[redacted]").count(), usize::from(shown), "{format}: {all}");
         }
@@ -332,7 +332,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
     // Responses that contain only calls have no text.
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"AfterModel": one(redact)}));
-    assert_eq!(world.run_well(&["-p", "go", "-y"]).out(), "[redacted]\n");
+    assert_eq!(world.run_well(&["-p", "go", "-y"]).stdout(), "[redacted]\n");
     let second = requests(&world)[1]["contents"].to_string();
     assert!(!second.contains("[redacted]"), "{second}");
 }
@@ -346,7 +346,7 @@ fn failing_guard_ends_the_turn_where_denial_is_impossible() {
         ]}]);
         settings(&world, &json!({event: group}));
         let done = world.run(&["-p", "go"]);
-        let all = format!("{}{}", done.out(), done.err());
+        let all = format!("{}{}", done.stdout(), done.err());
         assert!(all.contains("the hook `h` must approve"), "{event}: {all}");
         assert_eq!(world.server.requests().len(), usize::from(event == "AfterAgent"), "{event}");
     }
@@ -372,7 +372,12 @@ fn failing_hook_blocks_only_if_fail_closed() {
             let begun = Instant::now();
             let done = world.run(&["-p", "go", "-y"]);
             assert!(begun.elapsed().as_secs() < 15, "{hook}");
-            assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{hook} {}", done.err());
+            assert_eq!(
+                (done.code(), done.stdout().as_str()),
+                (0, "done\n"),
+                "{hook} {}",
+                done.err()
+            );
             assert!(done.err().len() < 20_000, "{hook}: {} bytes", done.err().len());
             let answer = requests(&world)[1]["contents"].to_string();
             assert_eq!(answer.contains("Output: hi"), !closed, "{hook} {closed}: {answer}");
@@ -417,7 +422,7 @@ fn answer_chunks_are_sent_only_to_hooks_that_request_them() {
         {"command": "echo >> pieces", "granularity": "chunk"}
     ]}]);
     settings(&world, &json!({"AfterModel": group}));
-    assert_eq!(world.run_well(&["-p", "go"]).out(), "ab\n");
+    assert_eq!(world.run_well(&["-p", "go"]).stdout(), "ab\n");
     assert_eq!((world.read("whole").len(), world.read("pieces").len()), (1, 2));
 }
 

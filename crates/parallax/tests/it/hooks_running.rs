@@ -16,7 +16,7 @@ fn project_hooks_run_only_as_accepted() {
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("parallax hooks accept"), "{}", done.err());
     assert_eq!(world.read("ran"), "");
-    assert!(world.run_well(&["hooks", "list"]).out().contains("(project, not accepted)"));
+    assert!(world.run_well(&["hooks", "list"]).stdout().contains("(project, not accepted)"));
     world.run_well(&["hooks", "accept"]);
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
@@ -151,8 +151,8 @@ fn claude_code_hooks_are_supported() {
         .write_home(".claude/settings.json", &json!({"hooks": {"PreToolUse": group}}).to_string())
         .unwrap();
     let done = world.run_well(&["hooks", "migrate", "--from-claude"]);
-    assert!(done.out().contains("BeforeTool: 1 hook(s) added"), "{}", done.out());
-    let list = world.run_well(&["hooks", "list", "--json"]).out();
+    assert!(done.stdout().contains("BeforeTool: 1 hook(s) added"), "{}", done.stdout());
+    let list = world.run_well(&["hooks", "list", "--json"]).stdout();
     let list: Value = serde_json::from_str(&list).expect("json");
     assert_eq!(list["hooks"][0]["matcher"], "run_shell_command");
     assert_eq!(list["hooks"][0]["timeout"], 5_000);
@@ -174,14 +174,14 @@ fn hooks_can_be_tested_manually() {
         world.home.write("input.json", &input.to_string()).unwrap();
         let done =
             world.run_well(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
-        serde_json::from_str::<Value>(&done.out()).expect("json")
+        serde_json::from_str::<Value>(&done.stdout()).expect("json")
     };
     let refused = input("rm x");
     assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
     assert_eq!(refused["ran"], json!(["guard"]));
     assert_eq!(input("ls")["decision"], Value::Null);
     let none = world.run_well(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
-    assert!(none.out().contains("no enabled hook of `BeforeTool` matches"), "{}", none.out());
+    assert!(none.stdout().contains("no enabled hook of `BeforeTool` matches"), "{}", none.stdout());
     assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);
 }
 
@@ -215,7 +215,7 @@ fn process_hook_starts_once_and_guards_calls() {
     assert!(world.home.project().join("one").exists());
     assert!(!world.home.project().join("two").exists());
     assert_eq!(world.read("starts"), "start\n");
-    let trace = world.run_well(&["hooks", "trace"]).out();
+    let trace = world.run_well(&["hooks", "trace"]).stdout();
     assert_eq!(trace.lines().count(), 3, "{trace}");
     assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
     assert!(trace.contains("deny, no two"), "{trace}");
@@ -293,7 +293,7 @@ fn process_hook_output_before_its_response_is_ignored() {
     settings(&world, &hooks);
     world.run_well(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("done").exists(), "its no is heard at the first call");
-    let trace = world.run_well(&["hooks", "trace"]).out();
+    let trace = world.run_well(&["hooks", "trace"]).stdout();
     assert!(trace.contains("deny, not so"), "{trace}");
     assert!(trace.contains("output before its response: ready"), "{trace}");
     assert!(trace.contains("a response to another event"), "{trace}");
@@ -309,10 +309,10 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
     };
     let text = json!({"hooks": {"BeforeTool": one("true")}}).to_string();
     world.home.write(".gemini/settings.json", &text).unwrap();
-    let list = run(&["hooks", "list"]).out();
+    let list = run(&["hooks", "list"]).stdout();
     assert!(list.contains("The folder is not trusted"), "{list}");
     let accept = run(&["hooks", "accept"]);
-    assert_eq!(accept.code(), 55, "{}", accept.out());
+    assert_eq!(accept.code(), 55, "{}", accept.stdout());
     assert!(accept.err().contains("parallax trust add"), "{}", accept.err());
     let off = run(&["skills", "disable", "skill-creator"]);
     assert!(off.err().contains("--scope user"), "{}", off.err());
@@ -342,27 +342,27 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
     };
 
     let text = run(&failing, "text");
-    assert_eq!(text.out(), "done\n");
+    assert_eq!(text.stdout(), "done\n");
     let named = |words: &str| words.contains("`bye`") && words.contains("disk full");
     assert_eq!(text.err().lines().filter(|line| named(line)).count(), 1, "{}", text.err());
 
     let json = run(&failing, "json");
-    let document: Value = serde_json::from_str(&json.out()).expect("one JSON document");
+    let document: Value = serde_json::from_str(&json.stdout()).expect("one JSON document");
     assert_eq!(document["response"], "done");
     let warnings = document["warnings"].as_array().expect("warnings");
     assert!(warnings.iter().any(|warning| named(&warning.to_string())), "{document}");
     assert_eq!(json.err(), "");
 
     let stream = run(&failing, "stream-json");
-    let lines = stream_lines(&stream.out());
+    let lines = stream_lines(&stream.stdout());
     let told = lines.iter().position(|line| line["type"] == "error" && named(&line.to_string()));
     let result = lines.iter().position(|line| line["type"] == "result");
-    assert!(told.is_some() && told < result, "{}", stream.out());
+    assert!(told.is_some() && told < result, "{}", stream.stdout());
     assert_eq!(stream.err(), "");
 
     // A successful hook is not mentioned.
     let quiet = run(&one("cat >/dev/null"), "json");
-    let document: Value = serde_json::from_str(&quiet.out()).expect("one JSON document");
+    let document: Value = serde_json::from_str(&quiet.stdout()).expect("one JSON document");
     assert!(document.get("warnings").is_none(), "{document}");
 }
 
@@ -375,9 +375,9 @@ fn failed_session_end_hook_is_reported_after_the_last_result() {
         &format!("printf '%s\\n' '{order}' | \"$@\""),
         &["--input-format", "stream-json", "-o", "stream-json"],
     ));
-    let lines = stream_lines(&done.out());
+    let lines = stream_lines(&done.stdout());
     let last = lines.last().expect("a line");
-    assert_eq!(last["type"], "error", "{}", done.out());
+    assert_eq!(last["type"], "error", "{}", done.stdout());
     assert!(last["message"].as_str().is_some_and(|text| text.contains("gone")), "{last}");
     assert_eq!((done.code(), done.err().as_str()), (0, ""));
 }

@@ -29,7 +29,7 @@ fn setup(world: &World) -> CompanionSetup {
 
 fn companion(world: &World, setup: CompanionSetup) -> TestCompanion {
     let companion = world.runtime.block_on(TestCompanion::start(setup)).expect("a companion");
-    companion.opens(json!([
+    companion.set_open_files(json!([
         {"path": "/p/main.rs", "timestamp": 2, "isActive": true, "selectedText": "fn main",
          "cursor": {"line": 3, "character": 7}},
         {"path": "/p/lib.rs", "timestamp": 1},
@@ -130,14 +130,14 @@ fn interactive_prompt_includes_open_files_once() {
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
     seat.prompts("go");
     seat.sees("Hello.");
-    companion.opens(json!([{"path": "/p/other.rs", "timestamp": 5, "isActive": true}]));
+    companion.set_open_files(json!([{"path": "/p/other.rs", "timestamp": 5, "isActive": true}]));
     seat.sees("1 open file");
     seat.prompts("more");
     seat.sees("Hello again.");
     let second = sent(&seat.world, 1);
     assert_eq!(second.matches("activeFile\\\"").count(), 1, "{second}");
     assert!(second.contains("filesClosed") && second.contains("activeFileChanged"), "{second}");
-    companion.die();
+    companion.stop_abruptly();
     seat.sees_no("1 open file");
     assert_eq!(companion.violations(), Vec::<String>::new());
 }
@@ -177,7 +177,7 @@ fn change_is_accepted_in_the_editor() {
     seat.sees("also open in");
     assert_eq!(companion.diffs().values().collect::<Vec<_>>(), ["one\nTWO\nthree\n"]);
     assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
-    companion.accepts(&path);
+    companion.accept_diff(&path);
     seat.sees("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
     assert!(!result(&seat).contains(CHANGED), "{}", result(&seat));
@@ -189,7 +189,7 @@ fn change_is_accepted_in_the_editor() {
 fn change_is_edited_and_accepted_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
-    companion.accepts(&path);
+    companion.accept_diff(&path);
     // The change does not require approval again.
     seat.sees("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
@@ -201,7 +201,7 @@ fn change_is_edited_and_accepted_in_the_editor() {
 #[test]
 fn change_is_rejected_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
-    companion.rejects(&path);
+    companion.reject_diff(&path);
     seat.sees_no("Apply this change?");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
@@ -232,7 +232,7 @@ fn change_rejected_in_the_terminal_closes_the_editor_diff() {
 #[test]
 fn change_can_be_decided_when_the_editor_has_died() {
     let (seat, companion, _) = asked(CompanionFault::None);
-    companion.die();
+    companion.stop_abruptly();
     seat.sees_no("also open in");
     seat.looks();
     seat.types("1");
@@ -289,14 +289,14 @@ fn commands_connect_show_explain_and_disconnect() {
 fn connection_is_explained_without_a_terminal() {
     let world = world(HELLO);
     let own = companion(&world, setup(&world));
-    let told = world.run(&["-p", "/ide status"]).out();
+    let told = world.run(&["-p", "/ide status"]).stdout();
     assert!(told.contains("Connected to") && told.contains("/p/lib.rs"), "{told}");
     drop(own);
     stale_files(&world);
     let other = CompanionSetup::new(&temporary(&world), world.home.root());
     let other = CompanionSetup { workspace: "/nowhere".into(), ..other };
     let _other = world.runtime.block_on(TestCompanion::start(other)).expect("a companion");
-    let told = world.run(&["-p", "/ide doctor"]).out();
+    let told = world.run(&["-p", "/ide doctor"]).stdout();
     assert!(told.contains("its folders do not contain this one: /nowhere"), "{told}");
     assert!(told.contains("127.0.0.1:7/mcp"), "{told}");
 }

@@ -117,7 +117,7 @@ fn extension_settings_saved_by_gemini_cli_reach_its_server() {
     let file = ".gemini/extensions/vault/gemini-extension.json";
     world.home.write_home(file, &manifest.to_string()).unwrap();
     let listed = finish(command(&world, &["extensions", "list", "-o", "json"]));
-    let listed: Value = serde_json::from_str(&listed.out()).expect("JSON");
+    let listed: Value = serde_json::from_str(&listed.stdout()).expect("JSON");
     let service = format!("Gemini CLI Extensions vault {}", listed[0]["id"].as_str().expect("id"));
     let here = format!("{service} {}", world.home.project().canonicalize().unwrap().display());
     for (service, account, secret) in [
@@ -196,7 +196,7 @@ fn pasted_key_is_saved_in_the_keychain_and_reused() {
     let mut later = command(&world, &["-p", "go"]);
     later.env_remove("GEMINI_API_KEY");
     let done = finish(later);
-    assert_eq!((done.code(), done.out().trim()), (0, "heard"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "heard"), "{}", done.err());
     let sent = world.server.requests().pop().expect("a request");
     assert_eq!(sent.header("x-goog-api-key"), Some("pasted-key"));
     // With a key in the environment, the stored one is not read.

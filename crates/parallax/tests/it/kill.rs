@@ -90,7 +90,7 @@ fn kill_and_go_on(requests: usize, then: Duration) {
         return;
     };
     assert_eq!(
-        (resumed.code(), resumed.out().as_str()),
+        (resumed.code(), resumed.stdout().as_str()),
         (0, "resumed\n"),
         "{at}: {}",
         resumed.err()
@@ -158,7 +158,7 @@ fn kill_and_resume(requests: usize, then: Duration) {
     let after = World::in_home(home, AFTER);
     let resumed = after.run(&["-r", "latest", "-p", "go on", "-y"]);
     assert_eq!(
-        (resumed.code(), resumed.out().as_str()),
+        (resumed.code(), resumed.stdout().as_str()),
         (0, "resumed\n"),
         "{at}: {}",
         resumed.err()

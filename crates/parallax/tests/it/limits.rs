@@ -18,7 +18,7 @@ fn plain() -> u64 {
 /// Runs one tool call; returns the run and the tool result.
 fn one_call(world: &World) -> (Finished, String) {
     let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout(), "done\n");
     let last = world.server.requests().pop().expect("a second request");
     (done, String::from_utf8_lossy(&last.body).into_owned())
 }

@@ -49,7 +49,7 @@ fn ollama_window_is_requested_and_small_one_is_reported() {
 
     let (it, done) = run_ollama(shown(20_000), loaded(4_096));
     assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 20_000);
-    assert_eq!((done.code(), done.out().trim()), (0, "hello"));
+    assert_eq!((done.code(), done.stdout().trim()), (0, "hello"));
     let told = done.err();
     assert!(told.contains("4096 tokens") && told.contains("OLLAMA_CONTEXT_LENGTH"), "{told}");
 
@@ -148,11 +148,11 @@ fn model_test_prints_the_required_server_settings() {
     let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
     it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
     let done = finish(it.world.command(&["models", "test", "p:m"]));
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
-    assert!(done.out().contains("results    ok"), "{}", done.out());
-    assert!(done.out().contains(r#""nonNullAssistantContent": true"#), "{}", done.out());
+    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
+    assert!(done.stdout().contains("results    ok"), "{}", done.stdout());
+    assert!(done.stdout().contains(r#""nonNullAssistantContent": true"#), "{}", done.stdout());
     let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
-    let value: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let value: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let quirks = &value["settings"]["providers"]["p"]["quirks"];
     assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
 }

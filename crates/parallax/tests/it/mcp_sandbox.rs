@@ -180,7 +180,7 @@ fn sandboxed_server_without_a_sandbox_does_not_start() {
         let mut command = world.command(&["mcp", "list"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = finish(command);
-        done.out() + &done.err()
+        done.stdout() + &done.err()
     };
     let without = list("seccomp");
     assert!(without.contains("cannot run in the sandbox"), "{without}");

@@ -109,7 +109,7 @@ fn model_description_of_the_service_is_cached_for_a_day() {
     let args = ["-m", "anthropic:claude-test", "-p", "go"];
     for _ in 0..2 {
         let done = run(&world, &variables, &args);
-        assert_eq!((done.code(), done.out().trim()), (0, "hello"), "{}", done.err());
+        assert_eq!((done.code(), done.stdout().trim()), (0, "hello"), "{}", done.err());
     }
     let requests: Vec<(String, String)> = seen.try_iter().collect();
     let described = requests.iter().filter(|it| it.0.starts_with("GET")).count();
@@ -136,7 +136,7 @@ fn refreshed_limits_are_available_offline() {
     settings(&url);
     let variables = [("MINE_KEY", "k-4711")];
     let done = run(&world, &variables, &["models", "refresh", "mine"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "mine: 2 models"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "mine: 2 models"), "{}", done.err());
     let file = world.home.parallax().join("cache/models.json");
     let stored = std::fs::read_to_string(&file).expect("stored");
     assert!(stored.contains("4321") && !stored.contains("k-4711"), "{stored}");
@@ -144,7 +144,7 @@ fn refreshed_limits_are_available_offline() {
     std::fs::write(&file, stored.replace(&url, "http://127.0.0.1:9")).expect("written");
     settings("http://127.0.0.1:9");
     let done = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);
-    let shown: Value = serde_json::from_str(&done.out()).expect("json");
+    let shown: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!((done.code(), &shown["contextWindow"]), (0, &json!(4321)), "{shown}");
     let done = run(&world, &variables, &["models", "refresh", "mine"]);
     assert_ne!(done.code(), 0);
@@ -167,7 +167,7 @@ fn shown_model_has_its_inputs_levels_and_prices() {
     let show = |name: &str| -> Value {
         let done = run(&world, &[], &["models", "show", name, "--json"]);
         assert_eq!(done.code(), 0, "{}", done.err());
-        serde_json::from_str(&done.out()).expect("JSON")
+        serde_json::from_str(&done.stdout()).expect("JSON")
     };
     let mine = show("mine:m");
     assert_eq!(mine["input"], json!(["text", "image"]));
@@ -182,6 +182,6 @@ fn shown_model_has_its_inputs_levels_and_prices() {
 
     let done = run(&world, &[], &["models", "show", "mine:m"]);
     for row in ["Input           text, image", "Thinking        low, max", "$0.5 cached input"] {
-        assert!(done.out().contains(row), "{}", done.out());
+        assert!(done.stdout().contains(row), "{}", done.stdout());
     }
 }

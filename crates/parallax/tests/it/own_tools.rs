@@ -130,7 +130,7 @@ fn hanging_discovery_delays_nothing() {
     let begun = std::time::Instant::now();
     let done = world.run_well(&["-p", "go", "-o", "json"]);
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
-    let told: Value = serde_json::from_str(&done.out()).expect("json");
+    let told: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(told["warnings"].to_string().contains("is still running after 2000 ms"), "{told}");
     // Cached tools are available immediately.
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();

@@ -165,7 +165,7 @@ fn headless_plan_approval_does_not_extend_permissions() {
     // The model entered plan mode, so the previous mode is restored.
     let asked = world(&steps);
     let done = asked.run_well(&["-p", "go"]);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout(), "done\n");
     assert!(!asked.home.project().join("src.txt").exists());
     let given = world(&steps);
     given.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
@@ -182,7 +182,7 @@ fn run_started_in_plan_mode_completes_the_work() {
     let yolo = world(&steps);
     let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
     assert_eq!(yolo.read("src.txt"), "x\n");
-    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(said["warnings"].to_string().contains("auto-approved"), "{said}");
     let forbidden = world(&steps);
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
@@ -198,7 +198,7 @@ fn plans_are_per_session_unless_the_project_has_a_directory() {
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let args = ["-p", "go", "--approval-mode", "plan", "--output-format", "json"];
     let done = world.run_well(&args);
-    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(said["warnings"].to_string().contains("outside the project"), "{said}");
     let body: Value = serde_json::from_slice(&world.server.requests()[0].body).expect("json");
     let system = body["systemInstruction"]["parts"][0]["text"].as_str().expect("text").to_owned();
@@ -207,7 +207,7 @@ fn plans_are_per_session_unless_the_project_has_a_directory() {
     let settings = r#"{"general": {"plan": {"enabled": false}}}"#;
     off.home.write_home(".gemini/settings.json", settings).expect("settings");
     let done = off.run_well(&args);
-    assert!(done.out().contains("plan mode is disabled"), "{}", done.out());
+    assert!(done.stdout().contains("plan mode is disabled"), "{}", done.stdout());
     assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
 }
 
@@ -257,7 +257,7 @@ fn plan_command_with_text_switches_a_headless_run_to_plan_mode() {
     let steps = [call("run_shell_command", json!({"command": "touch made"}))];
     let world = world(&steps);
     let done = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout(), "done\n");
     let requests = world.server.requests();
     let sent = String::from_utf8_lossy(&requests[0].body).into_owned();
     assert!(sent.contains("tidy up the docs") && !sent.contains("/plan tidy"), "{sent}");

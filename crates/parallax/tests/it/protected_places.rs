@@ -227,6 +227,6 @@ fn program_that_a_command_changed_loses_its_capabilities() {
     let error = run(&world, "namespaces");
     assert_eq!(world.read("inside"), "ran\n", "{error}");
     let left = python("import os; print(os.listxattr(\"tool\"))");
-    assert_eq!(left.out().trim(), "[]", "{error}");
+    assert_eq!(left.stdout().trim(), "[]", "{error}");
     assert!(error.contains("tool"), "{error}");
 }

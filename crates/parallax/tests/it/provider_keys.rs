@@ -33,21 +33,21 @@ fn keys_are_stored_listed_and_removed() {
     };
     let listed = |name: &str| -> Value {
         let list: Value =
-            serde_json::from_str(&run(&["auth", "list", "--json"], "").out()).expect("json");
+            serde_json::from_str(&run(&["auth", "list", "--json"], "").stdout()).expect("json");
         let rows = list["providers"].as_array().expect("rows").clone();
         rows.into_iter().find(|row| row["provider"] == name).expect("a row")
     };
     assert_eq!(listed("responses")["source"], "missing");
     let done = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!done.out().contains(KEY));
+    assert!(!done.stdout().contains(KEY));
     assert_eq!(listed("responses")["source"], "stored");
     let done = run(&["-m", "responses:m", "-p", "go"], "");
-    assert_eq!(done.out().trim(), "hello", "{}", done.err());
+    assert_eq!(done.stdout().trim(), "hello", "{}", done.err());
     let requests = it.world.server.requests();
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
     let done = run(&["auth", "remove", "responses"], "");
-    assert!(done.out().contains("Removed"), "{}", done.out());
+    assert!(done.stdout().contains("Removed"), "{}", done.stdout());
     assert_eq!(listed("responses")["source"], "missing");
     for (args, code) in [
         (&["auth", "add", "nope"][..], 42),
@@ -76,10 +76,10 @@ fn google_key_is_stored_by_the_same_command() {
     assert!(missing.err().contains("parallax auth add gemini"), "{}", missing.err());
     let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert_eq!(run(&["-p", "go"], "").out().trim(), "hello");
+    assert_eq!(run(&["-p", "go"], "").stdout().trim(), "hello");
     let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
     assert_eq!(key.as_deref(), Some("key-of-google-4711"));
-    assert!(run(&["auth", "remove", "gemini"], "").out().contains("Removed"));
+    assert!(run(&["auth", "remove", "gemini"], "").stdout().contains("Removed"));
     assert_eq!(run(&["-p", "go"], "").code(), 41);
 }
 
@@ -121,7 +121,7 @@ fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
     let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
     command.env_remove("GEMINI_API_KEY");
     let done = finish(command);
-    assert_eq!((done.code(), done.out().trim()), (0, "one"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "one"), "{}", done.err());
     let requests = it.world.server.requests();
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 }

@@ -65,7 +65,7 @@ impl WireWorld {
         let done = self.run(args);
         assert_eq!(done.code(), 0, "{:?}: {}", self.wire, done.err());
         self.world.server.assert_clean();
-        done.out()
+        done.stdout()
     }
 
     pub(crate) fn body(&self, number: usize) -> String {
@@ -254,7 +254,7 @@ fn context_overflow_compacts_once_and_continues() {
         it.run_well(&["-r", "latest", "-p", "two"]);
         let done = it.run(&["-r", "latest", "-p", "three"]);
         assert_eq!(done.code(), 0, "{:?}: {}", it.wire, done.err());
-        assert!(done.out().contains("went on"), "{:?}: {}", it.wire, done.out());
+        assert!(done.stdout().contains("went on"), "{:?}: {}", it.wire, done.stdout());
     });
 }
 
@@ -341,7 +341,7 @@ fn session_moves_between_providers_and_back_to_gemini() {
         command.env("WIRE_KEY", KEY);
         let done = finish(command);
         assert_eq!(done.code(), 0, "{model}: {}", done.err());
-        assert_eq!(done.out().trim(), format!("answer {round}"));
+        assert_eq!(done.stdout().trim(), format!("answer {round}"));
     }
     it.world.server.assert_clean();
     let last = it.body(it.world.server.requests().len() - 1);
@@ -387,7 +387,7 @@ fn overflow_in_a_stream_compacts_the_history() {
     it.run_well(&["-p", "first"]);
     let done = it.run(&["--resume", "latest", "-p", "second", "-o", "json"]);
     assert!(!done.err().contains("retrying"), "{}", done.err());
-    assert!(done.out().contains("\"compactions\""), "{}{}", done.out(), done.err());
+    assert!(done.stdout().contains("\"compactions\""), "{}{}", done.stdout(), done.err());
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn responses_api_that_is_missing_is_replaced_by_chat() {
         &json!([missing, {"text": "by chat"}, {"text": "2"}]),
     );
     let done = it.run(&["-p", "go"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "by chat"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "by chat"), "{}", done.err());
     assert!(done.err().contains("Chat Completions"), "{}", done.err());
     let paths: Vec<String> = it.world.server.requests().into_iter().map(|it| it.path).collect();
     assert_eq!(paths, ["/v1/responses", "/v1/chat/completions"]);
@@ -461,7 +461,7 @@ fn configured_search_serves_providers_without_one() {
         let mut command = it.world.command(&["-m", "chat:test-model", "-y", "-p", "go"]);
         command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY).env("SEARCH_KEY", "s3cret");
         let done = finish(command);
-        assert_eq!((done.code(), done.err().as_str()), (0, ""), "{}", done.out());
+        assert_eq!((done.code(), done.err().as_str()), (0, ""), "{}", done.stdout());
         let request = received.recv_timeout(std::time::Duration::from_secs(10)).expect("a search");
         assert!(request.contains(expected), "{request}");
         assert!(request.to_lowercase().contains("x-key: s3cret"), "{request}");
@@ -508,7 +508,7 @@ fn reasoning_rejected_by_the_service_is_removed() {
     let it = WireWorld::new(WireFormat::Responses, &script);
     it.world.home.write("a.txt", "hello from the file\n").expect("file");
     let done = it.run(&["-p", "read a.txt"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "done"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
     assert!(done.err().contains("cannot read the reasoning"), "{}", done.err());
     let kind = r#""type":"reasoning""#;
     assert!(it.body(1).contains(kind), "{}", it.body(1));

@@ -35,7 +35,7 @@ fn no_secret_of_a_session_is_on_the_disk() {
     let done = finish(command);
     assert_eq!(done.code(), 0, "{}", done.err());
     // The model and the user have the original text.
-    assert!(done.out().ends_with(&format!("kept {token}\n")), "{}", done.out());
+    assert!(done.stdout().ends_with(&format!("kept {token}\n")), "{}", done.stdout());
     let requests = world.server.requests();
     let sent = String::from_utf8_lossy(&requests[2].body);
     assert!(sent.contains(token.as_str()) && sent.contains("MIIfromthekey"), "{sent}");
@@ -49,7 +49,7 @@ fn no_secret_of_a_session_is_on_the_disk() {
     assert!(!holds(&home, "[redacted]\n1\n2\n").is_empty(), "the copy of a long output");
     // The session continues without them.
     let done = finish(world.command(&["-r", "first", "-p", "on"]));
-    assert_eq!((done.code(), done.out().as_str()), (0, "second\n"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().as_str()), (0, "second\n"), "{}", done.err());
     let contents = raw_contents(&world.server.requests()[3]);
     assert!(contents.concat().contains("I saw [redacted], and go on"), "{contents:?}");
 }

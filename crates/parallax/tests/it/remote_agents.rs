@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream, whole};
+use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream, with_length};
 
 use crate::serve::TestServer;
 use crate::support::{World, until};
@@ -40,17 +40,17 @@ impl Far {
     }
 
     fn bodies(&self) -> Vec<Value> {
-        let seen = self.runtime.block_on(async { self.server.seen() });
+        let seen = self.runtime.block_on(async { self.server.requests() });
         seen.iter().map(|seen| serde_json::from_str(&seen.body).unwrap_or_default()).collect()
     }
 
     fn heads(&self) -> Vec<String> {
-        self.server.seen().iter().map(|seen| seen.head.to_ascii_lowercase()).collect()
+        self.server.requests().iter().map(|seen| seen.head.to_ascii_lowercase()).collect()
     }
 }
 
 fn json_response(value: &Value) -> CannedResponse {
-    whole(200, "Content-Type: application/json\r\n", &value.to_string())
+    with_length(200, "Content-Type: application/json\r\n", &value.to_string())
 }
 
 fn card(version: &str, streaming: bool) -> CannedResponse {
@@ -90,8 +90,8 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
     let second = String::from_utf8_lossy(&world.server.requests()[3].body).into_owned();
     assert!(second.contains("first task") && second.contains("second task"), "{second}");
     let listed = world.run_well(&["agents", "list"]);
-    assert!(listed.out().contains("sends: `Authorization: Bearer` with the variable `FAR`"));
-    assert!(!listed.out().contains(&server.token));
+    assert!(listed.stdout().contains("sends: `Authorization: Bearer` with the variable `FAR`"));
+    assert!(!listed.stdout().contains(&server.token));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
 fn rejected_credentials_are_fetched_again_or_explained() {
     let done = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
     let far = Far::start(|| {
-        let denied = || whole(401, "", "");
+        let denied = || with_length(401, "", "");
         vec![denied(), card("0.3", false), denied(), json_response(&done)]
     });
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
@@ -198,7 +198,7 @@ fn rejected_credentials_are_fetched_again_or_explained() {
         })
         .collect();
     assert_eq!(keys, ["1", "2", "2", "3"]);
-    let far = Far::start(|| vec![whole(401, "", "")]);
+    let far = Far::start(|| vec![with_length(401, "", "")]);
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
@@ -256,8 +256,8 @@ fn errors_of_a_remote_agent_reach_the_model_as_failures() {
     for (response, part) in [
         (json_response(&error), "returned an error: broken"),
         (json_response(&failed), "the agent failed: no disk"),
-        (whole(500, "", "oops"), "status 500"),
-        (whole(200, "", "<html>"), "invalid JSON"),
+        (with_length(500, "", "oops"), "status 500"),
+        (with_length(200, "", "<html>"), "invalid JSON"),
         (json_response(&json!({})), "neither a message nor a task"),
     ] {
         let far = Far::start(|| vec![card("0.3", false), response]);
@@ -277,11 +277,11 @@ fn file_can_define_several_remote_agents() {
                   \x20 auth: {type: oauth, client_id: c}\n---\n";
     world.home.write_home(".gemini/agents/far.md", text).expect("a definition");
     let listed = world.run_well(&["agents", "list"]);
-    assert!(listed.out().contains("`auth.type: oauth` is not supported"), "{}", listed.out());
+    assert!(listed.stdout().contains("`auth.type: oauth` is not supported"), "{}", listed.stdout());
     let text = text.replace("auth: {type: oauth, client_id: c}", "display_name: Second");
     world.home.write_home(".gemini/agents/far.md", &text).expect("a definition");
     let listed = world.run_well(&["agents", "list"]);
     for line in ["one (user, on)", "two (user, on)", "remote: https://x.example/2"] {
-        assert!(listed.out().contains(line), "{}", listed.out());
+        assert!(listed.stdout().contains(line), "{}", listed.stdout());
     }
 }

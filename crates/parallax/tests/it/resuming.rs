@@ -36,7 +36,7 @@ fn fork_before_a_prompt_keeps_the_original() {
     let sent = raw_contents(&world.server.requests()[2]).concat();
     assert!(sent.contains("first one") && sent.contains("another second"), "{sent}");
     assert!(!sent.contains("second one"), "{sent}");
-    let shown = world.run(&["sessions", "show", "whole"]).out();
+    let shown = world.run(&["sessions", "show", "whole"]).stdout();
     assert!(shown.contains("second one") && !shown.contains("another"), "{shown}");
     let done = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
     assert_eq!(done.code(), 42);

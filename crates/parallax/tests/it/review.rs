@@ -22,18 +22,18 @@ fn changed(findings: &[Value]) -> World {
 fn findings_are_printed_and_can_fail_the_run() {
     let world = changed(&[finding("elsewhere.txt", "critical"), finding("a.txt", "medium")]);
     let done = world.run_well(&["review", "--fail-on", "high"]);
-    let out = done.out();
+    let out = done.stdout();
     assert!(out.starts_with("medium a.txt:1 Wrong number (bug)\n  It says two.\n"), "{out}");
     assert!(out.contains("    -one\n    +two\n") && out.ends_with("Findings: 1 medium\n"), "{out}");
     assert!(done.err().contains("unchanged files were omitted: 1"), "{}", done.err());
     let done = world.run(&["review", "--fail-on", "medium", "--json"]);
     assert_eq!(done.code(), 1, "{}", done.err());
     assert_eq!(
-        serde_json::from_str::<Value>(&done.out()).expect("JSON"),
+        serde_json::from_str::<Value>(&done.stdout()).expect("JSON"),
         json!([finding("a.txt", "medium")])
     );
     let done = world.run_well(&["review", "--format", "sarif"]);
-    let sarif: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let sarif: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     assert_eq!(
         (&sarif["version"], &sarif["runs"][0]["results"][0]["level"]),
         (&json!("2.1.0"), &json!("warning"))
@@ -47,7 +47,7 @@ fn model_gets_the_diff_and_only_tools_that_read() {
     // The user's rules do not give the review a shell.
     let settings = r#"{"tools": {"allowed": ["run_shell_command", "write_file"]}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    assert_eq!(world.run_well(&["review"]).out(), "No findings\n");
+    assert_eq!(world.run_well(&["review"]).stdout(), "No findings\n");
     let request = &world.server.requests()[0];
     let body: Value = serde_json::from_slice(&request.body).expect("JSON");
     let text = body["contents"].to_string();
@@ -63,15 +63,15 @@ fn model_gets_the_diff_and_only_tools_that_read() {
 fn scope_is_staged_a_branch_or_a_patch() {
     let world = changed(&[finding("a.txt", "low")]);
     // Nothing is staged, so there is no request.
-    assert_eq!(world.run_well(&["review", "--staged"]).out(), "No findings\n");
+    assert_eq!(world.run_well(&["review", "--staged"]).stdout(), "No findings\n");
     assert!(world.server.requests().is_empty());
     let patch = git(&world, &["diff"]);
     world.home.write("p.patch", &format!("{patch}\n")).expect("a patch");
     git(&world, &["commit", "-qam", "second"]);
-    assert_eq!(world.run_well(&["review"]).out(), "No findings\n");
+    assert_eq!(world.run_well(&["review"]).stdout(), "No findings\n");
     for scope in [["--base", "HEAD~1"], ["--pr", "p.patch"]] {
         let done = world.run_well(&[&["review"], scope.as_slice()].concat());
-        assert!(done.out().ends_with("Findings: 1 low\n"), "{scope:?}: {}", done.out());
+        assert!(done.stdout().ends_with("Findings: 1 low\n"), "{scope:?}: {}", done.stdout());
     }
     let done = world.run(&["review", "--base", "nothing"]);
     assert!(done.code() == 42 && done.err().contains("--base nothing"), "{}", done.err());

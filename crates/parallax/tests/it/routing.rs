@@ -22,7 +22,7 @@ pub(crate) fn world(script: &str, settings: &str) -> World {
 }
 
 pub(crate) fn said(done: &testkit::measure::Finished) -> Value {
-    serde_json::from_str(&done.out()).expect("json")
+    serde_json::from_str(&done.stdout()).expect("json")
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn model_without_capacity_falls_back_with_a_notice() {
     assert_eq!(done.code(), 1);
     assert!(done.err().contains("--fallback auto"), "{}", done.err());
     let done = named.run(&[&args[..], &["--fallback", "auto"]].concat());
-    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"));
+    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"));
     assert!(done.err().contains("Using `gemini-3.8-flash`"), "{}", done.err());
     let done = named.run(&["-p", "Refactor the parser", "--fallback", "off"]);
     assert_eq!(done.code(), 1);
@@ -125,7 +125,7 @@ fn configured_chain_selects_the_fallback_and_whether_to_ask() {
         {"model": "flash-lite", "isLastResort": true}]}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
     let done = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
-    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
     assert!(done.err().contains("Using `gemini-3.5-flash-lite`"), "{}", done.err());
     assert_eq!(asked(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
     let wrong =

@@ -39,7 +39,7 @@ fn commands_write_only_the_project() {
                 900\nallowRedirection = true\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
     let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout(), "done\n");
     let answers = answers(&world.server);
     assert_eq!(world.read("inside"), "in\n");
     assert!(!world.home.project().join("../outside").exists());
@@ -295,7 +295,7 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         let mut command = world.command(&["-p", "go", "-y", "-o", format]);
         command.env("A_TOKEN", "hush");
         let done = finish(command);
-        let (out, err) = (done.out(), done.err());
+        let (out, err) = (done.stdout(), done.err());
         // In the JSON formats, stderr is reserved for failures.
         let (told, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
         let named: Vec<&str> = told.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
@@ -314,12 +314,12 @@ fn rules_are_explained_and_checked() {
                  \"deny\"\npriority = 5\ndenyMessage = \"no make\"\n";
     world.home.write_home(".gemini/policies/mine.toml", rules).expect("written");
     let explained = world.run(&["policy", "explain", "--command", "make all", "--json"]);
-    let explained: Value = serde_json::from_str(&explained.out()).expect("json");
+    let explained: Value = serde_json::from_str(&explained.stdout()).expect("json");
     let text = explained.to_string();
     assert!(text.contains("deny") && text.contains("mine.toml"), "{text}");
     // Explains both headless and interactive runs and, on request, the rules that do not match.
     let explain = |more: &[&str]| {
-        world.run(&[&["policy", "explain", "--command", "touch x"], more].concat()).out()
+        world.run(&[&["policy", "explain", "--command", "touch x"], more].concat()).stdout()
     };
     let short = explain(&[]);
     assert!(short.contains("interactive: ask") && short.contains("headless: deny"), "{short}");
@@ -332,7 +332,12 @@ fn rules_are_explained_and_checked() {
         ["policy", "explain", "--policy=its.toml", "--json", "--command", "make all"],
     ] {
         let explained = world.run(&line);
-        assert!(explained.out().contains("its.toml"), "{}{}", explained.out(), explained.err());
+        assert!(
+            explained.stdout().contains("its.toml"),
+            "{}{}",
+            explained.stdout(),
+            explained.err()
+        );
         assert!(!explained.err().contains("does not support"), "{}", explained.err());
     }
     world
@@ -341,7 +346,7 @@ fn rules_are_explained_and_checked() {
         .expect("written");
     let lint = world.run(&["policy", "lint", "bad.toml"]);
     assert_eq!(lint.code(), 1);
-    assert!((lint.out() + &lint.err()).contains("perhaps"));
+    assert!((lint.stdout() + &lint.err()).contains("perhaps"));
     assert_eq!(world.run(&["policy", "list"]).code(), 0);
 }
 
@@ -391,7 +396,7 @@ fn directory_replaced_by_a_link_never_redirects_a_write_outside() {
             std::thread::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
-        assert_eq!(done.out(), "done\n", "{}", done.err());
+        assert_eq!(done.stdout(), "done\n", "{}", done.err());
     });
     let left: Vec<_> = std::fs::read_dir(outside.path()).expect("the folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -401,9 +406,9 @@ fn directory_replaced_by_a_link_never_redirects_a_write_outside() {
 fn sandbox_command_runs_programs_and_reports_enforcement() {
     let world = World::new("[]");
     let explained = world.run(&["sandbox", "explain"]);
-    assert!(explained.out().contains("Network"), "{}", explained.out());
+    assert!(explained.stdout().contains("Network"), "{}", explained.stdout());
     let ran = world.run(&["sandbox", "run", "--", "sh", "-c", "echo hello; exit 7"]);
-    assert_eq!((ran.code(), ran.out().as_str()), (7, "hello\n"), "{}", ran.err());
+    assert_eq!((ran.code(), ran.stdout().as_str()), (7, "hello\n"), "{}", ran.err());
     let nothing = world.run(&["sandbox", "run"]);
     assert_ne!(nothing.code(), 0, "a command is needed");
 }

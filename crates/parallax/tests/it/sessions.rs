@@ -42,7 +42,10 @@ fn processes_in_one_project_do_not_interfere() {
     let second = second.finish(Duration::from_secs(10)).expect("second");
     world.server.open_gate("one");
     let first = first.finish(Duration::from_secs(10)).expect("first");
-    assert_eq!((first.out(), second.out()), ("first answer\n".into(), "second answer\n".into()));
+    assert_eq!(
+        (first.stdout(), second.stdout()),
+        ("first answer\n".into(), "second answer\n".into())
+    );
     assert_eq!((first.err(), second.err()), (String::new(), String::new()));
     assert_eq!(journals(&world).len(), 2);
     world.server.assert_clean();
@@ -60,11 +63,11 @@ fn session_in_use_is_continued_as_a_copy() {
     let holder = world.start(&["-r", "shared", "-p", "holds it"]);
     world.at_gate("held");
     let other = world.run(&["-r", "shared", "-p", "wants it"]);
-    assert_eq!((other.code(), other.out().as_str()), (0, "copied\n"), "{}", other.err());
+    assert_eq!((other.code(), other.stdout().as_str()), (0, "copied\n"), "{}", other.err());
     assert!(other.err().contains("shared"), "it says that it works on a copy: {}", other.err());
     world.server.open_gate("held");
     let holder = holder.finish(Duration::from_secs(10)).expect("holder");
-    assert_eq!((holder.code(), holder.out().as_str()), (0, "held\n"), "{}", holder.err());
+    assert_eq!((holder.code(), holder.stdout().as_str()), (0, "held\n"), "{}", holder.err());
     assert_eq!(journals(&world).len(), 2);
     let own = world.run(&["-r", "shared", "-p", "third"]);
     assert_eq!(own.code(), 0, "{}", own.err());
@@ -111,28 +114,29 @@ fn sessions_of_all_projects_are_listed_searched_and_exported() {
     let world = World::new(r#"[{"text":"It is <b>fixed</b>."}]"#);
     world.run_well(&["-p", "fix the parser", "--session-id", "fixer"]);
     let listed = world.run_well(&["sessions", "list"]);
-    assert!(listed.out().contains("fixer  fix the parser"), "{}", listed.out());
+    assert!(listed.stdout().contains("fixer  fix the parser"), "{}", listed.stdout());
     let json: serde_json::Value =
-        serde_json::from_str(&world.run_well(&["sessions", "list", "--json"]).out()).expect("JSON");
+        serde_json::from_str(&world.run_well(&["sessions", "list", "--json"]).stdout())
+            .expect("JSON");
     assert_eq!(json[0]["id"], "fixer");
     assert_eq!(json[0]["project"], world.home.project().to_str().expect("a path"));
     let found = world.run_well(&["sessions", "search", "fixed", "pars"]);
-    assert!(found.out().contains("[fixed]"), "{}", found.out());
+    assert!(found.stdout().contains("[fixed]"), "{}", found.stdout());
     assert_eq!(world.run(&["sessions", "search", "nothing like it"]).code(), 1);
     let shown = world.run_well(&["sessions", "show", "fix"]);
-    assert!(shown.out().contains("[1] > fix the parser"), "{}", shown.out());
+    assert!(shown.stdout().contains("[1] > fix the parser"), "{}", shown.stdout());
     let page = world.run_well(&["sessions", "export", "fixer", "--format", "html"]);
-    assert!(page.out().contains("&lt;b&gt;fixed&lt;/b&gt;"), "{}", page.out());
+    assert!(page.stdout().contains("&lt;b&gt;fixed&lt;/b&gt;"), "{}", page.stdout());
     world.run_well(&["sessions", "export", "fixer", "-f", "talk.json"]);
     let new = world.run_well(&["sessions", "import", "talk.json", "--json"]);
-    let new: serde_json::Value = serde_json::from_str(&new.out()).expect("JSON");
+    let new: serde_json::Value = serde_json::from_str(&new.stdout()).expect("JSON");
     let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
-    assert!(copy.out().contains("It is <b>fixed</b>."), "{}", copy.out());
+    assert!(copy.stdout().contains("It is <b>fixed</b>."), "{}", copy.stdout());
     let first = world.run_well(&["sessions", "list", "--limit", "1", "--json"]);
     assert_eq!(first.err(), "… 1 more; use `--limit 2` to list all\n");
     for ask in [&["list"][..], &["search", "fixed"]] {
         let none = world.run(&[&["sessions"], ask, &["--limit", "0"]].concat());
-        assert_eq!(none.code(), 1, "{}", none.out());
+        assert_eq!(none.code(), 1, "{}", none.stdout());
         assert!(none.err().contains("expected a number greater than zero"), "{}", none.err());
     }
     let done = world.run(&["sessions", "show", "nobody"]);
@@ -176,7 +180,7 @@ fn torn_last_line_is_dropped_with_a_notice() {
     let text = std::fs::read_to_string(&journal).expect("journal");
     std::fs::write(&journal, format!("{text}{{\"content\":{{\"time\":17, \"wi")).expect("write");
     let done = world.run_well(&["-r", "latest", "-p", "and now?"]);
-    assert_eq!(done.out(), "still here\n");
+    assert_eq!(done.stdout(), "still here\n");
     assert_eq!(done.err().lines().count(), 1, "one notice: {}", done.err());
     let requests = world.server.requests();
     let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
@@ -227,7 +231,7 @@ fn damaged_journal_is_repaired_in_a_copy() {
             // A new server, which checks calls and results, roles, and the previous history.
             world = World::in_home(world.home, AFTER);
             let done = world.run_well(&["-r", "whole", "-p", "and now?"]);
-            assert_eq!(done.out(), "and went on\n", "line {at}: {}", done.err());
+            assert_eq!(done.stdout(), "and went on\n", "line {at}: {}", done.err());
             let sent = raw_contents(world.server.requests().last().expect("a request"));
             assert!(sent.last().expect("a content").contains("and now?"), "line {at}");
         }
@@ -286,13 +290,13 @@ fn session_continued_by_both_programs_is_always_saved() {
     world.run_well(&["-r", id, "-p", "ours"]);
     record("2999-01-01T00:00:00.000Z", "went on there");
     let again = world.run(&["-r", id, "-p", "again"]);
-    assert_eq!((again.code(), again.out().as_str()), (0, "two\n"), "{}", again.err());
+    assert_eq!((again.code(), again.stdout().as_str()), (0, "two\n"), "{}", again.err());
     assert!(again.err().contains(&format!("--resume gemini-{id}")), "{}", again.err());
     // A search returns an ID that can be resumed.
     let found = world.run(&["sessions", "search", "\"went on there\""]);
-    assert!(found.out().starts_with("gemini-9f6f3b2a "), "{}", found.out());
+    assert!(found.stdout().starts_with("gemini-9f6f3b2a "), "{}", found.stdout());
     let theirs = world.run(&["-r", "gemini-9f6f3b2a", "-p", "theirs"]);
-    assert_eq!((theirs.code(), theirs.out().as_str()), (0, "three\n"), "{}", theirs.err());
+    assert_eq!((theirs.code(), theirs.stdout().as_str()), (0, "three\n"), "{}", theirs.err());
     assert!(!theirs.err().contains("not saved"), "{}", theirs.err());
     let files = journals(&world);
     assert_eq!(files.len(), 2, "{files:?}");
@@ -313,6 +317,6 @@ fn shown_session_includes_the_whole_command() {
     let script = serde_json::json!([{"calls": [call]}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     world.run_well(&["-p", "go", "-y"]);
-    let shown = world.run_well(&["sessions", "show", "latest"]).out();
+    let shown = world.run_well(&["sessions", "show", "latest"]).stdout();
     assert!(shown.contains(&format!("    $ {command}\n")), "{shown}");
 }

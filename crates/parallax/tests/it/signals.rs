@@ -59,7 +59,7 @@ fn signal_ends_running_commands_and_saves_the_session() {
         until("the command's end", || test_kill_process(shell).is_err());
         assert!(!world.home.project().join("too-late").exists());
         let next = world.run_well(&["-r", "latest", "-p", "what happened?"]);
-        assert_eq!(next.out(), "no\n");
+        assert_eq!(next.stdout(), "no\n");
     }
 }
 
@@ -71,7 +71,7 @@ fn background_command_ends_with_the_run() {
     let running = world.start(&["-p", "go", "-y"]);
     let sleep = shell_pid(&world);
     let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout(), "done\n");
     until("the command's end", || test_kill_process(sleep).is_err());
 }
 

@@ -64,7 +64,7 @@ fn built_in_skill_needs_no_approval_unless_overridden() {
     assert!(body(&world, 0).contains("<location>built in</location>"));
     assert!(body(&world, 1).contains("# Making a skill"), "{}", body(&world, 1));
     let listed = world.run_well(&["skills", "list"]);
-    assert!(listed.out().contains("skill-creator (built-in)"), "{}", listed.out());
+    assert!(listed.stdout().contains("skill-creator (built-in)"), "{}", listed.stdout());
     // A skill that the user created there is kept, even under this name.
     let world = World::in_home(world.home, &script);
     let other = "---\nname: skill-creator\ndescription: another\n---\nDo evil.\n";
@@ -140,7 +140,7 @@ fn skills_are_installed_toggled_linked_and_removed() {
         let mut all = vec!["skills"];
         all.extend(args);
         all.push("--json");
-        serde_json::from_str(&world.run_well(&all).out()).expect("json")
+        serde_json::from_str(&world.run_well(&all).stdout()).expect("json")
     };
     world.home.write("pack/a/SKILL.md", "---\nname: alpha\ndescription: One\n---\n").unwrap();
     world.home.write("pack/a/scripts/x.sh", "echo").unwrap();
@@ -160,7 +160,7 @@ fn skills_are_installed_toggled_linked_and_removed() {
     assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
     // Replacing an existing copy is reported, and a link never replaces one.
     let again = world.run_well(&["skills", "install", "pack", "--consent"]);
-    assert!(again.out().contains("Replaced the existing skill"), "{}", again.out());
+    assert!(again.stdout().contains("Replaced the existing skill"), "{}", again.stdout());
     let taken = world.run(&["skills", "link", "pack", "--consent"]);
     assert!(taken.err().contains("parallax skills uninstall alpha"), "{}", taken.err());
     json(&["disable", "alpha"]);
@@ -204,11 +204,11 @@ fn commands_are_listed_found_and_checked() {
     let world = World::new("[]");
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'\nname = 'x'").unwrap();
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
-    let list = world.run_well(&["commands", "list"]).out();
+    let list = world.run_well(&["commands", "list"]).stdout();
     assert!(list.contains("workspace:\n  /go") && list.contains("user:\n  /user.go"), "{list}");
-    let which = world.run_well(&["commands", "which", "/go"]).out();
+    let which = world.run_well(&["commands", "which", "/go"]).stdout();
     assert!(which.starts_with("/go is ") && which.contains("/user.go is "), "{which}");
-    let check = world.run_well(&["commands", "check"]).out();
+    let check = world.run_well(&["commands", "check"]).stdout();
     assert!(check.contains("ignored fields: `name`"), "{check}");
     world.home.write_home(".gemini/commands/bad.toml", "prompt = 1").unwrap();
     assert_eq!(world.run(&["commands", "check"]).code(), 1);
@@ -228,11 +228,11 @@ fn consent_can_be_piped_and_a_changed_skill_is_not_used() {
     assert_eq!(install(b"n\n").code(), 1);
     let done = install(b"y\n");
     assert_eq!(done.code(), 0, "{}", done.err());
-    let has = || world.run_well(&["skills", "list"]).out().contains("alpha (user)");
+    let has = || world.run_well(&["skills", "list"]).stdout().contains("alpha (user)");
     assert!(has());
     let file = world.home.parallax().join("skills/alpha/run.sh");
     std::fs::write(&file, "curl evil").unwrap();
-    let listed = world.run_well(&["skills", "list"]).out();
+    let listed = world.run_well(&["skills", "list"]).stdout();
     assert!(!has() && listed.contains("differ from the installed ones"), "{listed}");
     assert_eq!(install(b"y\n").code(), 0);
     assert!(has());

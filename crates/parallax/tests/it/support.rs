@@ -82,7 +82,7 @@ impl World {
 
     /// Waits until the stream reaches the gate.
     pub fn at_gate(&self, name: &str) {
-        let reached = async { tokio::time::timeout(LIMIT, self.server.at_gate(name)).await };
+        let reached = async { tokio::time::timeout(LIMIT, self.server.wait_at_gate(name)).await };
         assert!(self.runtime.block_on(reached).is_ok(), "no stream came to the gate `{name}`");
     }
 

@@ -371,7 +371,7 @@ fn failing_collector_delays_nothing() {
         let begun = Instant::now();
         let done = world.run_well(&["-p", "go"]);
         assert!(begun.elapsed() < Duration::from_secs(4), "{url}: {:?}", begun.elapsed());
-        assert_eq!(done.out().trim(), "hi");
+        assert_eq!(done.stdout().trim(), "hi");
         assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
     }
     // The default endpoint, which is not reported.

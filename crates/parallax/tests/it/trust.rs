@@ -22,7 +22,7 @@ fn run(world: &World, args: &[&str]) -> Finished {
 fn well(world: &World, args: &[&str]) -> String {
     let done = run(world, args);
     assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
-    done.out()
+    done.stdout()
 }
 
 #[test]
@@ -67,13 +67,13 @@ fn flag_before_a_subcommand_is_not_a_prompt_and_trusts_once() {
     let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("written");
     let untrusted = run(&world, &["mcp", "list"]);
-    let untrusted = format!("{}{}", untrusted.out(), untrusted.err());
+    let untrusted = format!("{}{}", untrusted.stdout(), untrusted.err());
     assert!(
         untrusted.contains("of-the-project") && untrusted.contains("not trusted"),
         "{untrusted}"
     );
     let trusted = run(&world, &["--skip-trust", "mcp", "list"]);
-    assert!(trusted.out().contains("of-the-project"), "{}", trusted.out());
+    assert!(trusted.stdout().contains("of-the-project"), "{}", trusted.stdout());
     // A group without a subcommand prints its help.
     let group = run(&world, &["mcp"]);
     assert_eq!(group.code(), 1);
@@ -139,7 +139,7 @@ fn loosening_settings_apply_only_as_accepted() {
     assert!(preview.contains("tools.allowed (.gemini/settings.json), accepted"), "{preview}");
     assert!(!well(&world, &["trust", "add"]).contains("are ignored"));
     let done = run(&world, &["-p", "2"]);
-    assert!(world.home.project().join("made").exists(), "{}{}", done.out(), done.err());
+    assert!(world.home.project().join("made").exists(), "{}{}", done.stdout(), done.err());
     assert!(!done.err().contains("are ignored"), "{}", done.err());
 
     world.home.write(".gemini/settings.json", &format!("{settings}\n")).expect("file");
@@ -153,8 +153,8 @@ fn missing_rules_prevent_the_run() {
     let world = World::new(&json!([call, {"text": "done"}]).to_string());
     let refused = |args: &[&str], wanted: &str| {
         let done = world.run(args);
-        assert_eq!(done.code(), 52, "{args:?}: {}{}", done.out(), done.err());
-        let said = done.out() + &done.err();
+        assert_eq!(done.code(), 52, "{args:?}: {}{}", done.stdout(), done.err());
+        let said = done.stdout() + &done.err();
         assert!(
             said.contains(wanted) && said.contains("what they deny would be allowed"),
             "{said}"
@@ -226,23 +226,23 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
     let command = "description = \"a\u{9b}2J\u{202e}b\"\nprompt = \"x\"\n";
     world.home.write(".gemini/commands/c.toml", command).unwrap();
 
-    let show = world.run(&["trust", "show"]).out();
+    let show = world.run(&["trust", "show"]).stdout();
     for shown in
         ["# style␊touch X", "␛]0; touch Y #␇", "\\u{202e}Z hcuot;", "␊␉touch A", "touch B␇"]
     {
         assert!(show.contains(shown), "{shown}: {show}");
     }
-    let list = world.run(&["hooks", "list"]).out();
+    let list = world.run(&["hooks", "list"]).stdout();
     assert!(list.contains("# style␊touch X") && !list.contains('\u{1b}'), "{list}");
     assert!(list.contains("`echo ok ␛]0; touch Y #␇` contains the control"), "{list}");
     assert_eq!(list.matches("does not run: the command `").count(), 3, "{list}");
     let run = world.run(&["-p", "go"]);
     assert!(run.err().contains("# style␊touch X"), "{}", run.err());
     let servers = world.run(&["mcp", "list"]);
-    let servers = servers.out() + &servers.err();
+    let servers = servers.stdout() + &servers.err();
     assert!(servers.contains("true␊␉touch A"), "{servers}");
     assert!(servers.contains("contains the control character U+001B"), "{servers}");
-    let commands = world.run(&["commands", "list"]).out();
+    let commands = world.run(&["commands", "list"]).stdout();
     for text in [show, list, run.err(), servers, commands] {
         assert_eq!(obeyed(&text), None, "{text:?}");
     }
@@ -252,7 +252,7 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
         &["mcp", "list", "--json"],
         &["commands", "list", "--json"],
     ] {
-        let json = world.run(arguments).out();
+        let json = world.run(arguments).stdout();
         assert_eq!(obeyed(&json), None, "{arguments:?}: {json:?}");
         serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
     }

@@ -55,7 +55,7 @@ fn changes_in_an_added_directory_are_undone_without_naming_it() {
     world.run_well(&["-p", "go", "-y", "--include-directories", &shown]);
     assert!(folder.join("made").exists());
     let done = world.run(&["undo"]);
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     assert_eq!(std::fs::read_to_string(folder.join("kept")).expect("a file"), "old");
     assert!(!folder.join("made").exists());
     assert_eq!(world.run(&["undo", "--redo"]).code(), 0);
@@ -88,7 +88,7 @@ fn files_of_a_removed_repository_are_restored() {
         world.run_well(&["-p", "go", "-y"]);
         assert!(!world.home.project().join(name).exists(), "{line}");
         let done = world.run(&["undo"]);
-        assert_eq!(world.read(name), "old", "{line}: {}{}", done.out(), done.err());
+        assert_eq!(world.read(name), "old", "{line}: {}{}", done.stdout(), done.err());
     }
 }
 
@@ -107,10 +107,10 @@ fn turns_are_undone_without_git() {
         command.args(args);
         finish(command)
     };
-    assert!(undo(&["--list"]).out().contains("deleted"), "{}", undo(&["--list"]).out());
+    assert!(undo(&["--list"]).stdout().contains("deleted"), "{}", undo(&["--list"]).stdout());
     world.home.write("kept", "the user's").expect("written");
     let done = undo(&[]);
-    assert_eq!(done.code(), 1, "one file was left alone: {}", done.out());
+    assert_eq!(done.code(), 1, "one file was left alone: {}", done.stdout());
     assert_eq!((world.read("gone"), world.read("moved")), ("old".into(), "old".into()));
     assert_eq!(world.read("kept"), "the user's");
     assert!(!world.home.project().join("made").exists());
@@ -135,16 +135,16 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     // A failed prompt without a response is rewound.
     assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
     world.run(&["-p", "again", "-y", "-r", "s"]);
-    let listed = world.run(&["undo", "--list"]).out();
+    let listed = world.run(&["undo", "--list"]).stdout();
     assert!(listed.contains("Turn 1 (") && listed.contains("Turn 2 ("), "{listed}");
     assert!(listed.contains("): go\n") && listed.contains("): again\n"), "{listed}");
     let listed: serde_json::Value =
-        serde_json::from_str(&world.run(&["undo", "--list", "--json"]).out()).expect("json");
+        serde_json::from_str(&world.run(&["undo", "--list", "--json"]).stdout()).expect("json");
     assert_eq!((&listed[0]["turn"], &listed[1]["turn"]), (&json!(1), &json!(2)));
     let done = world.run(&["undo", "3"]);
-    assert_eq!(done.code(), 42, "{}", done.out());
+    assert_eq!(done.code(), 42, "{}", done.stdout());
     assert!(done.err().contains("unknown prompt 3: the last one is 2"), "{}", done.err());
     let done = world.run(&["undo", "2"]);
-    assert!(done.out().starts_with("Turn 2: 1 file restored"), "{}", done.out());
+    assert!(done.stdout().starts_with("Turn 2: 1 file restored"), "{}", done.stdout());
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("made", ""));
 }

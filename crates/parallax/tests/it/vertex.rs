@@ -86,7 +86,7 @@ fn project_is_used_with_a_token() {
         {"text": "done"}]);
     let world = World::new(&script.to_string());
     let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "done"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
     let requests = world.server.requests();
     let path = "/v1beta1/projects/my-project/locations/europe-west4/publishers/google/models/";
     assert!(requests[0].path.starts_with(path), "{}", requests[0].path);
@@ -123,7 +123,7 @@ fn rejected_token_is_replaced_once() {
         json!({"error": {"code": 401, "message": "expired", "status": "UNAUTHENTICATED"}});
     let world = World::new(&json!([rejected, {"text": "done"}]).to_string());
     let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!((done.code(), done.out().trim()), (0, "done"), "{}", done.err());
+    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
     let world = World::new(&json!([rejected, rejected, {"text": "done"}]).to_string());
     let done = run(&world, &account(&service), &["-p", "go"]);
     assert_eq!(done.code(), 41, "{}", done.err());

@@ -63,7 +63,7 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
         {"text": "all done"},
     ])));
     let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.out(), "all done\n");
+    assert_eq!(done.stdout(), "all done\n");
     assert_eq!(git(&world, &["status", "--short"]), "");
     let branches = branches(&world);
     let mut texts: Vec<String> =

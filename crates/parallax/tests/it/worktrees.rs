@@ -34,7 +34,7 @@ fn finish_git(command: &mut Command) -> (bool, String) {
 
 /// Returns the worktrees that Parallax created.
 pub fn listed(world: &World) -> Vec<Value> {
-    let text = world.run_well(&["worktrees", "list", "--json"]).out();
+    let text = world.run_well(&["worktrees", "list", "--json"]).stdout();
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -86,7 +86,7 @@ fn changed_worktree_is_kept_and_removed_on_request() {
         (&json!("fix"), &json!("parallax/fix"), &json!(true), &json!(1))
     );
     assert!(one["session_id"].is_string() && one["base"].as_str().is_some_and(|it| it.len() == 40));
-    let path = world.run_well(&["worktrees", "open", "fix"]).out();
+    let path = world.run_well(&["worktrees", "open", "fix"]).stdout();
     assert_eq!(json!(path.trim()), one["path"]);
 
     let again = world.run(&["-w=fix", "-p", "work", "-y"]);
@@ -184,7 +184,7 @@ fn trust_and_settings_of_the_main_checkout_apply() {
     let settings = r#"{"model": {"name": "gemini-2.5-flash-lite"}}"#;
     std::fs::write(world.home.project().join(".gemini/settings.json"), settings).expect("a file");
     let done = world.run_well(&["-w", "-p", "hi", "-o", "json"]);
-    assert!(done.out().contains("gemini-2.5-flash-lite"), "{}", done.out());
+    assert!(done.stdout().contains("gemini-2.5-flash-lite"), "{}", done.stdout());
 
     world.run_well(&["trust", "deny"]);
     let mut command = world.command(&["-w", "-p", "hi"]);

@@ -30,10 +30,10 @@ pub fn analyse(text: &str) -> ShellLine {
     analysis.text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {
         let why = format!("`{name}` is evaluated, and its value may contain commands");
-        analysis.trouble(why);
+        analysis.mark_unanalyzable(why);
     }
     if analysis.values.arrays && analysis.values.declared {
-        analysis.trouble("the elements of an array may be expanded");
+        analysis.mark_unanalyzable("the elements of an array may be expanded");
     }
     analysis.line
 }
@@ -91,14 +91,14 @@ struct AnalysisContext {
 }
 
 impl Analysis {
-    fn trouble(&mut self, why: impl Into<String>) {
+    fn mark_unanalyzable(&mut self, why: impl Into<String>) {
         if self.line.trouble.is_none() {
             self.line.trouble = Some(why.into());
         }
     }
 
     /// Records that a part of what the line runs is not visible in it.
-    fn hides(&mut self, why: &'static str) {
+    fn mark_hidden(&mut self, why: &'static str) {
         if self.expander.is_some() {
             self.line.hidden.get_or_insert(why);
         }
@@ -106,23 +106,23 @@ impl Analysis {
 
     fn text(&mut self, text: &str, context: &AnalysisContext) {
         if text.len() > LONGEST {
-            self.trouble("it is too long");
-            self.hides("it is too long to be analyzed");
+            self.mark_unanalyzable("it is too long");
+            self.mark_hidden("it is too long to be analyzed");
             return;
         }
         let mut found = ShellFindings::default();
-        if let Some(why) = odd_characters(text) {
-            found.trouble(why);
+        if let Some(why) = describe_deceptive_characters(text) {
+            found.mark_unanalyzable(why);
         }
         reader::read(text, context.place, true, 0, &mut found);
         if context.plain_sh && found.only_bash {
-            found.trouble("a shell other than bash may parse it differently");
+            found.mark_unanalyzable("a shell other than bash may parse it differently");
         }
         if found.trouble.is_none()
             && self.expander.is_none()
-            && let Some(why) = grammar::disagrees(text, &found)
+            && let Some(why) = grammar::disagreement(text, &found)
         {
-            found.trouble(why);
+            found.mark_unanalyzable(why);
         }
         let commands = match &mut self.expander {
             None => std::mem::take(&mut found.commands),
@@ -136,9 +136,9 @@ impl Analysis {
             self.command(simple, context, &mut found);
         }
         self.values.extend(&found.values);
-        self.roundabout(&mut found);
+        self.check_indirect_variables(&mut found);
         if let Some(why) = found.trouble {
-            self.trouble(why);
+            self.mark_unanalyzable(why);
         }
         self.line.redirections.extend(found.redirections);
         for feature in found.features {
@@ -150,13 +150,13 @@ impl Analysis {
 
     /// Detects a variable that controls programs and is set without an assignment: `for PATH in …`,
     /// `read PATH`.
-    fn roundabout(&self, found: &mut ShellFindings) {
+    fn check_indirect_variables(&self, found: &mut ShellFindings) {
         let steers = found.values.assigned.iter().chain(&found.values.evaluated).find(|name| {
             let mut shown = self.line.commands.iter().flat_map(|command| &command.assignments);
-            danger::steers(name).is_some() && !shown.any(|shown| shown.name == **name)
+            danger::control_reason(name).is_some() && !shown.any(|shown| shown.name == **name)
         });
         if let Some(name) = steers.cloned() {
-            found.trouble(format!(
+            found.mark_unanalyzable(format!(
                 "`{name}` controls what programs do and is set without an assignment"
             ));
         }
@@ -173,20 +173,23 @@ impl Analysis {
         simple.command.background |= context.background;
         for assignment in &simple.command.assignments {
             if matches!(assignment.name.as_str(), "BASH_CMDS" | "BASH_ALIASES") {
-                found.trouble(format!("`{}` changes which programs are run", assignment.name));
+                found.mark_unanalyzable(format!(
+                    "`{}` changes which programs are run",
+                    assignment.name
+                ));
             }
             let plain =
                 assignment.value.text.as_deref().is_some_and(|text| !text.contains(['$', '`']));
             if assignment.name == "PS4" && !plain {
-                found.trouble("`PS4` executes its value");
+                found.mark_unanalyzable("`PS4` executes its value");
             }
         }
-        let scripts = builtins::look(&simple, 0, found);
+        let scripts = builtins::check_builtin(&simple, 0, found);
         self.line.commands.push(simple.command.clone());
         self.inside(&simple, context, found);
         self.alias(&simple.command, context);
         for script in scripts {
-            let mut inner = deeper(&simple.command, context);
+            let mut inner = nested_context(&simple.command, context);
             inner.place = CommandPosition::Script;
             self.enter(&inner, |analysis| analysis.text(&script, &inner));
         }
@@ -196,19 +199,19 @@ impl Analysis {
     fn alias(&mut self, command: &Command, context: &AnalysisContext) {
         let Some(expander) = &self.expander else { return };
         self.git_aliases.learn(command);
-        let found = expander.unaliased(command).or_else(|| self.git_aliases.text(command));
+        let found = expander.expand_alias(command).or_else(|| self.git_aliases.text(command));
         let Some((name, text)) = found.filter(|(name, _)| !context.aliases.contains(name)) else {
             return;
         };
-        let mut inner = deeper(command, context);
+        let mut inner = nested_context(command, context);
         inner.aliases.push(name);
         self.enter(&inner, |analysis| analysis.text(&text, &inner));
     }
 
     fn enter(&mut self, inner: &AnalysisContext, run: impl FnOnce(&mut Self)) {
         if inner.depth > DEEPEST || self.budget == 0 {
-            self.trouble("it is nested too deeply");
-            self.hides("it is nested too deeply to be analyzed");
+            self.mark_unanalyzable("it is nested too deeply");
+            self.mark_hidden("it is nested too deeply to be analyzed");
             return;
         }
         self.budget -= 1;
@@ -224,14 +227,18 @@ impl Analysis {
     ) {
         let command = &simple.command;
         if let Some(why) = unclear_program(command) {
-            found.trouble(why);
-            if command.words.first().is_some_and(|program| expand::is_derived(&program.source)) {
-                self.hides(DERIVED);
+            found.mark_unanalyzable(why);
+            if command
+                .words
+                .first()
+                .is_some_and(|program| expand::has_derived_text(&program.source))
+            {
+                self.mark_hidden(DERIVED);
             }
             return;
         }
         for inside in wrappers::inside(&command.words) {
-            let mut inner = deeper(command, context);
+            let mut inner = nested_context(command, context);
             match inside {
                 WrappedCommand::Words { words, assignments } => {
                     let names = assignments.iter().map(|assignment| assignment.name.clone());
@@ -258,16 +265,16 @@ impl Analysis {
                                     inner.plain_sh = plain_sh;
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
-                                WrappedCommand::Unclear(why) => found.trouble(why),
+                                WrappedCommand::Unclear(why) => found.mark_unanalyzable(why),
                                 WrappedCommand::Words { .. } | WrappedCommand::HandedOn(_) => {}
                             }
                         }
                     }
                     _ => {
                         if reads_derived_script(simple) {
-                            self.hides(DERIVED);
+                            self.mark_hidden(DERIVED);
                         }
-                        found.trouble(why);
+                        found.mark_unanalyzable(why);
                     }
                 },
             }
@@ -288,7 +295,7 @@ fn reads_derived_script(simple: &SimpleCommand) -> bool {
         .iter()
         .chain(targets)
         .filter(unknown)
-        .any(|word| expand::is_derived(&word.source))
+        .any(|word| expand::has_derived_text(&word.source))
 }
 
 /// Returns a command that another command starts.
@@ -323,7 +330,7 @@ fn input(simple: &SimpleCommand) -> Option<String> {
         .filter(|_| !only.target.glob)
 }
 
-fn deeper(command: &Command, context: &AnalysisContext) -> AnalysisContext {
+fn nested_context(command: &Command, context: &AnalysisContext) -> AnalysisContext {
     let mut inner = context.clone();
     inner.depth += 1;
     inner.background = command.background;
@@ -345,7 +352,7 @@ fn unclear_program(command: &Command) -> Option<String> {
 }
 
 /// Describes characters that users, terminals, and shells interpret differently.
-fn odd_characters(text: &str) -> Option<String> {
+fn describe_deceptive_characters(text: &str) -> Option<String> {
     let odd = text.chars().find(|character| {
         (character.is_control() && !matches!(character, '\n' | '\t'))
             || (character.is_whitespace() && !matches!(character, ' ' | '\n' | '\t'))

@@ -11,7 +11,7 @@ pub(super) fn texts(command: &Command) -> impl Iterator<Item = &str> {
 /// Whether an argument is or may become `-x` with one of the letters, alone or combined with
 /// others.
 pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
-    before_dashes(command.arguments()).any(|word| match &word.text {
+    words_before_dashes(command.arguments()).any(|word| match &word.text {
         Some(text) if word.glob && text.starts_with('{') => {
             text.contains('-') && text.contains(letters)
         }
@@ -25,7 +25,7 @@ pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
 /// Whether an argument is the long option, or an abbreviation of it that is at least as long as
 /// `shortest`, with or without a value.
 pub(super) fn has_long(command: &Command, option: &str, shortest: &str) -> bool {
-    before_dashes(command.arguments()).filter_map(|word| word.text.as_deref()).any(|text| {
+    words_before_dashes(command.arguments()).filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
         name.starts_with(shortest) && option.starts_with(name)
     })
@@ -106,6 +106,6 @@ pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<W
 }
 
 /// The arguments before `--`.
-pub(super) fn before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
+pub(super) fn words_before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
     words.iter().take_while(|word| word.text.as_deref() != Some("--"))
 }

@@ -163,7 +163,7 @@ pub(super) fn declares(name: &str) -> bool {
 pub(super) type ScriptArguments = Vec<String>;
 
 /// Checks a command that may be a builtin, starting at its word `first`.
-pub(super) fn look(
+pub(super) fn check_builtin(
     simple: &SimpleCommand,
     first: usize,
     found: &mut ShellFindings,
@@ -179,24 +179,25 @@ pub(super) fn look(
         "." | "source" => match operands(arguments).next().map(|token| &token.word) {
             Some(Word { text: Some(file), glob: false, .. })
                 if !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
-            _ => found.trouble(format!("`{name}` reads a file that is known only at run time")),
+            _ => found
+                .mark_unanalyzable(format!("`{name}` reads a file that is known only at run time")),
         },
         "alias"
             if arguments
                 .iter()
                 .any(|token| token.word.text.as_deref().is_none_or(|text| text.contains('='))) =>
         {
-            found.trouble("an alias changes the meaning of later words");
+            found.mark_unanalyzable("an alias changes the meaning of later words");
         }
         "shopt" => shopt(arguments, found),
         "set" => set(arguments, found),
         "enable" | "bind" | "complete" | "compgen" | "compopt" | "fc" | "history"
             if !arguments.is_empty() =>
         {
-            found.trouble(format!("`{name}` may run or replace commands"));
+            found.mark_unanalyzable(format!("`{name}` may run or replace commands"));
         }
         "hash" if arguments.iter().any(|token| token.word.text.as_deref() != Some("-r")) => {
-            found.trouble("`hash` may replace commands");
+            found.mark_unanalyzable("`hash` may replace commands");
         }
         "let" => {
             for token in arguments {
@@ -221,11 +222,14 @@ pub(super) fn look(
                 Some(Some(name)) if is_name(name) => {
                     found.values.assigned.insert(name.to_owned());
                 }
-                _ => found.trouble("`getopts` sets a variable that is known only at run time"),
+                _ => found
+                    .mark_unanalyzable("`getopts` sets a variable that is known only at run time"),
             }
         }
         "printf" => printf(arguments, found),
-        "wait" if has_option(arguments, 'p') => found.trouble("`wait -p` evaluates a name"),
+        "wait" if has_option(arguments, 'p') => {
+            found.mark_unanalyzable("`wait -p` evaluates a name")
+        }
         "test" | "[" => test(arguments, found),
         _ => {}
     }
@@ -255,7 +259,7 @@ fn evaluated(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<Stri
         .collect();
     let script = texts.map(|texts| texts.join(" "));
     if script.is_none() {
-        found.trouble("`eval` runs text that is known only at run time");
+        found.mark_unanalyzable("`eval` runs text that is known only at run time");
     }
     script
 }
@@ -266,7 +270,7 @@ fn trapped(arguments: &[ShellToken], found: &mut ShellFindings) -> ScriptArgumen
         Some("-" | "" | "-l" | "-p") => Vec::new(),
         Some(script) if is_literal(action) && !script.starts_with('-') => vec![script.to_owned()],
         _ => {
-            found.trouble("`trap` sets a command that is known only at run time");
+            found.mark_unanalyzable("`trap` sets a command that is known only at run time");
             Vec::new()
         }
     }
@@ -291,7 +295,7 @@ fn shopt(arguments: &[ShellToken], found: &mut ShellFindings) {
     ];
     for token in arguments {
         if !token.word.text.as_deref().is_some_and(|text| HARMLESS.contains(&text)) {
-            found.trouble("`shopt` changes how the shell parses commands");
+            found.mark_unanalyzable("`shopt` changes how the shell parses commands");
         }
     }
 }
@@ -314,7 +318,7 @@ fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
     let mut arguments = arguments.iter();
     while let Some(token) = arguments.next() {
         let Some(text) = token.word.text.as_deref() else {
-            found.trouble("`set` changes options that are known only at run time");
+            found.mark_unanalyzable("`set` changes options that are known only at run time");
             return;
         };
         let Some(letters) = text.strip_prefix(['-', '+']) else { return };
@@ -329,7 +333,7 @@ fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
                 other => "eufxvCETabnB".contains(other),
             };
             if !known {
-                found.trouble("`set` changes how the shell parses commands");
+                found.mark_unanalyzable("`set` changes how the shell parses commands");
                 return;
             }
         }
@@ -339,12 +343,12 @@ fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
 /// Records the variables of a text that is evaluated as arithmetic.
 fn arithmetic(token: &ShellToken, found: &mut ShellFindings) {
     let Some(text) = token.word.text.as_deref() else {
-        found.trouble("arithmetic evaluates text that is known only at run time");
+        found.mark_unanalyzable("arithmetic evaluates text that is known only at run time");
         return;
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%=<>!&|^~?:,() \t".contains(c);
     if !text.chars().all(plain) {
-        found.trouble("arithmetic contains an unsupported expression");
+        found.mark_unanalyzable("arithmetic contains an unsupported expression");
     }
     for name in
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| is_name(name))
@@ -370,7 +374,7 @@ fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFinding
                 }
             };
             if expands {
-                found.trouble(format!("`{builtin}` expands the elements of an array"));
+                found.mark_unanalyzable(format!("`{builtin}` expands the elements of an array"));
             }
             continue;
         }
@@ -379,7 +383,7 @@ fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFinding
                 integer |= flags.contains('i');
                 found.values.arrays |= flags.contains(['a', 'A']);
                 if flags.contains('n') && builtin != "export" {
-                    found.trouble(format!("`{builtin} -n` creates a name reference"));
+                    found.mark_unanalyzable(format!("`{builtin} -n` creates a name reference"));
                 }
             }
             Some(name) if is_name(name) => {
@@ -387,9 +391,9 @@ fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFinding
                     found.values.evaluated.insert(name.to_owned());
                 }
             }
-            _ => {
-                found.trouble(format!("`{builtin}` sets a variable that is known only at run time"))
-            }
+            _ => found.mark_unanalyzable(format!(
+                "`{builtin}` sets a variable that is known only at run time"
+            )),
         }
     }
 }
@@ -400,14 +404,14 @@ fn names(arguments: &[ShellToken], flags: &str, values: &str, found: &mut ShellF
     let mut options = true;
     while let Some(token) = arguments.next() {
         let Some(text) = token.word.text.as_deref().filter(|_| !token.word.glob) else {
-            found.trouble("a variable name is known only at run time");
+            found.mark_unanalyzable("a variable name is known only at run time");
             return;
         };
         let letters = text.strip_prefix('-').filter(|letters| options && !letters.is_empty());
         let Some(letters) = letters else {
             options = false;
             if !is_name(text) {
-                found.trouble("a variable name is not a plain word");
+                found.mark_unanalyzable("a variable name is not a plain word");
             }
             found.values.assigned.insert(text.to_owned());
             continue;
@@ -429,12 +433,12 @@ fn names(arguments: &[ShellToken], flags: &str, values: &str, found: &mut ShellF
                     Some((Some(name), false)) if is_name(&name) => {
                         found.values.assigned.insert(name);
                     }
-                    _ => found.trouble("a variable name is not a plain word"),
+                    _ => found.mark_unanalyzable("a variable name is not a plain word"),
                 }
                 break;
             }
             if !flags.contains(letter) {
-                found.trouble("unknown option");
+                found.mark_unanalyzable("unknown option");
                 return;
             }
         }
@@ -448,15 +452,15 @@ fn printf(arguments: &[ShellToken], found: &mut ShellFindings) {
             Some(name) if is_name(name) => {
                 found.values.assigned.insert(name.to_owned());
             }
-            _ => found.trouble("`printf -v` evaluates a name"),
+            _ => found.mark_unanalyzable("`printf -v` evaluates a name"),
         },
         Some(text) if text.starts_with("-v") || first.word.glob => {
-            found.trouble("`printf -v` evaluates a name");
+            found.mark_unanalyzable("`printf -v` evaluates a name");
         }
         Some(_) => {}
         // `$x` may be `-v a[…]`, and so may `"$x" "$y"`.
         None if first.splits || arguments.len() > 1 => {
-            found.trouble("`printf` has options that are known only at run time");
+            found.mark_unanalyzable("`printf` has options that are known only at run time");
         }
         None => {}
     }
@@ -471,17 +475,17 @@ fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
                 .get(at + 1)
                 .is_some_and(|next| next.is_some_and(|text| is_name(text) || text == "]"))
         {
-            found.trouble("`test -v` evaluates a name");
+            found.mark_unanalyzable("`test -v` evaluates a name");
         }
         // Such words may become `-v` and `a[…]`.
         if token.substitutes {
-            found.trouble("`test` has arguments that are known only at run time");
+            found.mark_unanalyzable("`test` has arguments that are known only at run time");
         }
         found.values.evaluated.extend(token.variables.iter().cloned());
         if token.variables.iter().any(|name| {
             matches!(name.as_str(), "@" | "*") || name.starts_with(|c: char| c.is_ascii_digit())
         }) {
-            found.trouble("`test` has arguments that are known only at run time");
+            found.mark_unanalyzable("`test` has arguments that are known only at run time");
         }
         let operator_next = texts.get(at + 1).is_some_and(|next| {
             next.is_some_and(|text| {
@@ -509,7 +513,7 @@ fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
         });
         let last = at + 1 == arguments.len();
         if token.word.text.is_none() && !operator_next && !last {
-            found.trouble("`test` has operators that are known only at run time");
+            found.mark_unanalyzable("`test` has operators that are known only at run time");
         }
     }
 }

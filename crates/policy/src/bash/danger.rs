@@ -23,7 +23,7 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
     let names_as_options = || arguments.iter().any(may_become_option);
     match name {
         "rm" if names_as_options() => Some("file names may be parsed as options"),
-        "find" | "gfind" if texts(command).any(find_acts) => {
+        "find" | "gfind" if texts(command).any(has_find_action) => {
             Some("`find` deletes or writes files, or runs programs")
         }
         "fd" | "fdfind"
@@ -212,11 +212,11 @@ fn config_only_reads(words: &[Word]) -> bool {
 
 /// Returns why the assigned variable controls what programs do, if it does.
 pub fn steering(assignment: &Assignment) -> Option<&'static str> {
-    steers(&assignment.name)
+    control_reason(&assignment.name)
 }
 
 /// Returns why the variable with this name controls what programs do, if it does.
-pub(super) fn steers(name: &str) -> Option<&'static str> {
+pub(super) fn control_reason(name: &str) -> Option<&'static str> {
     const CODE: &[&str] = &[
         "BASH_ENV",
         "ENV",
@@ -341,7 +341,7 @@ pub(super) fn steers(name: &str) -> Option<&'static str> {
     ]
     .iter()
     .any(|prefix| name.starts_with(prefix))
-        && !harmless(name)
+        && !is_harmless(name)
     {
         return Some("a variable chooses what a program runs");
     }
@@ -351,7 +351,7 @@ pub(super) fn steers(name: &str) -> Option<&'static str> {
     PROGRAM.contains(&name).then_some("a variable controls which programs run")
 }
 
-fn harmless(name: &str) -> bool {
+fn is_harmless(name: &str) -> bool {
     matches!(
         name,
         "CARGO_TERM_COLOR"
@@ -381,7 +381,7 @@ fn has_old_letter(command: &Command, letters: &[char]) -> bool {
 }
 
 /// Whether the argument makes `find` run programs, delete files, or write files.
-fn find_acts(word: &str) -> bool {
+fn has_find_action(word: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
         .iter()
         .any(|action| word.starts_with(action))
@@ -431,7 +431,7 @@ fn sed_runs(command: &Command) -> bool {
 
 fn sed_is_plain(script: &str) -> bool {
     script.split(['\n', ';']).all(|part| {
-        let Some(command) = behind_addresses(part.trim()) else { return false };
+        let Some(command) = skip_addresses(part.trim()) else { return false };
         if matches!(
             command,
             "" | "p" | "d" | "q" | "=" | "n" | "N" | "g" | "G" | "h" | "H" | "x" | "P" | "D"
@@ -453,7 +453,7 @@ fn sed_is_plain(script: &str) -> bool {
 }
 
 /// Returns the command after addresses such as `1,5`, `$!`, and `/a/,/b/`.
-fn behind_addresses(part: &str) -> Option<&str> {
+fn skip_addresses(part: &str) -> Option<&str> {
     let mut rest = part;
     loop {
         rest = rest.trim_start_matches(|c: char| {

@@ -71,13 +71,13 @@ impl LineExpander {
             }
         }
         for simple in &all.commands {
-            self.learn_from_shell(&simple.command.words);
+            self.record_parameters(&simple.command.words);
         }
         all
     }
 
     /// Returns the alias that the command calls, and the text that the shell reads instead.
-    pub(super) fn unaliased(&self, command: &Command) -> Option<(String, String)> {
+    pub(super) fn expand_alias(&self, command: &Command) -> Option<(String, String)> {
         let (program, rest) = command.words.split_first()?;
         let name = program.text.as_deref()?;
         let (_, text) = self.aliases.iter().find(|(alias, _)| alias == name)?;
@@ -101,13 +101,13 @@ impl LineExpander {
                 }
             }
             for simple in commands(found, &self.variables, 0) {
-                self.learn_from(&simple, found, &mut learned);
+                self.record_assignments(&simple, found, &mut learned);
             }
             self.variables = learned;
         }
     }
 
-    fn learn_from(
+    fn record_assignments(
         &mut self,
         simple: &SimpleCommand,
         found: &ShellFindings,
@@ -128,7 +128,7 @@ impl LineExpander {
                 learned.add("@", behind.map(|word| vec![piece(word)]).collect());
             }
             Some("read") => {
-                let Some(text) = output::given(&simple.redirections) else { return };
+                let Some(text) = output::here_text(&simple.redirections) else { return };
                 let names: Vec<&str> = texts().filter(|text| is_name(text)).collect();
                 let mut fields = text.split_whitespace();
                 let Some((last, names)) = names.split_last() else { return };
@@ -143,7 +143,9 @@ impl LineExpander {
                 };
                 let mut command = vec![name.clone()];
                 command.extend(rest.iter().skip(2).cloned());
-                if let PrintedText::Text(text) = output::of(&command, &[], &PrintedText::Unknown) {
+                if let PrintedText::Text(text) =
+                    output::command_output(&command, &[], &PrintedText::Unknown)
+                {
                     learned.add_text(variable, &text);
                 }
             }
@@ -155,7 +157,7 @@ impl LineExpander {
     }
 
     /// Records the positional parameters of `sh -c TEXT NAME WORD…`.
-    fn learn_from_shell(&mut self, words: &[Word]) {
+    fn record_parameters(&mut self, words: &[Word]) {
         let is_script = |word: &Word| {
             let letters = word.text.as_deref().and_then(|text| text.strip_prefix('-'));
             letters.is_some_and(|letters| !letters.starts_with('-') && letters.contains('c'))
@@ -180,7 +182,7 @@ pub(super) fn joined(text: &str, rest: &[Word]) -> String {
 
 /// Whether the text contains a substitution that derives other text from text of the line: `$(echo
 /// bXI= | base64 -d)`.
-pub(super) fn is_derived(source: &str) -> bool {
+pub(super) fn has_derived_text(source: &str) -> bool {
     let starts = source.match_indices(['(', '`']);
     starts.into_iter().any(|(at, opened)| {
         let behind = source.get(at + 1..).unwrap_or_default();
@@ -241,7 +243,8 @@ fn commands(found: &ShellFindings, variables: &Variables, depth: usize) -> Vec<S
                 if Some(simple.command.place) != place {
                     continue;
                 }
-                let printed = output::of(&simple.command.words, &simple.redirections, &input);
+                let printed =
+                    output::command_output(&simple.command.words, &simple.redirections, &input);
                 output = Some(match (output, printed) {
                     (Some(PrintedText::Text(before)), PrintedText::Text(text)) => {
                         PrintedText::Text(before + &text)
@@ -274,7 +277,7 @@ fn feed(simple: &mut SimpleCommand, input: &PrintedText, source: &str) {
         }
     };
     let kind = RedirectionKind::HereString;
-    if output::given(&simple.redirections).is_none() {
+    if output::here_text(&simple.redirections).is_none() {
         simple.redirections.push(Redirection { kind, target, alone: false });
     }
 }
@@ -438,13 +441,13 @@ fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
                     }
                     _ => PrintedText::Unknown,
                 };
-                output::of(&simple.command.words, &simple.redirections, &input)
+                output::command_output(&simple.command.words, &simple.redirections, &input)
             });
         }
         _ => return PrintedText::Unknown,
     }
     let only = commands.iter().find(own);
     only.map_or(PrintedText::Unknown, |simple| {
-        output::of(&simple.command.words, &simple.redirections, &PrintedText::Unknown)
+        output::command_output(&simple.command.words, &simple.redirections, &PrintedText::Unknown)
     })
 }

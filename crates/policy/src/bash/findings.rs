@@ -70,7 +70,7 @@ pub(super) struct ShellFindings {
 
 impl ShellFindings {
     /// Records why the line cannot be analyzed; the first reason is kept.
-    pub(super) fn trouble(&mut self, why: impl Into<String>) {
+    pub(super) fn mark_unanalyzable(&mut self, why: impl Into<String>) {
         if self.trouble.is_none() {
             self.trouble = Some(why.into());
         }

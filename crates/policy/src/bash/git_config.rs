@@ -10,7 +10,8 @@ use super::safe::redirects_nowhere;
 pub fn writes_git_configuration(command: &Command) -> bool {
     let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
     let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
-    let has = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is(word, name)));
+    let has =
+        |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is_option(word, name)));
     let operands = words.iter().filter(|word| !word.starts_with('-'));
     let first = operands.clone().next().copied();
     match call.name {
@@ -126,7 +127,7 @@ fn operands_of(words: &[Word]) -> Vec<&str> {
 
 /// Whether the word is the option, with or without a value after `=`. A short option may be
 /// combined with others (`-fu`).
-fn is(word: &str, name: &str) -> bool {
+fn is_option(word: &str, name: &str) -> bool {
     let long = name.starts_with("--");
     if long || word.starts_with("--") {
         return word.split('=').next() == Some(name);
@@ -156,7 +157,8 @@ fn config(words: &[&str]) -> bool {
         "-l",
         "--name-only",
     ];
-    let any = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is(word, name)));
+    let any =
+        |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is_option(word, name)));
     if any(&ELSEWHERE) || any(&READING) {
         return false;
     }

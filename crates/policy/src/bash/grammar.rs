@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Returns why the grammar disagrees with what was found, if it does.
-pub(super) fn disagrees(text: &str, found: &ShellFindings) -> Option<String> {
+pub(super) fn disagreement(text: &str, found: &ShellFindings) -> Option<String> {
     if text.matches("<<").count() > MOST_DOUBLE_ANGLES {
         return Some("it has too many `<<`".to_owned());
     }

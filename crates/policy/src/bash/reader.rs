@@ -51,9 +51,9 @@ pub(super) fn read(
     };
     // The text after an error is read as far as possible, for denying rules.
     loop {
-        let result = reader.whole();
+        let result = reader.read_all();
         let Err(UnparsedReason(why)) = result else { return };
-        reader.found.trouble(why);
+        reader.found.mark_unanalyzable(why);
         reader.waiting.clear();
         let rest = reader.text.get(reader.at..).unwrap_or_default();
         match rest.find(['\n', ';', '&', '|']) {
@@ -72,7 +72,7 @@ pub(super) fn ends_word(character: char) -> bool {
 }
 
 impl ShellReader<'_, '_> {
-    fn whole(&mut self) -> Reading<()> {
+    fn read_all(&mut self) -> Reading<()> {
         self.list(&[])?;
         match self.peek() {
             None if self.waiting.is_empty() => Ok(()),
@@ -101,7 +101,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Returns the character `count` positions ahead, not counting line continuations.
-    fn ahead(&self, count: usize) -> Option<char> {
+    fn peek_at(&self, count: usize) -> Option<char> {
         let mut rest = self.rest();
         let mut seen = 0;
         loop {
@@ -125,7 +125,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Consumes `count` characters, not counting line continuations.
-    fn eat(&mut self, count: usize) {
+    fn consume(&mut self, count: usize) {
         for _ in 0..count {
             self.peek();
             self.bump();
@@ -133,15 +133,15 @@ impl ShellReader<'_, '_> {
     }
 
     /// Whether `text` is next.
-    fn stands(&self, text: &str) -> bool {
-        text.chars().enumerate().all(|(index, wanted)| self.ahead(index) == Some(wanted))
+    fn is_next(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(index, wanted)| self.peek_at(index) == Some(wanted))
     }
 
     /// Consumes `text` if it is next.
-    fn take(&mut self, text: &str) -> bool {
-        let stands = self.stands(text);
+    fn consume_if(&mut self, text: &str) -> bool {
+        let stands = self.is_next(text);
         if stands {
-            self.eat(text.chars().count());
+            self.consume(text.chars().count());
         }
         stands
     }
@@ -176,7 +176,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Runs `inner` one nesting level deeper.
-    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
         if self.depth >= DEEPEST {
             return Err(UnparsedReason::new("it is nested too deeply"));
         }
@@ -187,13 +187,13 @@ impl ShellReader<'_, '_> {
     }
 
     /// Reads commands in a nested text: `$(…)`, `<(…)`, or a function body.
-    fn placed<T>(
+    fn nested_in<T>(
         &mut self,
         place: CommandPosition,
         inner: impl FnOnce(&mut Self) -> Reading<T>,
     ) -> Reading<T> {
         let before = std::mem::replace(&mut self.place, place);
-        let result = self.deeper(inner);
+        let result = self.nested(inner);
         self.place = before;
         result
     }
@@ -203,7 +203,7 @@ impl ShellReader<'_, '_> {
         let waiting = std::mem::take(&mut self.waiting);
         let outer_waits = self.outer_waits;
         self.outer_waits |= !waiting.is_empty();
-        let result = self.placed(CommandPosition::Substitution, inner);
+        let result = self.nested_in(CommandPosition::Substitution, inner);
         let open = !self.waiting.is_empty();
         self.waiting = waiting;
         self.outer_waits = outer_waits;

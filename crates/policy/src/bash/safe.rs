@@ -20,15 +20,15 @@ pub struct SafeReadRoots<'a> {
     pub roots: &'a [PathBuf],
 }
 
-/// Whether the text only reads files below `roots` when run in `directory`: [`known_safe`] applied
+/// Whether the text only reads files below `roots` when run in `directory`: [`is_safe`] applied
 /// to the result of [`analyse`].
-pub fn known_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
-    known_safe(&analyse(command), &SafeReadRoots { directory, roots })
+pub fn is_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
+    is_safe(&analyse(command), &SafeReadRoots { directory, roots })
 }
 
 /// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
 /// doubt. Symbolic links are not resolved.
-pub fn known_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
+pub fn is_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
     line.trouble.is_none()
         && !line.commands.is_empty()
@@ -43,7 +43,7 @@ pub fn changes_git(line: &ShellLine) -> bool {
     let looks = |command: &Command| {
         command.name() == Some("git")
             && command.assignments.is_empty()
-            && Argument::all(command.arguments()).is_some_and(|words| git::only_looks(&words))
+            && Argument::all(command.arguments()).is_some_and(|words| git::is_read_only(&words))
     };
     let may_be_git = |command: &&Command| {
         command.name().is_none_or(|name| name == "git" || name.starts_with("git-"))
@@ -140,19 +140,19 @@ fn is_text_or_status(word: &Word) -> bool {
 }
 
 fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_>) -> bool {
-    if arguments.iter().any(|word| follows(name, word)) {
+    if arguments.iter().any(|word| follows_links(name, word)) {
         return false;
     }
-    let stays = || arguments.iter().all(|word| here.holds(word));
+    let stays = || arguments.iter().all(|word| here.is_inside(word));
     let none = |refused: &dyn Fn(&Argument<'_>) -> bool| !arguments.iter().any(refused);
     let operands = || arguments.iter().filter(|word| !word.is_option()).count();
     match name {
         // Commands without file operands.
         "echo" | "expr" | "true" | "false" | "pwd" | "whoami" | "uname" | "id" | "tr"
         | "numfmt" | ":" | "nproc" | "arch" | "groups" | "type" | "basename" | "dirname"
-        | "exit" => {
-            arguments.iter().all(|word| word.quoted || !word.text.contains('~') || here.holds(word))
-        }
+        | "exit" => arguments
+            .iter()
+            .all(|word| word.quoted || !word.text.contains('~') || here.is_inside(word)),
         "printf" => {
             // `%n` sets an arbitrary variable.
             none(&|word| word.text.starts_with("-v") || sets_by_format(word.text))
@@ -166,7 +166,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
                 })
         }
         "hostname" | "uptime" => arguments.is_empty(),
-        "seq" => operands::counts_not_far(arguments),
+        "seq" => operands::is_short_sequence(arguments),
         // No option of these commands writes or runs anything.
         "cat" | "head" | "ls" | "nl" | "paste" | "rev" | "stat" | "tac" | "tail" | "which"
         | "od" | "fold" | "expand" | "unexpand" | "cmp" | "comm" | "column" | "df" | "test"
@@ -238,7 +238,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
                     .iter()
                     .all(|word| !word.is_option() || matches!(word.text, "-p" | "-u" | "-i"))
         }
-        "cut" => arguments.iter().all(|word| word.text.starts_with("-d") || here.holds(word)),
+        "cut" => arguments.iter().all(|word| word.text.starts_with("-d") || here.is_inside(word)),
         "grep" | "egrep" | "fgrep" => {
             none(&takes_patterns_of_file) && operands::pattern_and_paths_stay(arguments, here)
         }
@@ -247,15 +247,15 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
         "uniq" => operands() <= 1 && stays(),
         "sed" => {
             operands::sed_prints_lines(arguments)
-                && arguments.get(2..).unwrap_or_default().iter().all(|word| here.holds(word))
+                && arguments.get(2..).unwrap_or_default().iter().all(|word| here.is_inside(word))
         }
-        "find" => none(&find_acts) && stays(),
+        "find" => none(&has_find_action) && stays(),
         "rg" => {
             none(&|word| rg_runs_programs(word.text))
                 && none(&takes_patterns_of_file)
                 && operands::pattern_and_paths_stay(arguments, here)
         }
-        "git" => git::only_looks(arguments) && stays(),
+        "git" => git::is_read_only(arguments) && stays(),
         "base64" => {
             arguments.iter().all(|word| !word.text.starts_with('-') || base64_reads(word.text))
                 && stays()
@@ -277,7 +277,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
 
 /// Whether an option makes the program follow links out of the workspace, or follow a file
 /// indefinitely.
-fn follows(program: &str, word: &Argument<'_>) -> bool {
+fn follows_links(program: &str, word: &Argument<'_>) -> bool {
     match program {
         "tail" => {
             word.has_letter(&['f', 'F'])
@@ -300,7 +300,7 @@ fn takes_patterns_of_file(word: &Argument<'_>) -> bool {
 }
 
 /// Whether the argument makes `find` run programs, delete files, or write files.
-fn find_acts(word: &Argument<'_>) -> bool {
+fn has_find_action(word: &Argument<'_>) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
         .iter()
         .any(|action| word.text.starts_with(action))

@@ -164,7 +164,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
     let Some(path) = program.text.as_deref() else { return Vec::new() };
     let name = path.rsplit('/').next().unwrap_or(path);
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
-        return started(wrapper.options.behind(arguments, wrapper.operands));
+        return started(wrapper.options.operands_after(arguments, wrapper.operands));
     }
     match name {
         "env" | "genv" => env(arguments),
@@ -186,10 +186,12 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
         "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
             started(Operands::Words(arguments.get(2..).unwrap_or_default()))
         }
-        "arch" if !arguments.is_empty() => unclear("`arch` starts other programs"),
-        _ if is_loader(name) => unclear("a program loader runs its argument"),
+        "arch" if !arguments.is_empty() => unclear_command("`arch` starts other programs"),
+        _ if is_loader(name) => unclear_command("a program loader runs its argument"),
         // Which program this is depends on the running processes.
-        _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any program"),
+        _ if path.starts_with("/proc/") => {
+            unclear_command("a program in `/proc` may be any program")
+        }
         _ if CLOSED.contains(&name) => {
             vec![WrappedCommand::Unclear(format!("`{name}` starts other programs"))]
         }
@@ -260,7 +262,7 @@ fn started(rest: Operands<'_>) -> Vec<WrappedCommand> {
     }
 }
 
-fn unclear(why: &str) -> Vec<WrappedCommand> {
+fn unclear_command(why: &str) -> Vec<WrappedCommand> {
     vec![WrappedCommand::Unclear(why.to_owned())]
 }
 
@@ -277,7 +279,7 @@ fn with_assignments(program: &str, rest: Operands<'_>) -> Vec<WrappedCommand> {
     };
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
-        if !options::is_one_word(word) {
+        if !options::is_single_word(word) {
             let why = format!("`{program}` has arguments that are known only at run time");
             return vec![
                 WrappedCommand::Words { words: words.to_vec(), assignments },
@@ -346,12 +348,12 @@ fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
                 .strip_prefix('-')
                 .is_some_and(|letters| !letters.starts_with('-') && letters.contains('S'))
             {
-                return unclear("`env -S` is not a plain command");
+                return unclear_command("`env -S` is not a plain command");
             }
             continue;
         };
         let Some(text) = text.filter(|text| !text.contains(['\\', '"', '\'', '$', '#'])) else {
-            return unclear("`env -S` is not a plain command");
+            return unclear_command("`env -S` is not a plain command");
         };
         let mut all: Vec<Word> = text
             .split_ascii_whitespace()
@@ -365,7 +367,7 @@ fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
         all.extend(arguments.get(next..).unwrap_or_default().iter().cloned());
         return env(&all);
     }
-    with_assignments("env", OPTIONS.behind(words, 0))
+    with_assignments("env", OPTIONS.operands_after(words, 0))
 }
 
 fn elevated(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
@@ -401,7 +403,7 @@ fn elevated(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     const DOAS: Options =
         Options { flags: "Lns", values: "aCu", long_flags: &[], long_values: &[] };
     let options = if name == "sudo" { SUDO } else { DOAS };
-    let found = with_assignments(name, options.behind(arguments, 0));
+    let found = with_assignments(name, options.operands_after(arguments, 0));
     let shell = |text: &str| {
         matches!(text, "--login" | "--shell")
             || text
@@ -409,7 +411,7 @@ fn elevated(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
                 .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['i', 's']))
     };
     if found.is_empty() && arguments.iter().filter_map(|word| word.text.as_deref()).any(shell) {
-        return unclear(&format!("`{name}` starts a shell"));
+        return unclear_command(&format!("`{name}` starts a shell"));
     }
     found
 }
@@ -425,7 +427,7 @@ fn nice(arguments: &[Word]) -> Vec<WrappedCommand> {
         })
     };
     let skipped = arguments.iter().take_while(|word| is_number(word)).count();
-    started(OPTIONS.behind(arguments.get(skipped..).unwrap_or_default(), 0))
+    started(OPTIONS.operands_after(arguments.get(skipped..).unwrap_or_default(), 0))
 }
 
 fn command(arguments: &[Word]) -> Vec<WrappedCommand> {
@@ -437,5 +439,5 @@ fn command(arguments: &[Word]) -> Vec<WrappedCommand> {
             word.text.as_deref().filter(|text| text.starts_with('-') && *text != "--")
         })
         .any(|flags| flags.contains(['v', 'V']));
-    if asks { Vec::new() } else { started(OPTIONS.behind(arguments, 0)) }
+    if asks { Vec::new() } else { started(OPTIONS.operands_after(arguments, 0)) }
 }

@@ -19,7 +19,7 @@ pub fn written(command: &Command) -> Vec<Word> {
 
 /// Returns the paths where the command puts existing files or whole directories, together with
 /// their contents.
-pub fn placed(command: &Command) -> Vec<Word> {
+pub fn placed_paths(command: &Command) -> Vec<Word> {
     let moves = git_subcommand(command).is_some_and(|call| call.name == "mv");
     match command.name() {
         Some("cp" | "mv" | "ln" | "install" | "rsync" | "scp") => written(command),
@@ -70,7 +70,7 @@ fn named(command: &Command) -> Vec<Word> {
                 found.extend(all);
             } else if found.is_empty() {
                 // The last operand is a file, or a directory that receives the others.
-                found.extend(landing(&all));
+                found.extend(target_paths(&all));
             } else {
                 for folder in found.clone() {
                     found.extend(all.iter().map(|source| inside(&folder, source)));
@@ -98,7 +98,7 @@ fn named(command: &Command) -> Vec<Word> {
         "tar" | "bsdtar" | "gtar" => tar(command),
         "unzip" => {
             let folders = values(command, 'd', "");
-            if folders.is_empty() { here() } else { folders }
+            if folders.is_empty() { current_directory_words() } else { folders }
         }
         "curl" => {
             let mut found = values(command, 'o', "output");
@@ -115,7 +115,7 @@ fn named(command: &Command) -> Vec<Word> {
             found.extend(values(command, 'o', "output-file"));
             found.extend(values(command, 'a', "append-output"));
             if found.is_empty() {
-                found.extend(here());
+                found.extend(current_directory_words());
             }
             found
         }
@@ -125,7 +125,7 @@ fn named(command: &Command) -> Vec<Word> {
             found.truncate(1);
             found.extend(values(command, 'o', "output"));
             if found.is_empty() {
-                found.extend(here());
+                found.extend(current_directory_words());
             }
             found
         }
@@ -142,12 +142,12 @@ fn named(command: &Command) -> Vec<Word> {
 }
 
 /// Returns the current directory: any name in it may be written.
-fn here() -> Vec<Word> {
+fn current_directory_words() -> Vec<Word> {
     vec![Word { text: Some(".".to_owned()), source: ".".to_owned(), ..Word::default() }]
 }
 
 /// Returns the last operand, and the names that the others would have inside it.
-fn landing(all: &[Word]) -> Vec<Word> {
+fn target_paths(all: &[Word]) -> Vec<Word> {
     let Some((target, sources)) = all.split_last() else { return Vec::new() };
     if sources.is_empty() {
         return vec![target.clone()];
@@ -190,7 +190,11 @@ fn assigned(command: &Command, prefix: &str) -> Vec<Word> {
 }
 
 fn remote_names(command: &Command, letters: &[char], long: &str) -> Vec<Word> {
-    if has_letter(command, letters) || has_long(command, long, long) { here() } else { Vec::new() }
+    if has_letter(command, letters) || has_long(command, long, long) {
+        current_directory_words()
+    } else {
+        Vec::new()
+    }
 }
 
 fn tar(command: &Command) -> Vec<Word> {
@@ -204,7 +208,7 @@ fn tar(command: &Command) -> Vec<Word> {
     };
     let folders = values(command, 'C', "directory");
     if has('x', "--extract") || has('x', "--get") {
-        return if folders.is_empty() { here() } else { folders };
+        return if folders.is_empty() { current_directory_words() } else { folders };
     }
     if has('c', "--create") || has('r', "--append") || has('u', "--update") {
         let mut archives = values(command, 'f', "file");

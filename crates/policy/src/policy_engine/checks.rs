@@ -26,7 +26,7 @@ impl Policy {
         let yolo = call.mode == ApprovalMode::Yolo;
         let granted = finding.grants.clone().unwrap_or_default();
         let outside = effects.writes.iter().find(|path| {
-            call.folders.are_left_by(path)
+            call.folders.are_outside(path)
                 && !granted.file_system.write.iter().any(|folder| path.starts_with(folder))
         });
         if let Some(path) = outside
@@ -104,7 +104,7 @@ impl Policy {
         let wanted = &call.query.effects.permissions;
         let row = self.sandbox.mode(call.mode);
         let readonly = row.readonly;
-        let mut granted = finding.grants.take().unwrap_or_default().and(&row.grants());
+        let mut granted = finding.grants.take().unwrap_or_default().union(&row.grants());
         if call.mode == ApprovalMode::Yolo {
             // This mode grants writes to protected paths of the workspace and access to agents.
             // Everything else follows the sandbox table, which may be stricter.
@@ -120,9 +120,9 @@ impl Policy {
                 };
                 free.file_system.write = files.write.iter().filter(is_free).cloned().collect();
             }
-            granted = granted.and(&free);
+            granted = granted.union(&free);
         }
-        let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
+        let beyond = grants::missing_permissions(wanted, &granted, &call.folders, readonly);
         if !beyond.is_empty() {
             let why = format!(
                 "It requires permissions beyond the sandbox: {}",
@@ -151,7 +151,7 @@ impl Policy {
                 `security.sandbox.readable` and `security.sandbox.writable`"
                 .to_owned();
         }
-        if beyond.beyond(&self.sandbox.mode(ApprovalMode::Yolo).grants()).is_empty() {
+        if beyond.difference(&self.sandbox.mode(ApprovalMode::Yolo).grants()).is_empty() {
             return "`--approval-mode yolo` or a rule whose `permissions` grant it".to_owned();
         }
         let key = if beyond.network {
@@ -169,7 +169,7 @@ impl Policy {
         trace: &mut Trace,
     ) {
         let checkers = self.rules.checkers().iter().map(AsRef::as_ref);
-        for checker in checkers.filter(|checker: &&Checker| checker.concerns(call)) {
+        for checker in checkers.filter(|checker: &&Checker| checker.applies_to(call)) {
             let Some(objection) = checker.check(call) else { continue };
             let label = checker.label();
             trace.check(&label, &objection.why);

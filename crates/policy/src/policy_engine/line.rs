@@ -21,15 +21,15 @@ impl Policy {
         trace: &mut Trace,
     ) -> TentativeDecision {
         let whole = self.find(call, Subject::Whole, trace);
-        trace.whole();
-        let mut finding = match shell.trouble() {
-            Some(trouble) => self.in_trouble(call, trouble, whole),
-            None => self.by_parts(call, shell, whole, trace),
+        trace.assign_to_call();
+        let mut finding = match shell.unanalyzable_reason() {
+            Some(trouble) => self.decide_unanalyzable(call, trouble, whole),
+            None => self.decide_by_parts(call, shell, whole, trace),
         };
         let granted = finding.grants.clone().unwrap_or_default();
         let circumstances =
             LineContext { build_guard: self.build_file_guard, may_redirect: finding.may_redirect };
-        for doubt in line_checks::doubts(call, shell, &granted, &circumstances) {
+        for doubt in line_checks::approval_reasons(call, shell, &granted, &circumstances) {
             trace.check(doubt.name, &doubt.why);
             let needs = match doubt.name {
                 "build-file guard" => {
@@ -51,7 +51,7 @@ impl Policy {
     }
 
     /// Decides about a line that cannot be analyzed.
-    fn in_trouble(
+    fn decide_unanalyzable(
         &self,
         call: &QueriedCall<'_>,
         trouble: &str,
@@ -84,7 +84,7 @@ impl Policy {
     }
 
     /// Combines the decisions about the commands of the line; the strictest wins.
-    fn by_parts(
+    fn decide_by_parts(
         &self,
         call: &QueriedCall<'_>,
         shell: &ShellCall<'_>,
@@ -99,15 +99,15 @@ impl Policy {
                 continue;
             }
             let mut rule = self.find(call, Subject::Part(index), trace);
-            if rule.is_some_and(Rule::is_beside_allowed_commands)
+            if rule.is_some_and(Rule::is_for_unlisted_commands)
                 && shell.is_safe(index)
-                && self.names_a_command(call, shell)
+                && self.lists_a_command(call, shell)
             {
                 // A harmless command next to an allowed one is decided as if the list of allowed
                 // commands did not exist.
                 let quiet = &mut Trace::default();
                 rule = self.find_among(call, Subject::Part(index), quiet, |rule| {
-                    !rule.is_beside_allowed_commands()
+                    !rule.is_for_unlisted_commands()
                 });
             }
             let mut finding = self.finding(call, rule);
@@ -120,7 +120,7 @@ impl Policy {
                 && !safe
                 && built_in
                 && command.name() == Some("git")
-                && let Some(file) = shell.leads_git()
+                && let Some(file) = shell.controlling_git_config()
             {
                 finding.why = format!(
                     "{}: `{}` cannot be read or configures programs that git always runs",
@@ -143,17 +143,17 @@ impl Policy {
             } else if let Some(grants) = &mut finding.grants {
                 let exact = match rule.map(|rule| &rule.conditions.commands) {
                     Some(Commands::Prefixes(prefixes)) => {
-                        prefixes.iter().any(|prefix| prefix.is_all_of(command))
+                        prefixes.iter().any(|prefix| prefix.is_exactly(command))
                     }
                     _ => false,
                 };
                 grants.outside &= exact && shell.line.own_commands().count() == 1;
                 let row = command.name().and_then(|name| self.sandbox.command(name));
                 if let Some(row) = row {
-                    *grants = std::mem::take(grants).and(&row.grants(self.home.as_deref()));
+                    *grants = std::mem::take(grants).union(&row.grants(self.home.as_deref()));
                 }
                 given = Some(match given.take() {
-                    Some(given) => grants::both(&given, grants),
+                    Some(given) => grants::union(&given, grants),
                     None => grants.clone(),
                 });
             }
@@ -190,7 +190,7 @@ impl Policy {
 
     /// Whether the list of allowed commands names a command of the line. In plan mode the list
     /// allows only the commands that it names.
-    fn names_a_command(&self, call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> bool {
+    fn lists_a_command(&self, call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> bool {
         let names = |index| {
             self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()

@@ -2,7 +2,7 @@
 
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::{CommandPattern, Commands, Conditions};
-use crate::names::{SHELL, canonical, known, nearest};
+use crate::names::{SHELL, canonical, known_names, nearest};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::pattern;
 use crate::problem::ProblemKind;
@@ -28,9 +28,9 @@ impl RuleReader<'_> {
                     "`toolName` is missing (`*` means every tool), or `mcpName` for all tools of a server",
                 ));
             }
-            (Some(server), None) => vec![ToolPattern::of_server(server, "*")],
+            (Some(server), None) => vec![ToolPattern::for_server(server, "*")],
             (Some(server), Some(names)) => {
-                names.iter().map(|name| ToolPattern::of_server(server, name)).collect()
+                names.iter().map(|name| ToolPattern::for_server(server, name)).collect()
             }
             (None, Some(names)) => names.iter().map(|name| self.tool(number, line, name)).collect(),
         };
@@ -123,13 +123,13 @@ impl RuleReader<'_> {
             let new = format!("mcp_{server}_{tool}");
             let fault = warn(format!("the form `{name}` is deprecated: use `{new}`"), None);
             self.report(Some(number), false, fault);
-            return ToolPattern::of_server(server, tool);
+            return ToolPattern::for_server(server, tool);
         }
         let has_own_namespace =
             name.contains('*') || name.starts_with("mcp_") || name.starts_with("discovered_tool_");
         if !has_own_namespace
             && canonical(name) == name
-            && let Some(near) = nearest(name, &known())
+            && let Some(near) = nearest(name, &known_names())
         {
             let fault = warn(format!("unknown tool `{name}`"), Some(near.to_owned()));
             self.report(Some(number), false, fault);

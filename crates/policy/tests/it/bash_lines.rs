@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
     Command, SafeReadRoots, ShellLine, analyse, analyse_expanded, dangerous, destructive,
-    git_subcommand, known_safe, known_safe_text, may_destroy, narrowest_prefixes, needs_network,
+    git_subcommand, is_safe, is_safe_text, may_destroy, narrowest_prefixes, needs_network,
     needs_outside, written,
 };
 
@@ -21,7 +21,7 @@ fn marks(line: &ShellLine) -> String {
         }
     };
     mark(line.trouble.is_some(), 't');
-    mark(known_safe(line, &place), 's');
+    mark(is_safe(line, &place), 's');
     mark(line.commands.iter().any(|command| dangerous(command).is_some()), 'd');
     mark(line.commands.iter().any(|command| destructive(command).is_some()), 'x');
     if marks.is_empty() { "-".to_owned() } else { marks }
@@ -286,10 +286,10 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
 #[test]
 fn outside_the_workspace_nothing_is_safe() {
     let roots = [PathBuf::from("/w")];
-    assert!(known_safe_text("ls", Path::new("/w/sub"), &roots));
-    assert!(known_safe_text("cat ../a", Path::new("/w/sub"), &roots));
-    assert!(!known_safe_text("ls", Path::new("/tmp"), &roots));
-    assert!(!known_safe_text("ls", Path::new("/wx"), &roots));
+    assert!(is_safe_text("ls", Path::new("/w/sub"), &roots));
+    assert!(is_safe_text("cat ../a", Path::new("/w/sub"), &roots));
+    assert!(!is_safe_text("ls", Path::new("/tmp"), &roots));
+    assert!(!is_safe_text("ls", Path::new("/wx"), &roots));
 }
 
 #[test]

@@ -296,7 +296,13 @@ fn tools_denied_by_files_are_hidden_and_listed() {
                 [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\npathGlob = \"x\"\n";
     let world = World::new(&[file(Tier::User, text)]);
     let hides = |tool: &str| {
-        parallax_protocol::policy::PolicyEngine::hides(&world.policy, tool, &[], Default, false)
+        parallax_protocol::policy::PolicyEngine::is_tool_denied(
+            &world.policy,
+            tool,
+            &[],
+            Default,
+            false,
+        )
     };
     assert!(hides("web_fetch") && !hides("glob") && !hides("write_file"));
     let list = world.policy.list();

@@ -27,13 +27,13 @@ fn only_user_excluded_tools_are_hidden() {
         ("exclude=web_fetch allowed=web_fetch", "web_fetch", Default, true),
     ] {
         assert_eq!(
-            policy(options).hides(tool, &[], mode, false),
+            policy(options).is_tool_denied(tool, &[], mode, false),
             hidden,
             "{options} {tool} {mode:?}"
         );
     }
     let aliases = ["read_file".to_owned()];
-    assert!(policy("exclude=read_file").hides("my_reader", &aliases, Default, true));
+    assert!(policy("exclude=read_file").is_tool_denied("my_reader", &aliases, Default, true));
 }
 
 #[test]

@@ -215,7 +215,7 @@ impl ToolResult {
     }
     /// Sets what the user sees.
     #[must_use]
-    pub fn shown(mut self, display: Display) -> Self {
+    pub fn with_display(mut self, display: Display) -> Self {
         self.for_user = Some(display);
         self
     }

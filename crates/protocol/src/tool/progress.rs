@@ -16,7 +16,7 @@ pub trait Progress: Send + Sync {
     fn notice(&self, _level: Level, _text: &str) {}
     /// Emits one line that is shown to an interactive user but omitted from machine-readable
     /// output.
-    fn aside(&self, _text: &str) {}
+    fn emit_aside(&self, _text: &str) {}
     /// Reports the process group of the call.
     fn process_group(&self, _pgid: i32) {}
     /// Reports the progress of the call. The default emits it as a line of output.

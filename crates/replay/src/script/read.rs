@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::{Capture, ScriptConditions, ScriptLine};
 use crate::digest::Digest;
 use crate::recorded_error::RecordedError;
-use parallax_protocol::excerpt::{clipped, one_line};
+use parallax_protocol::excerpt::{one_line, truncate};
 
 const STREAM: &str = "generateContentStream";
 const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedContent"];
@@ -23,7 +23,7 @@ type LineFields = BTreeMap<String, Box<RawValue>>;
 /// Parses a line. Errors describe the problem, but not the position.
 pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     let mut fields = fields(text)?;
-    known(fields.keys(), &KEYS, "this line")?;
+    check_keys(fields.keys(), &KEYS, "this line")?;
     let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");
     let method = match take("method") {
         Some(raw) => words(&value(&raw), "`method`")?,
@@ -51,7 +51,8 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
         None if error.is_some() => Vec::new(),
         None => return Err("`response` is missing".to_owned()),
     };
-    let when = take("when").map(|raw| when(&value(&raw))).transpose()?.unwrap_or_default();
+    let when =
+        take("when").map(|raw| read_conditions(&value(&raw))).transpose()?.unwrap_or_default();
     let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
     let (delays, delay) =
         take("delayMs").map(|raw| delays(&value(&raw))).transpose()?.unwrap_or_default();
@@ -105,7 +106,7 @@ fn words(value: &Value, what: &str) -> Result<String, String> {
     }
 }
 
-fn known<'a>(
+fn check_keys<'a>(
     keys: impl Iterator<Item = &'a String>,
     known: &[&str],
     what: &str,
@@ -127,7 +128,7 @@ fn list(names: &[&str]) -> String {
 }
 
 fn short(text: &str) -> String {
-    one_line(clipped(text, 80))
+    one_line(truncate(text, 80))
 }
 
 fn chunks(raw: &RawValue, may_be_empty: bool) -> Result<Vec<Box<RawValue>>, String> {
@@ -151,12 +152,12 @@ fn chunks(raw: &RawValue, may_be_empty: bool) -> Result<Vec<Box<RawValue>>, Stri
     }
 }
 
-fn when(value: &Value) -> Result<ScriptConditions, String> {
+fn read_conditions(value: &Value) -> Result<ScriptConditions, String> {
     let Value::Object(object) = value else {
         return Err(format!("`when` must be an object, not {}", kind_of(value)));
     };
     let names = ["lastToolResultContains", "lastToolResultLacks", "promptContains"];
-    known(object.keys(), &names, "`when`")?;
+    check_keys(object.keys(), &names, "`when`")?;
     let text = |name: &str| {
         let value = object.get(name).filter(|value| !value.is_null());
         value.map(|value| words(value, &format!("`when.{name}`"))).transpose()
@@ -191,7 +192,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
         }
         Value::String(text) => ("lastToolResult", text),
         Value::Object(object) => {
-            known(object.keys(), &["from", "regex"], "it")?;
+            check_keys(object.keys(), &["from", "regex"], "it")?;
             match (object.get("from"), object.get("regex")) {
                 (Some(Value::String(from)), Some(Value::String(text))) => (from.as_str(), text),
                 _ => return Err("it needs the strings `from` and `regex`".to_owned()),

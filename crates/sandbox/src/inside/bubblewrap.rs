@@ -65,7 +65,7 @@ pub(crate) fn probe() -> MechanismSupport {
         return MechanismSupport { works: false, why: "`bwrap` not found".to_owned() };
     };
     let tried = Command::new(&program)
-        .args(arguments::of_probe())
+        .args(arguments::probe_arguments())
         .arg("true")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -122,8 +122,8 @@ fn attempt(
     let Some(bwrap) = find() else {
         return Err(SandboxFailure::Unsupported("`bwrap` not found".to_owned()));
     };
-    let around = host_environment::look(plan, program);
-    let BwrapArguments { words, trees, writable } = arguments::gather(plan, &around)?;
+    let around = host_environment::collect(plan, program);
+    let BwrapArguments { words, trees, writable } = arguments::build_arguments(plan, &around)?;
     let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let (said, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).refused("stderr")?;
@@ -159,12 +159,12 @@ fn attempt(
                 // The signals for the command stay blocked, so that none of them ends `bwrap`.
                 become_program(&bwrap, &line);
             }
-            kernel::leave(REFUSED)
+            kernel::exit_immediately(REFUSED)
         }
         Side::Parent(pid) => pid,
     };
     drop((its_report, its_stderr, stderr, job, words, own));
-    kernel::leave_signals_to_the_command();
+    kernel::ignore_signals();
     let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
     child_wait::wait(child, &pidfd, &[parent])?;
     let told = |file: OwnedFd| {

@@ -61,10 +61,10 @@ fn inside(
     program: &OsStr,
     args: &[OsString],
 ) -> SandboxResult<ExitStatus> {
-    verify::is_as_planned(job)?;
+    verify::verify(job)?;
     // Orphaned descendants of the command become children of this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     // Everything ends with the init process in here.
     let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).refused("pidfd")?;
-    supervisor::in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
+    supervisor::run_in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
 }

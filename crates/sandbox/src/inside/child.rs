@@ -48,7 +48,7 @@ pub(crate) enum Confinement {
 
 impl Confinement {
     /// Whether system calls are sent to the broker that the plan's network does not require.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn needs_broker(&self) -> bool {
         match self {
             Self::Namespaces { told, .. } | Self::View { told, .. } | Self::Landlock { told } => {
                 !told.is_empty()
@@ -77,7 +77,7 @@ pub(crate) fn run(
         Err(failure) => failure,
     };
     let _ = rustix::io::write(&wires.report, &failure.encode());
-    kernel::leave(REFUSED)
+    kernel::exit_immediately(REFUSED)
 }
 
 /// Builds the confinement. Returns the value of TMPDIR.
@@ -94,27 +94,32 @@ fn confine(
             let view = layout::build(plan, around, *odd_user)?;
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
-            rules::guard_writes(plan, &view.writable)?;
+            rules::restrict_writes(plan, &view.writable)?;
             filter_in_view(plan, wires, *told, Some(&view.stage))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::View { writable, told, .. } => {
             privileges::drop_all_but_files(false)?;
-            rules::guard_writes(plan, writable)?;
+            rules::restrict_writes(plan, writable)?;
             filter_in_view(plan, wires, *told, None)?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::Landlock { told } => {
             privileges::drop_all_but_files(true)?;
-            rules::guard_all(plan)?;
-            let gated = network_broker::close_behind(plan, &wires.sync, *told, None)?;
+            rules::restrict_all(plan)?;
+            let gated = network_broker::install_filter_and_wait(plan, &wires.sync, *told, None)?;
             filter_beside_others(plan, gated && told.processes)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            network_broker::close_behind(plan, &wires.sync, NotifiedCalls::needed(plan), None)?;
+            network_broker::install_filter_and_wait(
+                plan,
+                &wires.sync,
+                NotifiedCalls::for_plan(plan),
+                None,
+            )?;
             filter_beside_others(plan, false)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
@@ -129,7 +134,7 @@ fn filter_in_view(
     told: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> SandboxResult<()> {
-    let gated = network_broker::close_behind(plan, &wires.sync, told, stage)?;
+    let gated = network_broker::install_filter_and_wait(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
         gated: network_broker::is_needed(plan),

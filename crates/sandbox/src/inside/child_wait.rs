@@ -28,7 +28,7 @@ pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> SandboxR
         if ready.any(|ready| ready) {
             let _ = pidfd_send_signal(pidfd, Signal::KILL);
             host_environment::kill_descendants();
-            kernel::leave(REFUSED);
+            kernel::exit_immediately(REFUSED);
         }
     }
 }

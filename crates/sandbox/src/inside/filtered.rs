@@ -46,7 +46,7 @@ pub(crate) enum FilteredEntry {
 }
 
 /// Returns the outermost directories to filter, each with those below it.
-pub(crate) fn look(plan: &Plan) -> Vec<FilteredDirectory> {
+pub(crate) fn find_filtered(plan: &Plan) -> Vec<FilteredDirectory> {
     let is_open = |path: &Path| {
         let mut open = plan.writable.iter().chain(&plan.overlays);
         open.any(|tree| path.starts_with(tree))
@@ -153,13 +153,13 @@ impl OpenedFilter {
         for (name, below) in &self.below {
             mkdirat(place, name, Mode::from_raw_mode(0o700))?;
             below.make(&openat(place, name, DIRECTORY, Mode::empty())?)?;
-            below.look_like_original(place, name)?;
+            below.copy_owner_and_mode(place, name)?;
         }
         Ok(())
     }
 
     /// Sets the owner and mode of the directory with this name to those of the original.
-    pub(crate) fn look_like_original(&self, place: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    pub(crate) fn copy_owner_and_mode(&self, place: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let (user, group) = self.directory.owner;
         // The owner may not exist in the user namespace; the mode for others then applies.
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
@@ -218,7 +218,7 @@ mod tests {
             .map(|name| home.join(name))
             .into();
         plan.filtered = ["", ".docker", ".config", "work"].map(|name| home.join(name)).into();
-        let found = look(&plan);
+        let found = find_filtered(&plan);
         assert_eq!(found.len(), 1);
         let mut entries = Vec::new();
         describe(&found[0], "", &mut entries);
@@ -234,6 +234,6 @@ mod tests {
         ];
         assert_eq!(entries, expected);
         plan.writable = vec![home];
-        assert!(look(&plan).is_empty());
+        assert!(find_filtered(&plan).is_empty());
     }
 }

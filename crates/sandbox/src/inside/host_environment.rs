@@ -25,7 +25,7 @@ pub(crate) struct HostEnvironment {
 }
 
 /// Collects the information from outside the cell.
-pub(crate) fn look(plan: &Plan, program: &OsStr) -> HostEnvironment {
+pub(crate) fn collect(plan: &Plan, program: &OsStr) -> HostEnvironment {
     let folder = env::current_dir().unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();
     let program = Path::new(program);
@@ -40,7 +40,7 @@ pub(crate) fn look(plan: &Plan, program: &OsStr) -> HostEnvironment {
         .filter(|path| path.is_absolute())
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
-    let listening = listening::elsewhere(plan, &visible);
+    let listening = listening::host_sockets(plan, &visible);
     HostEnvironment { folder, visible, listening }
 }
 

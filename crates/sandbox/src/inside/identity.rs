@@ -18,12 +18,12 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Returns every ID of the current namespace.
-    pub(crate) fn whole() -> SandboxResult<Self> {
+    pub(crate) fn all_ids() -> SandboxResult<Self> {
         Ok(Self { users: ranges("uid_map")?, groups: ranges("gid_map")?, whole: true })
     }
 
     /// Returns only the current user and group.
-    pub(crate) fn own() -> Self {
+    pub(crate) fn current_user() -> Self {
         Self {
             users: vec![(geteuid().as_raw(), 1)],
             groups: vec![(getegid().as_raw(), 1)],
@@ -35,7 +35,7 @@ impl Identity {
     /// valid owner in the nested namespace, so no capability applies to them. The second value is
     /// that user.
     pub(crate) fn below() -> SandboxResult<(Self, Option<u32>)> {
-        let mut all = Self::whole()?;
+        let mut all = Self::all_ids()?;
         let total: u64 = all.users.iter().map(|(_, count)| u64::from(*count)).sum();
         let last = all.users.last_mut().filter(|(_, count)| *count > 1);
         match last {
@@ -49,7 +49,7 @@ impl Identity {
     }
 
     /// Maps these IDs in the user namespace of `pid`. The caller must be in the parent namespace.
-    pub(crate) fn give_to(&self, pid: Pid) -> SandboxResult<()> {
+    pub(crate) fn map_for(&self, pid: Pid) -> SandboxResult<()> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
         if !self.whole {
             // The kernel requires this before an ordinary user maps a group. It fails in a

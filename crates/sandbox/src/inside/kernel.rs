@@ -39,7 +39,7 @@ pub(crate) fn process(number: i32) -> Option<Pid> {
 
 /// Exits immediately, without running destructors and exit handlers, which in a forked child would
 /// be those of its parent.
-pub(crate) fn leave(code: u8) -> ! {
+pub(crate) fn exit_immediately(code: u8) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(i32::from(code)) }
 }
@@ -85,7 +85,7 @@ pub(crate) fn hold_signals() {
 }
 
 /// Ignores the signals for the command.
-pub(crate) fn leave_signals_to_the_command() {
+pub(crate) fn ignore_signals() {
     for signal in FOR_THE_COMMAND {
         set_signal(signal, true);
     }
@@ -181,7 +181,7 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: MountRestrictions) -> R
 
 /// Makes this thread run soon after it wakes even if all processors are busy, by requesting short
 /// time slices. Kernels before 6.12 ignore this.
-pub(crate) fn run_soon() {
+pub(crate) fn request_low_latency() {
     const SHORTEST_SLICE: u64 = 100_000;
     #[repr(C)]
     #[derive(Default)]
@@ -204,7 +204,7 @@ pub(crate) fn run_soon() {
 }
 
 /// Enables the loopback interface of the current network namespace.
-pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn enable_loopback(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: `ifreq` is plain data for which all zeros is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {

@@ -20,8 +20,8 @@ use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts::{
-    READ_ONLY, WRITABLE, below_root, clone, is_folder, make_target, mount, open_entry, open_real,
-    open_root, unusable,
+    READ_ONLY, WRITABLE, clone, is_folder, make_target, mount, open_entry, open_real, open_root,
+    strip_root, unusable,
 };
 use crate::inside::overmounts::{self, Stage};
 use crate::plan::Plan;
@@ -152,7 +152,7 @@ impl View<'_> {
         for path in &plan.writable {
             let tree = self.open(path).map_err(|error| unusable(path, error))?;
             writable.push(path.clone());
-            if !lies_open(plan, path) {
+            if !is_already_writable(plan, path) {
                 steps.push((path.clone(), MountAction::Show(clone(&tree, WRITABLE)?, true)));
             }
         }
@@ -167,7 +167,7 @@ impl View<'_> {
             writable.push(real.clone());
             private.push(real);
         }
-        for path in shown(plan, around, &private) {
+        for path in readable_paths(plan, around, &private) {
             let Ok(tree) = self.open(&path) else { continue };
             steps.push((path, MountAction::Show(clone(&tree, READ_ONLY)?, false)));
         }
@@ -186,7 +186,7 @@ impl View<'_> {
                 writable.push(part.clone());
             }
         }
-        for directory in filtered::look(plan) {
+        for directory in filtered::find_filtered(plan) {
             let path = directory.path.clone();
             if let Ok(filter) = OpenedFilter::open(directory, &self.root) {
                 steps.push((path, MountAction::Filter(filter)));
@@ -253,7 +253,7 @@ impl View<'_> {
                 return Ok(());
             }
             let Ok(itself) = self.open(path) else { return Ok(()) };
-            return self.cover_with_itself(&itself, path, READ_ONLY);
+            return self.remount(&itself, path, READ_ONLY);
         }
         let (mut at, mut here) = match self.open(tree) {
             Ok(at) => (at, tree.clone()),
@@ -291,7 +291,7 @@ impl View<'_> {
             }
             if last {
                 return match covers {
-                    true => self.cover_with_itself(&found, &here, READ_ONLY),
+                    true => self.remount(&found, &here, READ_ONLY),
                     false => Ok(()),
                 };
             }
@@ -303,12 +303,12 @@ impl View<'_> {
 
     fn pin(&mut self, found: &OwnedFd, here: &Path) -> SandboxResult<()> {
         if self.pinned.insert(here.to_path_buf()) {
-            self.cover_with_itself(found, here, WRITABLE)?;
+            self.remount(found, here, WRITABLE)?;
         }
         Ok(())
     }
 
-    fn cover_with_itself(
+    fn remount(
         &self,
         found: &OwnedFd,
         path: &Path,
@@ -326,7 +326,7 @@ impl View<'_> {
         let follow = if within { OFlags::NOFOLLOW } else { OFlags::empty() };
         let resolve = if within { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::NO_MAGICLINKS };
         let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
-        let found = match openat2(&self.root, below_root(path), flags, Mode::empty(), resolve) {
+        let found = match openat2(&self.root, strip_root(path), flags, Mode::empty(), resolve) {
             Ok(found) => found,
             // A path that is inaccessible here is inaccessible to the command as well.
             Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
@@ -337,7 +337,7 @@ impl View<'_> {
             let looks = self.plan.placeholders.iter().find(|it| it.path == path);
             let cover = match looks.map(|looks| stage.placeholder(looks)).transpose()?.flatten() {
                 Some(cover) => cover,
-                None => stage.closed_file()?,
+                None => stage.cover_file()?,
             };
             return mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()));
         }
@@ -345,7 +345,7 @@ impl View<'_> {
         let exceptions = plan.readable.iter().chain(&plan.writable).chain(&plan.overlays);
         let open =
             exceptions.chain(&plan.sockets).any(|open| open.starts_with(path) && open != path);
-        let cover = if open { stage.skeleton()? } else { stage.closed_folder()? };
+        let cover = if open { stage.skeleton()? } else { stage.cover_directory()? };
         mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()))?;
         if open {
             self.skeletons.push(cover);
@@ -356,7 +356,7 @@ impl View<'_> {
 
 /// Whether a writable path is already writable as a part of a larger tree. A separate mount would
 /// only make renames across its boundary fail.
-pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
+pub(crate) fn is_already_writable(plan: &Plan, path: &Path) -> bool {
     let closed = |tree: &Path| {
         let mut between = plan.read_only.iter().chain(&plan.hidden);
         between.any(|closed| closed.starts_with(tree) && path.starts_with(closed))
@@ -370,13 +370,17 @@ pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBu
     // Few trees contain the path, so the costly question comes last: a plan for a workspace with many
     // repositories has thousands of paths.
     let trees = plan.writable.iter().filter(|tree| path.starts_with(tree));
-    let trees = trees.filter(|tree| !lies_open(plan, tree));
+    let trees = trees.filter(|tree| !is_already_writable(plan, tree));
     let overlays = plan.overlays.iter().filter(|tree| path.starts_with(tree));
     trees.chain(overlays).max_by_key(|tree| tree.as_os_str().len())
 }
 
 /// Returns what must be readable although a private directory or a cover is mounted over it.
-pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn readable_paths(
+    plan: &Plan,
+    around: &HostEnvironment,
+    private: &[PathBuf],
+) -> Vec<PathBuf> {
     let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
     let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
     let links = kept.clone().filter(|path| path.is_symlink());

@@ -13,7 +13,7 @@ const MOST: usize = 256;
 /// Returns sockets in the file system on which programs of the host listen and that the command
 /// must not reach. This includes sockets in the workspace: servers of a session in its own network
 /// are not in this table.
-pub(crate) fn elsewhere(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn host_sockets(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
     let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
     let mut found: Vec<PathBuf> = lines

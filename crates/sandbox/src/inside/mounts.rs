@@ -29,11 +29,11 @@ pub(crate) fn open_root() -> SandboxResult<OwnedFd> {
 /// Opens a path without symbolic links in any component.
 pub(crate) fn open_real(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+    openat2(root, strip_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// Returns a path relative to an open root directory.
-pub(crate) fn below_root(path: &Path) -> &Path {
+pub(crate) fn strip_root(path: &Path) -> &Path {
     match path.strip_prefix("/") {
         Ok(rest) if !rest.as_os_str().is_empty() => rest,
         _ => Path::new("."),

@@ -62,16 +62,16 @@ pub(crate) struct NotifiedCalls {
 
 impl NotifiedCalls {
     /// Returns the calls that the plan's network requires.
-    pub(crate) fn needed(plan: &Plan) -> Self {
+    pub(crate) fn for_plan(plan: &Plan) -> Self {
         Self { addresses: is_needed(plan), metadata: false, group_bit: false, processes: false }
     }
 
     /// Returns the calls for a command with its own view of files and processes. Calls with
     /// addresses are included even with its own network, because unix sockets of the host are in
     /// the file system.
-    pub(crate) fn in_view(plan: &Plan) -> Self {
+    pub(crate) fn with_private_view(plan: &Plan) -> Self {
         if !can_take() {
-            return Self::needed(plan);
+            return Self::for_plan(plan);
         }
         let has_sockets = plan.network == Network::Own && bound::SocketTable::open().is_some();
         let addresses = is_needed(plan) || has_sockets;
@@ -79,12 +79,12 @@ impl NotifiedCalls {
     }
 
     /// Returns the calls for a command that sees the files and processes of the host.
-    pub(crate) fn beside_others(plan: &Plan) -> Self {
+    pub(crate) fn with_host_view(plan: &Plan) -> Self {
         if !can_take() {
-            return Self::needed(plan);
+            return Self::for_plan(plan);
         }
         // The metadata calls include all calls that change modes.
-        Self { metadata: true, processes: true, ..Self::needed(plan) }
+        Self { metadata: true, processes: true, ..Self::for_plan(plan) }
     }
 
     /// Whether there are none.
@@ -97,7 +97,7 @@ impl NotifiedCalls {
 /// descriptor. Returns whether the filter is installed: if the network does not require it and the
 /// kernel does not support it, the command runs without it. `stage` is the directory of the covers,
 /// which the broker process keeps in place.
-pub(crate) fn close_behind(
+pub(crate) fn install_filter_and_wait(
     plan: &Plan,
     sync: &OwnedFd,
     told: NotifiedCalls,
@@ -107,7 +107,7 @@ pub(crate) fn close_behind(
         return Ok(false);
     }
     let needed = is_needed(plan);
-    let listener = match notify::put_filter(&program(plan.network, told)) {
+    let listener = match notify::install_filter(&program(plan.network, told)) {
         Err(_) if !needed => return Ok(false),
         tried => tried.unsupported("cannot install a filter with notifications")?,
     };
@@ -146,7 +146,10 @@ pub(crate) struct PassedDescriptors {
 
 /// In the supervisor: takes the descriptors that the child offers; the child then waits for
 /// [`release`]. Returns `None` if the child sent something else.
-pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<PassedDescriptors>> {
+pub(crate) fn receive_offer(
+    child: &OwnedFd,
+    sync: &OwnedFd,
+) -> SandboxResult<Option<PassedDescriptors>> {
     let mut offer = [0; 9];
     let Ok(9) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
     let [OFFER, a, b, c, d, stage @ ..] = offer else { return Ok(None) };
@@ -199,7 +202,7 @@ impl BrokerProcess {
                 if let Ok((offer, child)) = receive(&its_wire)
                     && let Ok(mut gate) = NetworkBroker::new(plan, offer.listener, parent, true)
                     && see_as(&child, cell).is_ok()
-                    && crate::inside::process_reaper::go_quiet().is_ok()
+                    && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
                     if let Some(stage) = offer.stage
                         && let Ok(proc) = gate.proc()
@@ -209,22 +212,26 @@ impl BrokerProcess {
                     {
                         // Start the thread before the broker drops the capability to mount, so that
                         // only the thread keeps it.
-                        let _ = std::thread::Builder::new().spawn(move || covers.keep());
+                        let _ = std::thread::Builder::new().spawn(move || covers.run());
                     }
-                    gate.know_the_cell(cell);
+                    gate.open_session_network(cell);
                     if rustix::io::write(&its_wire, b"r") == Ok(1) {
                         drop(its_wire);
-                        gate.keep();
+                        gate.run();
                     }
                 }
-                kernel::leave(0)
+                kernel::exit_immediately(0)
             }
         }
     }
 
     /// Passes the descriptors of the child to the process and waits until it is ready. It ends with
     /// the last process that the filter applies to.
-    pub(crate) fn keep(&mut self, offer: &PassedDescriptors, child: &OwnedFd) -> SandboxResult<()> {
+    pub(crate) fn pass_descriptors(
+        &mut self,
+        offer: &PassedDescriptors,
+        child: &OwnedFd,
+    ) -> SandboxResult<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
         let mut files = vec![offer.listener.as_fd(), child.as_fd()];
         files.extend(offer.stage.as_ref().map(OwnedFd::as_fd));
@@ -297,26 +304,26 @@ enum Condition {
 fn program(network: Network, told: NotifiedCalls) -> Vec<Instruction> {
     let mut calls: Vec<(libc::c_long, Option<Condition>)> = Vec::new();
     if told.addresses {
-        calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(always));
+        calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(unconditional));
         // Without an address, it sends to the peer that the socket is connected to.
         calls.push((libc::SYS_sendto, Some(Condition::Pointer(4))));
         if network == Network::Loopback {
-            calls.push(always(libc::SYS_listen));
+            calls.push(unconditional(libc::SYS_listen));
         }
     }
     if told.metadata {
-        calls.extend(metadata::calls().into_iter().map(always));
+        calls.extend(metadata::calls().into_iter().map(unconditional));
     } else if told.group_bit {
         let set_group = |(call, argument)| (call, Some(Condition::Bits(argument, 0o2000)));
         calls.extend(metadata::calls_with_mode().into_iter().map(set_group));
     }
     if told.processes {
-        calls.extend(processes::calls().into_iter().map(always));
+        calls.extend(processes::calls().into_iter().map(unconditional));
     }
     assemble(&calls)
 }
 
-fn always(call: libc::c_long) -> (libc::c_long, Option<Condition>) {
+fn unconditional(call: libc::c_long) -> (libc::c_long, Option<Condition>) {
     (call, None)
 }
 
@@ -337,7 +344,7 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
         let block = match *condition {
             None => vec![TELL],
             Some(Condition::Bits(argument, bits)) => vec![
-                (LOAD, 0, 0, ARGUMENTS + 8 * argument + low_half()),
+                (LOAD, 0, 0, ARGUMENTS + 8 * argument + low_half_offset()),
                 (IF_BITS, 0, 1, bits),
                 TELL,
                 ALLOW,
@@ -360,7 +367,7 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
 }
 
 /// Returns the offset of the low half of a 64-bit argument.
-fn low_half() -> u32 {
+fn low_half_offset() -> u32 {
     if cfg!(target_endian = "big") { 4 } else { 0 }
 }
 
@@ -381,14 +388,21 @@ pub(crate) fn try_it() -> SandboxResult<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync, NotifiedCalls::needed(&plan), None))
-                .and_then(|_| knock());
-            kernel::leave(u8::from(tried.is_err()))
+                .and_then(|()| {
+                    install_filter_and_wait(
+                        &plan,
+                        &child_sync,
+                        NotifiedCalls::for_plan(&plan),
+                        None,
+                    )
+                })
+                .and_then(|_| probe_broker());
+            kernel::exit_immediately(u8::from(tried.is_err()))
         }
         Side::Parent(pid) => {
             drop(child_sync);
             let child = handle_of(pid).unsupported("pidfd")?;
-            let offer = take(&child, &sync)?.ok_or_else(|| {
+            let offer = receive_offer(&child, &sync)?.ok_or_else(|| {
                 SandboxFailure::Unsupported(
                     "filters with notifications are not supported".to_owned(),
                 )
@@ -396,7 +410,7 @@ pub(crate) fn try_it() -> SandboxResult<()> {
             let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
             // The broker ends with the child, the only process that the filter applies to.
-            gate.keep();
+            gate.run();
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),
@@ -409,7 +423,7 @@ pub(crate) fn try_it() -> SandboxResult<()> {
 }
 
 /// Tries a connection that only a broker rejects in this way without delay.
-fn knock() -> SandboxResult<()> {
+fn probe_broker() -> SandboxResult<()> {
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
             .unsupported("a socket")?;

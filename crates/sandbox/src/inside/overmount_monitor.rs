@@ -126,13 +126,13 @@ impl OvermountMonitor {
             Overmount { path, hidden: true, known: true }
         }));
         let has_outside = covers.len() > first_outside;
-        let stage = Stage::of(stage);
+        let stage = Stage::open(stage);
         let mut keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
         if has_outside {
             keeper.watch_names();
         }
         // A file may have been replaced after it was covered and before this watched for changes.
-        keeper.cover_these(0..keeper.covers.len());
+        keeper.cover_paths(0..keeper.covers.len());
         Ok(keeper)
     }
 
@@ -142,8 +142,8 @@ impl OvermountMonitor {
     }
 
     /// Restores lost covers as long as the process lives.
-    pub(crate) fn keep(mut self) {
-        kernel::run_soon();
+    pub(crate) fn run(mut self) {
+        kernel::request_low_latency();
         let mut running = true;
         let mut patience = 0;
         loop {
@@ -180,17 +180,17 @@ impl OvermountMonitor {
     /// Covers all known paths. Returns whether every existing one is covered.
     fn cover_all(&mut self) -> bool {
         let all = 0..self.covers.len();
-        let found = self.cover_these(all.clone());
+        let found = self.cover_paths(all.clone());
         if found.missing && self.names.is_none() {
             self.watch_names();
             // A file may have returned before the watch started.
-            return !self.cover_these(all).open;
+            return !self.cover_paths(all).open;
         }
         !found.open
     }
 
     /// Covers those of these paths that exist.
-    fn cover_these(&self, these: impl Iterator<Item = usize>) -> CoverScan {
+    fn cover_paths(&self, these: impl Iterator<Item = usize>) -> CoverScan {
         let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
         let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
         for cover in known {
@@ -275,7 +275,7 @@ impl OvermountMonitor {
         // A directory above a path may have appeared.
         concerned.iter().for_each(|at| self.await_name(&mut names, *at));
         self.names = Some(names);
-        !self.cover_these(concerned.into_iter()).open
+        !self.cover_paths(concerned.into_iter()).open
     }
 
     fn cover(&self, cover: &Overmount) -> CoverResult {
@@ -290,8 +290,8 @@ impl OvermountMonitor {
             }
             let Ok(folder) = mounts::is_folder(&found) else { return CoverResult::Missing };
             let tree = match (cover.hidden, folder) {
-                (true, true) => self.stage.closed_folder(),
-                (true, false) => self.stage.closed_file(),
+                (true, true) => self.stage.cover_directory(),
+                (true, false) => self.stage.cover_file(),
                 (false, _) => mounts::clone(&found, mounts::READ_ONLY),
             };
             if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
@@ -316,7 +316,7 @@ impl OvermountMonitor {
                     readlinkat(&self.proc, name, Vec::new()).is_ok_and(|link| link == view)
                 })
                 .filter(|process| *process != own_process())
-                .filter(|process| self.holds(*process, (file.st_dev, file.st_ino), folder))
+                .filter(|process| self.is_used_by(*process, (file.st_dev, file.st_ino), folder))
                 .collect();
             if holders.is_empty() {
                 return;
@@ -324,7 +324,7 @@ impl OvermountMonitor {
             if round == 0 {
                 // Report before ending the processes, because this process ends with the last of
                 // them.
-                self.tell(path);
+                self.report(path);
             }
             for process in holders.into_iter().filter_map(kernel::process) {
                 let _ = kill_process(process, Signal::KILL);
@@ -333,13 +333,13 @@ impl OvermountMonitor {
         }
     }
 
-    fn tell(&self, path: &Path) {
+    fn report(&self, path: &Path) {
         if let Some(report) = self.report.as_ref() {
             let _ = replaced::add(report, path);
         }
     }
 
-    fn holds(&self, process: i32, file: (u64, u64), folder: bool) -> bool {
+    fn is_used_by(&self, process: i32, file: (u64, u64), folder: bool) -> bool {
         let is_it = |name: String| {
             statat(&self.proc, name, AtFlags::empty())
                 .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == file)
@@ -349,12 +349,12 @@ impl OvermountMonitor {
         }
         numbers(&self.proc, format!("{process}/fd")).into_iter().any(|number| {
             is_it(format!("{process}/fd/{number}"))
-                && (folder || self.is_for_writing(process, number))
+                && (folder || self.is_open_for_writing(process, number))
         })
     }
 
     /// Whether an open file is writable; assumed if it cannot be determined.
-    fn is_for_writing(&self, process: i32, number: i32) -> bool {
+    fn is_open_for_writing(&self, process: i32, number: i32) -> bool {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let name = format!("{process}/fdinfo/{number}");
         let Ok(file) = openat(&self.proc, name, flags, Mode::empty()) else { return true };

@@ -47,16 +47,16 @@ impl Stage {
         // A device that does not exist, on a mount that does not allow opening devices.
         mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
             .unsupported("cannot create a placeholder file")?;
-        stage.give_away("closed")?;
+        stage.disown("closed")?;
         Ok(stage)
     }
 
     /// Opens the stage of another process.
-    pub(crate) fn of(folder: OwnedFd) -> Self {
+    pub(crate) fn open(folder: OwnedFd) -> Self {
         Self { folder, odd_user: None, made: AtomicU32::new(0) }
     }
 
-    /// Returns the directory, for [`Stage::of`].
+    /// Returns the directory, for [`Stage::open`].
     pub(crate) fn into_folder(self) -> OwnedFd {
         self.folder
     }
@@ -71,19 +71,19 @@ impl Stage {
 
     /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
     /// mode.
-    fn give_away(&self, name: &str) -> SandboxResult<()> {
+    fn disown(&self, name: &str) -> SandboxResult<()> {
         let Some(user) = self.odd_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
             .unsupported("cannot create a placeholder directory")
     }
 
     /// Returns a file that cannot be opened.
-    pub(crate) fn closed_file(&self) -> SandboxResult<OwnedFd> {
+    pub(crate) fn cover_file(&self) -> SandboxResult<OwnedFd> {
         self.copy("closed-file", MountRestrictions { no_devices: true, ..mounts::READ_ONLY })
     }
 
     /// Returns a directory that can be neither listed nor entered.
-    pub(crate) fn closed_folder(&self) -> SandboxResult<OwnedFd> {
+    pub(crate) fn cover_directory(&self) -> SandboxResult<OwnedFd> {
         self.copy("closed", mounts::READ_ONLY)
     }
 
@@ -92,7 +92,7 @@ impl Stage {
     pub(crate) fn skeleton(&self) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o111)?;
-        self.give_away(&name)?;
+        self.disown(&name)?;
         self.copy(&name, MountRestrictions::default())
     }
 
@@ -115,7 +115,7 @@ impl Stage {
             futimens(&file, &of.times())
         };
         made().unsupported("cannot create an in-memory file")?;
-        self.give_away(&name)?;
+        self.disown(&name)?;
         self.copy(&name, mounts::READ_ONLY).map(Some)
     }
 
@@ -126,7 +126,7 @@ impl Stage {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = openat(&self.folder, &name, flags, Mode::empty())
             .and_then(|place| filter.make(&place))
-            .and_then(|()| filter.look_like_original(&self.folder, name.as_ref()));
+            .and_then(|()| filter.copy_owner_and_mode(&self.folder, name.as_ref()));
         made.unsupported("cannot create an in-memory directory")?;
         self.copy(&name, MountRestrictions::default())
     }
@@ -197,7 +197,7 @@ pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<Owne
     match mount_overlay(&[&lower], &main, &home.join("work")) {
         Ok(tree) => Some(tree),
         Err(Errno::BUSY) => {
-            let own = home.join(format!("own-{}", own_number()));
+            let own = home.join(format!("own-{}", unique_name()));
             mount_overlay(&[&main, &lower], &own.join("upper"), &own.join("work")).ok()
         }
         Err(_) => None,
@@ -206,7 +206,7 @@ pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<Owne
 
 /// Returns a random name that is unique among running commands. Process IDs are not unique across
 /// process namespaces.
-fn own_number() -> String {
+fn unique_name() -> String {
     fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default().trim().to_owned()
 }
 

@@ -13,7 +13,7 @@ use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, ses
 use crate::support::{MechanismSupport, Support};
 
 /// Tries all mechanisms.
-pub(crate) fn look() -> Support {
+pub(crate) fn probe_all() -> Support {
     let landlock = match kernel::landlock_version() {
         None => MechanismSupport {
             works: false,
@@ -21,7 +21,7 @@ pub(crate) fn look() -> Support {
         },
         Some(version) => MechanismSupport { works: true, why: format!("version {version}") },
     };
-    let seccomp = finding(apart(|| {
+    let seccomp = finding(run_in_child(|| {
         rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
         syscalls::filter(Filters {
             sockets: Sockets::None,
@@ -30,20 +30,20 @@ pub(crate) fn look() -> Support {
             neighbors: ProcessVisibility::Visible,
         })
     }));
-    let broker = finding(apart(network_broker::try_it));
-    let namespaces = finding(apart(|| session_namespaces::make().map(drop)));
-    let mounts = finding(apart(|| {
+    let broker = finding(run_in_child(network_broker::try_it));
+    let namespaces = finding(run_in_child(|| session_namespaces::make().map(drop)));
+    let mounts = finding(run_in_child(|| {
         enter()?;
         let root = layout::new_view()?;
         overmounts::Stage::make(&root, None).map(drop)
     }));
-    let own_proc = finding(apart(|| {
+    let own_proc = finding(run_in_child(|| {
         enter()?;
         layout::new_view()?;
         // Only a process in the new process namespace can mount its `/proc`.
-        apart(|| devices::new_proc().map(drop).unsupported("cannot mount it"))
+        run_in_child(|| devices::new_proc().map(drop).unsupported("cannot mount it"))
     }));
-    let overlay = finding(apart(|| {
+    let overlay = finding(run_in_child(|| {
         enter()?;
         kernel::unshare(UnshareFlags::NEWNS).unsupported("cannot create a mount namespace")?;
         overlay_works()
@@ -68,7 +68,7 @@ pub(crate) fn look() -> Support {
 }
 
 fn finding(outcome: SandboxResult<()>) -> MechanismSupport {
-    MechanismSupport::of(outcome.map_err(|failure| match failure {
+    MechanismSupport::from_result(outcome.map_err(|failure| match failure {
         SandboxFailure::Unsupported(why)
         | SandboxFailure::Refused(why)
         | SandboxFailure::NotStarted(_, why) => why,
@@ -103,7 +103,7 @@ fn overlay_works() -> SandboxResult<()> {
 }
 
 /// Runs a function in a child and returns its result.
-fn apart(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
+fn run_in_child(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unsupported("a pipe")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
@@ -111,9 +111,9 @@ fn apart(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
             drop(reader);
             if let Err(failure) = what() {
                 let _ = rustix::io::write(&writer, &failure.encode());
-                kernel::leave(1);
+                kernel::exit_immediately(1);
             }
-            kernel::leave(0)
+            kernel::exit_immediately(0)
         }
         Side::Parent(pid) => {
             drop(writer);

@@ -15,7 +15,7 @@ use crate::inside::kernel::{self, Side};
 
 /// Runs `what` in a reaper process, which is a child subreaper, and returns its result. `what`
 /// receives the process that waits for it.
-pub(crate) fn keep(
+pub(crate) fn run_in_reaper(
     parent: &OwnedFd,
     what: impl FnOnce(&OwnedFd) -> SandboxResult<ExitStatus>,
 ) -> SandboxResult<ExitStatus> {
@@ -32,17 +32,17 @@ pub(crate) fn keep(
                 Err(failure) => failure.encode(),
             };
             // Readers of the command's output must not wait for this process.
-            let quiet = go_quiet();
+            let quiet = detach_from_command();
             let _ = rustix::io::write(&writer, &message);
             drop(writer);
             if quiet.is_ok() {
                 watch(parent);
             }
-            kernel::leave(0)
+            kernel::exit_immediately(0)
         }
         Side::Parent(_) => {
             drop(writer);
-            kernel::leave_signals_to_the_command();
+            kernel::ignore_signals();
             let mut message = vec![0; 4096];
             let length = loop {
                 match rustix::io::read(&reader, &mut message) {
@@ -62,7 +62,7 @@ pub(crate) fn keep(
 }
 
 /// Closes the standard streams and leaves the directory of the command.
-pub(crate) fn go_quiet() -> Result<(), Errno> {
+pub(crate) fn detach_from_command() -> Result<(), Errno> {
     let null = rustix::fs::open(
         "/dev/null",
         rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,

@@ -24,7 +24,7 @@ const NEWEST: ABI = ABI::V9;
 const MOST_ENTRIES: usize = 20_000;
 
 /// With a mount namespace: restricts writes to the writable paths of the view.
-pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<()> {
+pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST);
     // With its own network, no abstract socket of the host is reachable.
     let scope = match plan.network {
@@ -48,7 +48,7 @@ pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<(
 /// Without mounts: allows reads outside hidden paths and writes in the writable trees. Protected
 /// paths in a writable tree cannot be excluded from it. Hidden paths can be excluded from reading,
 /// except in the workspace.
-pub(crate) fn guard_all(plan: &Plan) -> SandboxResult<()> {
+pub(crate) fn restrict_all(plan: &Plan) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
     let scope = Scope::AbstractUnixSocket | Scope::Signal;
     let Some(mut rules) = create(handled, scope)? else {

@@ -40,7 +40,7 @@ impl SessionNamespaces {
     /// # Errors
     /// Returns an error if user namespaces are not available.
     pub fn start() -> Result<Self, StartError> {
-        Self::start_with(&Launcher::own())
+        Self::start_with(&Launcher::current_program())
     }
 
     /// Starts a cell from the program of the launcher.
@@ -108,8 +108,8 @@ impl SessionNamespaces {
         let (four, six) = (read("snmp"), read("snmp6"));
         counter(&four, "Ip:", "OutNoRoutes")
             + counter(&four, "Udp:", "NoPorts")
-            + single(&six, "Ip6OutNoRoutes")
-            + single(&six, "Udp6NoPorts")
+            + read_counter(&six, "Ip6OutNoRoutes")
+            + read_counter(&six, "Udp6NoPorts")
     }
 }
 
@@ -134,7 +134,7 @@ fn counter(text: &str, family: &str, name: &str) -> u64 {
 }
 
 /// Returns a counter of `/proc/net/snmp6`, which has a name and a value on each line.
-fn single(text: &str, name: &str) -> u64 {
+fn read_counter(text: &str, name: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.split_once(char::is_whitespace))
         .find(|(key, _)| *key == name)
@@ -193,7 +193,7 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
         }
         Side::Parent(pid) => {
             drop(theirs);
-            let given = give_identity(pid).and_then(|()| {
+            let given = map_identity(pid).and_then(|()| {
                 rustix::io::write(&ours, b"g")
                     .unsupported("cannot start the first process of the session namespaces")?;
                 let mut answer = [0; 1];
@@ -213,11 +213,11 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
     }
 }
 
-fn give_identity(pid: Pid) -> SandboxResult<()> {
-    if geteuid().is_root() && Identity::whole()?.give_to(pid).is_ok() {
+fn map_identity(pid: Pid) -> SandboxResult<()> {
+    if geteuid().is_root() && Identity::all_ids()?.map_for(pid).is_ok() {
         return Ok(());
     }
-    Identity::own().give_to(pid)
+    Identity::current_user().map_for(pid)
 }
 
 /// Runs the init process of the cell, which reaps orphans. If it or its parent dies, everything in
@@ -235,7 +235,7 @@ fn first_process(sync: OwnedFd) -> ! {
             rustix::net::SocketType::DGRAM,
             None,
         )?;
-        kernel::loopback_up(socket.as_fd())?;
+        kernel::enable_loopback(socket.as_fd())?;
         // A server of a build may use port 80 of its own network.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
         // Readers of the program's pipes must not wait for this process.
@@ -248,7 +248,7 @@ fn first_process(sync: OwnedFd) -> ! {
         rustix::io::write(&sync, b"r").map(drop)
     };
     if ready().is_err() {
-        kernel::leave(1);
+        kernel::exit_immediately(1);
     }
     kernel::close_for_good_from(3);
     // The kernel reaps ended children automatically.
@@ -268,6 +268,6 @@ mod tests {
         assert_eq!(counter(four, "Ip:", "OutNoRoutes"), 7);
         assert_eq!(counter(four, "Udp:", "NoPorts"), 4);
         assert_eq!(counter("Ip: A\n", "Ip:", "A"), 0);
-        assert_eq!(single("Ip6InReceives   1\nIp6OutNoRoutes  \t 9\n", "Ip6OutNoRoutes"), 9);
+        assert_eq!(read_counter("Ip6InReceives   1\nIp6OutNoRoutes  \t 9\n", "Ip6OutNoRoutes"), 9);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
     else {
         return refuse("the program that requested the command has ended");
     };
-    match attempt_all(plan, program, args, &parent) {
+    match try_tiers(plan, program, args, &parent) {
         Ok(ended) => ended.mirror(),
         Err(SandboxFailure::Refused(words) | SandboxFailure::Unsupported(words)) => refuse(&words),
         Err(SandboxFailure::NotStarted(code, words)) => {
@@ -48,7 +48,7 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
 }
 
 /// Tries the tiers that the plan allows, strongest first. A failed attempt has not run anything.
-fn attempt_all(
+fn try_tiers(
     plan: &Plan,
     program: &OsStr,
     args: &[OsString],
@@ -69,7 +69,7 @@ fn attempt_all(
         let outcome = match tier {
             Tier::Bubblewrap => bubblewrap::run(plan, program, args, parent),
             Tier::Namespaces => command.attempt(None),
-            _ => process_reaper::keep(parent, |waiting| command.attempt(Some(waiting))),
+            _ => process_reaper::run_in_reaper(parent, |waiting| command.attempt(Some(waiting))),
         };
         match outcome {
             Err(SandboxFailure::Unsupported(why)) => last = SandboxFailure::Unsupported(why),
@@ -81,7 +81,7 @@ fn attempt_all(
 
 /// Runs the program in an existing view of files. Everything ends when `first`, the process that
 /// holds the view, ends.
-pub(crate) fn in_view(
+pub(crate) fn run_in_view(
     plan: &Plan,
     program: &OsStr,
     args: &[OsString],
@@ -90,7 +90,7 @@ pub(crate) fn in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> SandboxResult<ExitStatus> {
     let command = SupervisedCommand { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    let told = NotifiedCalls::in_view(plan);
+    let told = NotifiedCalls::with_private_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
 }
 
@@ -109,9 +109,9 @@ impl SupervisedCommand<'_> {
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
                 // Read this while the processes and sockets of the host are visible.
-                let around = host_environment::look(self.plan, self.program);
+                let around = host_environment::collect(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
-                let told = NotifiedCalls::in_view(self.plan);
+                let told = NotifiedCalls::with_private_view(self.plan);
                 if !told.is_empty() {
                     apart =
                         Some(network_broker::BrokerProcess::start(self.plan, self.parent, &cell)?);
@@ -124,7 +124,7 @@ impl SupervisedCommand<'_> {
                 (confinement, Some(below))
             }
             Tier::Landlock => {
-                (Confinement::Landlock { told: NotifiedCalls::beside_others(self.plan) }, None)
+                (Confinement::Landlock { told: NotifiedCalls::with_host_view(self.plan) }, None)
             }
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),
@@ -158,11 +158,11 @@ impl SupervisedCommand<'_> {
         };
         drop((child_sync, child_report));
         let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
-        kernel::leave_signals_to_the_command();
+        kernel::ignore_signals();
         if let Some(below) = below {
             let mut asked = [0; 1];
             if rustix::io::read(&sync, &mut asked) == Ok(1) {
-                let given = below.give_to(child);
+                let given = below.map_for(child);
                 let word = if given.is_ok() { b"y" } else { b"n" };
                 let _ = rustix::io::write(&sync, word);
                 if let Err(failure) = given {
@@ -172,8 +172,8 @@ impl SupervisedCommand<'_> {
             }
         }
         let needed = network_broker::is_needed(self.plan) && self.tier != Tier::Nothing;
-        if needed || confinement.tells() {
-            self.keep_gate(&pidfd, &sync, apart.as_mut())?;
+        if needed || confinement.needs_broker() {
+            self.start_broker(&pidfd, &sync, apart.as_mut())?;
         }
         drop(sync);
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
@@ -192,31 +192,31 @@ impl SupervisedCommand<'_> {
 
     /// Receives the notification descriptor of the child and starts the network broker for it, in a
     /// process that lives as long as processes that the command leaves behind.
-    fn keep_gate(
+    fn start_broker(
         &self,
         child: &OwnedFd,
         sync: &OwnedFd,
         apart: Option<&mut network_broker::BrokerProcess>,
     ) -> SandboxResult<()> {
-        let Some(offer) = network_broker::take(child, sync)? else { return Ok(()) };
+        let Some(offer) = network_broker::receive_offer(child, sync)? else { return Ok(()) };
         let kept = match apart {
-            Some(apart) => apart.keep(&offer, child),
-            None => self.keep_here(offer.listener),
+            Some(apart) => apart.pass_descriptors(&offer, child),
+            None => self.run_broker_here(offer.listener),
         };
         network_broker::release(sync, kept.is_ok());
         kept
     }
 
-    fn keep_here(&self, listener: OwnedFd) -> SandboxResult<()> {
+    fn run_broker_here(&self, listener: OwnedFd) -> SandboxResult<()> {
         let viewed = self.tier == Tier::Bubblewrap;
         let mut gate =
             network_broker::NetworkBroker::new(self.plan, listener, self.parent, viewed)?;
         if viewed {
-            gate.know_own_network();
+            gate.open_own_network();
         }
         // This process is the reaper and an ancestor of everything that the command starts, which
         // it must be to inspect those processes.
-        let thread = std::thread::Builder::new().spawn(move || gate.keep());
+        let thread = std::thread::Builder::new().spawn(move || gate.run());
         thread.map(drop).refused("cannot start the network broker")
     }
 }

@@ -154,7 +154,7 @@ pub(crate) enum ProcessVisibility {
 /// Installs the filters on this process and everything it starts. `no_new_privs` must be set.
 pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
     // In reverse order, because each filter must still allow installing the next.
-    for program in [refused_calls(filters)?, as_old_kernel()?, other_numbers()] {
+    for program in [blocked_calls(filters)?, old_kernel_filter()?, other_numbers()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -162,7 +162,7 @@ pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
     Ok(())
 }
 
-fn refused_calls(filters: Filters) -> SandboxResult<BpfProgram> {
+fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     let Filters { sockets, gated, group_bit_told, neighbors } = filters;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
@@ -191,7 +191,7 @@ fn refused_calls(filters: Filters) -> SandboxResult<BpfProgram> {
         rules.extend(SHARED_IPC.iter().map(|call| (*call, Vec::new())));
     }
     if neighbors == ProcessVisibility::Visible {
-        rules.extend(calls_on_processes()?);
+        rules.extend(process_call_rules()?);
     }
 
     let other = sockets
@@ -249,7 +249,7 @@ const SHARED_IPC: [libc::c_long; 13] = [
 
 /// Returns rules for calls that change the limits, priority, or memory of the process named by an
 /// argument, unless that is the caller (0).
-fn calls_on_processes() -> SandboxResult<Vec<(i64, Vec<SeccompRule>)>> {
+fn process_call_rules() -> SandboxResult<Vec<(i64, Vec<SeccompRule>)>> {
     let names_one = |argument| (argument, SeccompCmpOp::Ne, 0);
     let mut rules = Vec::new();
     for call in crate::inside::network_broker::CALLS_BY_PROCESS {
@@ -404,7 +404,7 @@ fn other_routes() -> SandboxResult<Vec<SeccompRule>> {
 
 /// Returns a filter for calls whose flags no filter can inspect. They fail as on an old kernel, so
 /// programs use the older calls.
-fn as_old_kernel() -> SandboxResult<BpfProgram> {
+fn old_kernel_filter() -> SandboxResult<BpfProgram> {
     // `openat2` could create a file with a set-ID bit.
     let calls = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
     compile(calls.into(), libc::ENOSYS)

@@ -49,7 +49,7 @@ fn protected_paths_cannot_be_changed_or_moved() {
         }
         assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "secret");
         assert_eq!(fs::read_dir(project.work.join(".git/hooks")).unwrap().count(), 0);
-        assert_eq!(plan.unguarded(), [project.work.join(".vscode")]);
+        assert_eq!(plan.unprotected_paths(), [project.work.join(".vscode")]);
     }
 }
 

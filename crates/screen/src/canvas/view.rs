@@ -7,7 +7,7 @@ use super::{Canvas, PaintMode};
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::terminal_state::{KITTY_OFF, KITTY_ON, Resize, TerminalState};
-use crate::tty::{restore_also, restore_no_more};
+use crate::tty::{add_restore_bytes, remove_restore_bytes};
 
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H";
 const END: &[u8] = b"\x1b[?1049l";
@@ -28,7 +28,7 @@ pub(super) struct CoveredRows {
 
 impl CoveredRows {
     /// Returns the bytes that a crashing program sends in addition.
-    fn emergency(&self) -> Vec<u8> {
+    fn emergency_bytes(&self) -> Vec<u8> {
         // The modes of the view are reset before, because they were set first.
         let keys = if self.kitty { KITTY_OFF } else { b"" };
         [b"\x1b[?1049l", keys].concat()
@@ -47,10 +47,10 @@ impl Canvas {
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
             bytes = self.taken_away(terminal, size, column);
-            terminal.painted(size);
+            terminal.record_painted(size);
         }
         let capabilities = terminal.capabilities();
-        let view = Region::new(size.0.into(), size.1.into(), capabilities.look());
+        let view = Region::new(size.0.into(), size.1.into(), capabilities.paint_options());
         let region = std::mem::replace(&mut self.region, view);
         let covered = CoveredRows { region, size, kitty: capabilities.kitty_keyboard, mouse };
         bytes.extend_from_slice(BEGIN);
@@ -63,7 +63,7 @@ impl Canvas {
         if !covered.region.is_visible() {
             bytes.extend_from_slice(b"\x1b[?25h");
         }
-        restore_also(&covered.emergency());
+        add_restore_bytes(&covered.emergency_bytes());
         self.waiting = None;
         self.covered = Some(covered);
         self.mode = Mode::Alternate;
@@ -85,9 +85,9 @@ impl Canvas {
 
     /// Closes the view. If the window has another size than before, it is measured first, as after
     /// any change.
-    pub fn uncover(&mut self, terminal: &TerminalState) -> io::Result<()> {
+    pub fn close_view(&mut self, terminal: &TerminalState) -> io::Result<()> {
         let Some(covered) = self.covered.take() else { return Ok(()) };
-        restore_no_more(&covered.emergency());
+        remove_restore_bytes(&covered.emergency_bytes());
         let mut bytes = Vec::new();
         if covered.kitty {
             bytes.extend_from_slice(KITTY_OFF);

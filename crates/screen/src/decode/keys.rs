@@ -26,17 +26,17 @@ pub(super) fn normal(code: KeyCode, modifiers: Modifiers) -> Key {
         if !modifiers.contains(Modifiers::SHIFT) {
             return Key::plain(code);
         }
-        return Key::plain(KeyCode::Char(single(char.to_uppercase(), char)));
+        return Key::plain(KeyCode::Char(single_char(char.to_uppercase(), char)));
     }
     if char.is_uppercase() {
-        let lower = single(char.to_lowercase(), char);
+        let lower = single_char(char.to_lowercase(), char);
         return Key::with(KeyCode::Char(lower), modifiers.union(Modifiers::SHIFT));
     }
     Key::with(code, modifiers)
 }
 
 /// Returns the case mapping if it is one character.
-fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
+fn single_char(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(char), None) => char,
         _ => otherwise,
@@ -111,7 +111,7 @@ pub(super) fn ss3(bytes: &[u8]) -> DecodeStep {
         b'b' => Some(Key::with(KeyCode::Down, Modifiers::CTRL)),
         b'c' => Some(Key::with(KeyCode::Right, Modifiers::CTRL)),
         b'd' => Some(Key::with(KeyCode::Left, Modifiers::CTRL)),
-        _ => lettered(*letter).or_else(|| keypad(*letter)).map(|code| normal(code, modifiers)),
+        _ => key_for_final(*letter).or_else(|| keypad(*letter)).map(|code| normal(code, modifiers)),
     };
     match pressed {
         Some(pressed) => DecodeStep::Done(3 + digits, key(pressed)),
@@ -123,7 +123,7 @@ pub(super) fn ss3(bytes: &[u8]) -> DecodeStep {
 const SHIFT_ALT: Modifiers = Modifiers(Modifiers::SHIFT.0 | Modifiers::ALT.0);
 
 /// Returns the key whose sequence ends with a letter, after CSI or SS3.
-pub(super) fn lettered(letter: u8) -> Option<KeyCode> {
+pub(super) fn key_for_final(letter: u8) -> Option<KeyCode> {
     Some(match letter {
         b'A' => KeyCode::Up,
         b'B' => KeyCode::Down,
@@ -160,11 +160,11 @@ pub(super) fn numbered(number: u32) -> Option<KeyCode> {
         4 | 8 => KeyCode::End,
         5 => KeyCode::PageUp,
         6 => KeyCode::PageDown,
-        11..=15 => KeyCode::F(small(number - 10)),
-        17..=21 => KeyCode::F(small(number - 11)),
-        23..=26 => KeyCode::F(small(number - 12)),
-        28 | 29 => KeyCode::F(small(number - 13)),
-        31..=34 => KeyCode::F(small(number - 14)),
+        11..=15 => KeyCode::F(to_u8(number - 10)),
+        17..=21 => KeyCode::F(to_u8(number - 11)),
+        23..=26 => KeyCode::F(to_u8(number - 12)),
+        28 | 29 => KeyCode::F(to_u8(number - 13)),
+        31..=34 => KeyCode::F(to_u8(number - 14)),
         _ => return None,
     })
 }
@@ -177,7 +177,7 @@ pub(super) fn coded(code: u32) -> Option<KeyCode> {
         9 => KeyCode::Tab,
         10 | 13 | 57_414 => KeyCode::Enter,
         27 => KeyCode::Escape,
-        57_376..=57_387 => KeyCode::F(small(code - 57_376 + 13)),
+        57_376..=57_387 => KeyCode::F(to_u8(code - 57_376 + 13)),
         57_399..=57_408 => KeyCode::Char(char::from_digit(code - 57_399, 10)?),
         57_409 => KeyCode::Char('.'),
         57_410 => KeyCode::Char('/'),
@@ -205,13 +205,13 @@ pub(super) fn coded(code: u32) -> Option<KeyCode> {
 /// Meta.
 pub(super) fn modifiers(parameter: u32) -> Modifiers {
     let bits = parameter.saturating_sub(1);
-    let mut modifiers = Modifiers(small(bits & 0b111));
+    let mut modifiers = Modifiers(to_u8(bits & 0b111));
     if bits & 0b10_1000 != 0 {
         modifiers = modifiers.union(Modifiers::CMD);
     }
     modifiers
 }
 
-fn small(number: u32) -> u8 {
+fn to_u8(number: u32) -> u8 {
     u8::try_from(number).unwrap_or(0)
 }

@@ -11,7 +11,7 @@ fn decode(bytes: &[u8]) -> Vec<DecodedInput> {
     let mut out = Vec::new();
     let mut decoder = Decoder::new(DecoderOptions::default());
     decoder.feed(bytes, &mut out);
-    while decoder.patience().is_some() {
+    while decoder.wait_time().is_some() {
         decoder.give_up(&mut out);
     }
     out
@@ -129,7 +129,7 @@ fn terminal_replies_between_keys_are_not_keys() {
     let typed: String = events
         .iter()
         .filter_map(|event| match event {
-            DecodedInput::Event(InputEvent::Key(key)) => key.typed(),
+            DecodedInput::Event(InputEvent::Key(key)) => key.character(),
             _ => None,
         })
         .collect();
@@ -172,7 +172,7 @@ fn image_protocol_replies_are_not_keys() {
     let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
     let mut out = Vec::new();
     decoder.feed(b"\x1b_", &mut out);
-    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_millis(200))));
+    assert_eq!((out.len(), decoder.wait_time()), (0, Some(Duration::from_millis(200))));
     decoder.give_up(&mut out);
     assert_eq!(out, [alt('_')]);
 }
@@ -201,7 +201,7 @@ fn unterminated_paste_is_emitted_after_a_timeout() {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     decoder.feed(b"\x1b[200~lost", &mut out);
-    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_secs(30))));
+    assert_eq!((out.len(), decoder.wait_time()), (0, Some(Duration::from_secs(30))));
     decoder.give_up(&mut out);
     assert_eq!(out, [DecodedInput::Event(InputEvent::Paste("lost".to_owned()))]);
 }
@@ -254,17 +254,17 @@ fn only_a_lone_escape_has_a_short_timeout() {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     decoder.feed(b"\x1b", &mut out);
-    assert_eq!(decoder.patience(), Some(Duration::from_millis(25)));
+    assert_eq!(decoder.wait_time(), Some(Duration::from_millis(25)));
     decoder.feed(b"]11;rgb:", &mut out);
-    assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
+    assert_eq!(decoder.wait_time(), Some(Duration::from_secs(1)));
     decoder.feed(b"0/0/0\x07", &mut out);
-    assert_eq!((decoder.patience(), out.len()), (None, 1));
+    assert_eq!((decoder.wait_time(), out.len()), (None, 1));
     // A slow network may split sequences.
     decoder.feed(b"\xe6", &mut out);
-    assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
+    assert_eq!(decoder.wait_time(), Some(Duration::from_secs(1)));
     decoder.feed(b"\x97", &mut out);
     decoder.feed(b"\xa5\x1b[", &mut out);
-    assert_eq!(decoder.patience(), Some(Duration::from_millis(200)));
+    assert_eq!(decoder.wait_time(), Some(Duration::from_millis(200)));
     decoder.feed(b"D", &mut out);
     assert_eq!(
         out[1..],
@@ -288,7 +288,7 @@ fn torn(pieces: &[(&[u8], bool)]) -> String {
             decoder.give_up(&mut out);
         }
     }
-    while decoder.patience().is_some() {
+    while decoder.wait_time().is_some() {
         decoder.give_up(&mut out);
     }
     let named = out.into_iter().map(|decoded| match decoded {
@@ -379,7 +379,7 @@ proptest! {
         let mut whole = Vec::new();
         let mut decoder = Decoder::default();
         decoder.feed(&bytes, &mut whole);
-        let patience = decoder.patience();
+        let patience = decoder.wait_time();
 
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         cuts.sort_unstable();
@@ -391,7 +391,7 @@ proptest! {
             from = cut;
         }
         prop_assert_eq!(whole, pieces);
-        prop_assert_eq!(patience, decoder.patience());
+        prop_assert_eq!(patience, decoder.wait_time());
     }
 
     #[test]
@@ -400,7 +400,7 @@ proptest! {
         let mut out = Vec::new();
         decoder.feed(&bytes, &mut out);
         let mut rounds = 0;
-        while decoder.patience().is_some() {
+        while decoder.wait_time().is_some() {
             decoder.give_up(&mut out);
             rounds += 1;
             // A lone Escape takes three rounds: not Alt, then the key, then nothing after it.
@@ -422,7 +422,7 @@ proptest! {
         let typed: String = decode(chars.concat().as_bytes())
             .into_iter()
             .filter_map(|decoded| match decoded {
-                DecodedInput::Event(InputEvent::Key(key)) => Some(key.typed().unwrap()),
+                DecodedInput::Event(InputEvent::Key(key)) => Some(key.character().unwrap()),
                 DecodedInput::Event(other) => panic!("{other:?}"),
                 DecodedInput::Answer(_) => None,
             })

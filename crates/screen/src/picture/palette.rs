@@ -26,7 +26,7 @@ impl Group {
         self.members.iter().map(|(_, count, _)| count).sum()
     }
 
-    fn mean(&self) -> [u8; 3] {
+    fn mean_color(&self) -> [u8; 3] {
         let count = self.pixels().max(1);
         [0, 1, 2].map(|part| {
             let sum: u64 = self.members.iter().map(|(_, _, sums)| sums[part]).sum();
@@ -35,7 +35,7 @@ impl Group {
     }
 
     /// Splits off the half above the middle of the longest side.
-    fn halved(&mut self) -> Option<Self> {
+    fn split(&mut self) -> Option<Self> {
         let level = |key: usize, part: u32| (key >> (BITS * part)) & ((1 << BITS) - 1);
         let length = |part: &u32| {
             let levels = self.members.iter().map(|(key, ..)| level(*key, *part));
@@ -58,9 +58,9 @@ impl Group {
 }
 
 impl IndexedPalette {
-    pub fn of(pixels: &Pixels, most: usize) -> Self {
+    pub fn from_pixels(pixels: &Pixels, most: usize) -> Self {
         let mut found = vec![(0_u64, [0_u64; 3]); COLORS];
-        for pixel in pixels.iter().filter(is_drawn) {
+        for pixel in pixels.iter().filter(is_opaque) {
             if let Some((count, sums)) = found.get_mut(key(pixel)) {
                 *count += 1;
                 for (sum, level) in sums.iter_mut().zip(pixel) {
@@ -73,11 +73,11 @@ impl IndexedPalette {
         let mut groups = vec![Group { members }];
         while groups.len() < most.min(256) {
             let divisible = groups.iter_mut().filter(|group| group.members.len() > 1);
-            let half = divisible.max_by_key(|group| group.pixels()).and_then(Group::halved);
+            let half = divisible.max_by_key(|group| group.pixels()).and_then(Group::split);
             let Some(half) = half else { break };
             groups.push(half);
         }
-        Self { colors: groups.iter().map(Group::mean).collect(), nearest: vec![None; COLORS] }
+        Self { colors: groups.iter().map(Group::mean_color).collect(), nearest: vec![None; COLORS] }
     }
 
     /// Returns the color drawn for each pixel, if any, with Floyd–Steinberg dithering.
@@ -89,7 +89,7 @@ impl IndexedPalette {
         for y in 0..height {
             for x in 0..width {
                 let pixel = pixels.at(x, y);
-                if !is_drawn(&pixel) {
+                if !is_opaque(&pixel) {
                     drawn.push(None);
                     continue;
                 }
@@ -131,7 +131,7 @@ impl IndexedPalette {
     }
 }
 
-fn is_drawn([.., alpha]: &Pixel) -> bool {
+fn is_opaque([.., alpha]: &Pixel) -> bool {
     *alpha >= OPAQUE
 }
 

@@ -42,14 +42,14 @@ impl Pixels {
             let rows = share(y, height, self.height);
             for x in 0..width {
                 let columns = share(x, width, self.width);
-                data.extend_from_slice(&self.mean(columns, rows.clone()));
+                data.extend_from_slice(&self.mean_color(columns, rows.clone()));
             }
         }
         Self { width, height, data, channels: 4 }
     }
 
     /// Returns the mean color of an area, weighted by opacity.
-    fn mean(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> Pixel {
+    fn mean_color(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> Pixel {
         let count = (columns.len() * rows.len()).max(1) as u64;
         let (mut sums, mut opacity) = ([0_u64; 3], 0_u64);
         for y in rows {
@@ -73,7 +73,7 @@ impl Pixels {
 
     /// Places the picture at the upper left of a canvas that is not smaller; the rest is
     /// transparent.
-    pub fn on_canvas(&self, (width, height): (usize, usize)) -> Self {
+    pub fn on_larger_canvas(&self, (width, height): (usize, usize)) -> Self {
         let mut data = Vec::with_capacity(width * height * 4);
         for y in 0..height {
             for x in 0..width {

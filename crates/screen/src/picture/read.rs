@@ -34,7 +34,7 @@ impl PictureKind {
         }
     }
 
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
@@ -47,7 +47,7 @@ impl PictureKind {
 
 /// Returns the format and size of a file.
 pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
-    let kind = PictureKind::of(bytes).ok_or(PictureError::Unknown)?;
+    let kind = PictureKind::detect(bytes).ok_or(PictureError::Unknown)?;
     if bytes.len() > MOST_BYTES {
         return Err(PictureError::TooLong);
     }

@@ -14,7 +14,7 @@ const RUN: usize = 4;
 /// Encodes the pixels in at most `colors` colors. Transparent pixels leave the screen unchanged.
 pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
     let (width, height) = pixels.size();
-    let mut palette = IndexedPalette::of(pixels, colors);
+    let mut palette = IndexedPalette::from_pixels(pixels, colors);
     let drawn = palette.drawn(pixels);
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}").into_bytes();
     for (index, color) in palette.colors.iter().enumerate() {

@@ -4,7 +4,7 @@
 use crate::{Attributes, Color, Style};
 
 use super::Theme;
-use super::color::{legible, mix, rgb};
+use super::color::{ensure_contrast, mix, rgb};
 use super::palette::{Palette, WORD};
 
 pub(super) const NO_COLOR: &str = "NoColor";
@@ -73,11 +73,11 @@ pub(super) fn named(name: &str) -> Option<Theme> {
         () if is("ANSI") => Some(ansi("ANSI", false, 8)),
         () if is("ANSI Light") => Some(ansi("ANSI Light", true, 0)),
         () if is(NO_COLOR) || is("No Color") => Some(no_color()),
-        () => COLORS.iter().find(|entry| is(entry.name)).map(full),
+        () => COLORS.iter().find(|entry| is(entry.name)).map(build_theme),
     }
 }
 
-fn full(entry: &ThemeEntry) -> Theme {
+fn build_theme(entry: &ThemeEntry) -> Theme {
     let [
         background,
         text,
@@ -94,14 +94,14 @@ fn full(entry: &ThemeEntry) -> Theme {
         removed,
     ] = entry.colors.map(|value| Some(rgb(value)));
     let behind: Vec<Color> = [background, added, removed].into_iter().flatten().collect();
-    let reads = |color: Option<Color>| color.map(|color| legible(color, &behind));
+    let reads = |color: Option<Color>| color.map(|color| ensure_contrast(color, &behind));
     let [gray, comment, blue, purple, cyan, green, yellow, red] =
         [gray, comment, blue, purple, cyan, green, yellow, red].map(reads);
     // Text must be legible on the changed words of a diff too.
     let word = |row: Option<Color>, sign: Option<Color>| Some(mix(row?, sign?, WORD));
     let words = [word(added, green), word(removed, red)].into_iter().flatten();
     let behind: Vec<Color> = behind.iter().copied().chain(words).collect();
-    let text = text.map(|text| legible(text, &behind));
+    let text = text.map(|text| ensure_contrast(text, &behind));
     let gradient = [blue, purple, red].into_iter().flatten().collect();
     let palette = Palette {
         background,

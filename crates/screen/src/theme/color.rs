@@ -127,7 +127,7 @@ pub(super) fn contrast(first: Color, second: Color) -> f32 {
 }
 
 /// Makes the color lighter or darker until it is legible on all backgrounds.
-pub(super) fn legible(color: Color, behind: &[Color]) -> Color {
+pub(super) fn ensure_contrast(color: Color, behind: &[Color]) -> Color {
     let is_dark = behind.first().is_none_or(|behind| !is_light(parts(*behind)));
     let end = if is_dark { Color::Rgb(255, 255, 255) } else { Color::Rgb(0, 0, 0) };
     let shades = (0_u8..=20).map(|step| mix(color, end, f32::from(step) / 20.0));

@@ -119,12 +119,12 @@ pub(super) fn read(json: &Value) -> Result<Theme, ThemeError> {
         input: source.color("background.input", "InputBackground")?,
         focus: source.color("background.focus", "FocusBackground")?,
     };
-    let palette = filled(palette);
+    let palette = fill_unset(palette);
     Ok(palette.theme(name, light))
 }
 
 /// Fills unset colors with the terminal's.
-fn filled(palette: Palette) -> Palette {
+fn fill_unset(palette: Palette) -> Palette {
     let or = |color: Option<Color>, index: u8| color.or(Some(Color::Ansi(index)));
     Palette {
         gray: or(palette.gray, 8),

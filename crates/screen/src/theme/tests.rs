@@ -181,6 +181,6 @@ fn theme_errors_name_the_problem() {
 fn background_selects_the_default_theme() {
     assert_eq!(Theme::default_for((255, 255, 240)).name, "Default Light");
     assert_eq!(Theme::default_for((20, 20, 30)).name, "Default");
-    assert!(Theme::named("Xcode").expect("a theme").suits((250, 250, 250)));
-    assert!(!Theme::default().suits((250, 250, 250)));
+    assert!(Theme::named("Xcode").expect("a theme").is_readable_on((250, 250, 250)));
+    assert!(!Theme::default().is_readable_on((250, 250, 250)));
 }

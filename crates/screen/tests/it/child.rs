@@ -43,7 +43,7 @@ async fn stream() -> std::io::Result<()> {
         tokio::select! {
             event = input.next() => match event {
                 Some(InputEvent::Key(key)) if key.code == KeyCode::Char('q') => break,
-                Some(InputEvent::Key(key)) => typed.extend(key.typed()),
+                Some(InputEvent::Key(key)) => typed.extend(key.character()),
                 Some(InputEvent::Resize(width, _)) => columns = width,
                 Some(InputEvent::Resumed) => screen.resume()?,
                 Some(InputEvent::Closed) | None => return Ok(()),

@@ -42,7 +42,7 @@ impl Terminal {
 
     fn open(&self, options: ScreenOptions) -> (Screen, Input) {
         let variable = |name: &str| (name == "TERM").then(|| "xterm-256color".to_owned());
-        Screen::open_on((self.device(), self.device()), options, variable).unwrap()
+        Screen::open_terminal((self.device(), self.device()), options, variable).unwrap()
     }
 
     fn types(&mut self, text: &str) {
@@ -201,7 +201,7 @@ async fn rows_finished_while_suspended_are_printed_afterwards() {
     let before = modes(&device);
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
     let finished = live(&["finished meanwhile"]);
-    screen.leave().unwrap();
+    screen.release().unwrap();
     assert_eq!(modes(&device), before);
     assert!(!screen.frame(Frame { commit: &finished, live: &[], cursor: None }).unwrap());
     terminal.types("for another\n");

@@ -71,10 +71,10 @@ pub(crate) fn isolate(
         tracing::warn!(%error, "failed to save the name of a subagent's worktree");
     }
     match open_directory(launch, inputs, &worktree) {
-        Ok((own, files)) => Ok(equip(own, files, inputs, worktree, name_file, task)),
+        Ok((own, files)) => Ok(build_environment(own, files, inputs, worktree, name_file, task)),
         Err(failure) => {
             // Whatever remains is in `parallax worktrees list`.
-            let _ = worktree.leave();
+            let _ = worktree.remove_if_unchanged();
             Err(failure.message)
         }
     }
@@ -112,7 +112,7 @@ fn open_worktree(
 }
 
 /// Builds what the agent has instead of what the session provides.
-fn equip(
+fn build_environment(
     own: SessionConfig,
     files: Arc<Workspace>,
     inputs: &IsolationInputs,
@@ -129,7 +129,7 @@ fn equip(
     let checkpoint_manager = session_settings::checkpoint_manager(&own, &inputs.id, &files, &seen);
     if let Some(notice) = checkpoint_manager
         .as_ref()
-        .and_then(|checkpoint_manager| checkpoint_manager.finish_abandoned())
+        .and_then(|checkpoint_manager| checkpoint_manager.revert_abandoned())
     {
         (inputs.warn)(notice);
     }
@@ -203,11 +203,11 @@ impl WorktreeEnding {
             let replaced = self.toolbox.close().await;
             // Once it runs, it is not cancelled.
             let ending = tokio::task::spawn_blocking(move || {
-                let settled = self
-                    .checkpoint_manager
-                    .map(|checkpoint_manager| checkpoint_manager.settle(had_background, false));
+                let settled = self.checkpoint_manager.map(|checkpoint_manager| {
+                    checkpoint_manager.finish_session(had_background, false)
+                });
                 let mut finished = match can_be_resumed {
-                    true => leave(self.worktree),
+                    true => finish_worktree(self.worktree),
                     false => finish(self.worktree, &self.subject),
                 };
                 for notice in replaced.into_iter().chain(settled.unwrap_or_default()) {
@@ -231,27 +231,27 @@ impl WorktreeEnding {
 }
 
 /// Keeps the worktree of a run that can be resumed, unless it is unchanged. Blocking.
-fn leave(worktree: Worktree) -> FinishedWorkspace {
-    let described = WorktreeReport::of(&worktree);
-    match worktree.leave() {
+fn finish_worktree(worktree: Worktree) -> FinishedWorkspace {
+    let described = WorktreeReport::for_worktree(&worktree);
+    match worktree.remove_if_unchanged() {
         Ok(true) => unchanged(),
         Ok(false) => FinishedWorkspace {
             report: format!("Its changes are uncommitted in {}.", described.text),
             data: Some(described.data),
         },
-        Err(failure) => described.kept(&failure),
+        Err(failure) => described.report_retained(&failure),
     }
 }
 
 /// Commits the changes of a run, or removes an unchanged worktree. Blocking.
 fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
-    let mut described = WorktreeReport::of(&worktree);
+    let mut described = WorktreeReport::for_worktree(&worktree);
     let (branch, name) = (worktree.branch().to_owned(), worktree.name().to_owned());
     let base = worktree.base().to_owned();
     let changes = match worktree.finish_subagent(subject) {
         Ok(None) => return unchanged(),
         Ok(Some(changes)) => changes,
-        Err(failure) => return described.kept(&failure),
+        Err(failure) => return described.report_retained(&failure),
     };
     let SubagentChanges { commit: Some(commit), files } = changes else {
         let report = format!(
@@ -295,7 +295,7 @@ struct WorktreeReport {
 }
 
 impl WorktreeReport {
-    fn of(worktree: &Worktree) -> Self {
+    fn for_worktree(worktree: &Worktree) -> Self {
         let (name, branch, path) = (worktree.name(), worktree.branch(), worktree.path().display());
         Self {
             text: format!("the git worktree `{name}` ({path}) on the branch `{branch}`"),
@@ -309,7 +309,7 @@ impl WorktreeReport {
     }
 
     /// Reports a worktree that was kept because git failed.
-    fn kept(self, failure: &Failure) -> FinishedWorkspace {
+    fn report_retained(self, failure: &Failure) -> FinishedWorkspace {
         let report = format!("Its changes are in {}: {}", self.text, one_line(&failure.message));
         FinishedWorkspace { report, data: Some(self.data) }
     }

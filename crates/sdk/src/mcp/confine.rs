@@ -33,7 +33,7 @@ pub(super) fn confine(
         let mut options = options.clone().ok_or("the sandbox is not available in this program")?;
         // The server's settings request the sandbox explicitly.
         options.enabled = true;
-        let tier = enough(options.tier)?;
+        let tier = check_tier(options.tier)?;
         let words = std::iter::once(&program.program).chain(&program.arguments);
         let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
         let roots: Vec<PathBuf> = roots();
@@ -75,7 +75,7 @@ pub(super) fn watch(
     let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {
         let given = permissions(&server.grants, &around.directory_of(server), &around.variables);
-        let watch = checkpoint_manager.watch()?.giving(given.file_system.write);
+        let watch = checkpoint_manager.watch()?.with_writable_paths(given.file_system.write);
         let (server, hub) = (server.name.clone(), hub.clone());
         let end = move || {
             // It is unknown what the server ran, so no change is permitted.
@@ -116,7 +116,7 @@ fn permissions(
 
 /// Checks that this machine can confine a program's writes. A server that requires a sandbox is not
 /// started otherwise.
-fn enough(asked: Tier) -> Result<Tier, String> {
+fn check_tier(asked: Tier) -> Result<Tier, String> {
     let support = Support::probe().map_err(|error| error.to_string())?;
     match asked.max(support.tier()) {
         Tier::Seccomp | Tier::Nothing => Err("no sandbox on this machine confines writes to the \

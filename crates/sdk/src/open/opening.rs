@@ -90,7 +90,7 @@ impl SessionBuilder {
             .into_iter()
             .chain(tap.clone().map(|tap| tap as Arc<dyn Observer>))
             .collect();
-        let hub = EventBus::observed(observers.clone());
+        let hub = EventBus::with_observers(observers.clone());
         let events = hub.subscribe();
         let model_setup = self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref())?;
         let tool_setup = self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub)?;
@@ -99,7 +99,7 @@ impl SessionBuilder {
             tool_setup
                 .checkpoint_manager
                 .as_ref()
-                .and_then(|checkpoint_manager| checkpoint_manager.finish_abandoned()),
+                .and_then(|checkpoint_manager| checkpoint_manager.revert_abandoned()),
         );
         let memory =
             gather(&self.launch.context_sources(), &workspace_setup.workspace, &resumed.contents);
@@ -127,7 +127,7 @@ impl SessionBuilder {
         let (name, scripted) =
             (model_setup.name.clone(), model_setup.model.catalog().is_scripted());
         let ledger = model_setup.budget.ledger();
-        let end_hooks = hears_end(sources.hooks.as_ref());
+        let end_hooks = has_session_end_hook(sources.hooks.as_ref());
         let found = Arc::clone(&sources.found);
         let context_files = memory.files.clone();
         let inputs = PromptInputs { system: system::prompt(prompt), memory };
@@ -203,7 +203,7 @@ impl SessionBuilder {
         let extensions = self.launch.extensions();
         self.warnings.extend(extensions.warnings.iter().cloned());
         self.launch.closed_names.trust(extensions.linked_parts());
-        self.warnings.extend(self.launch.extension_manager().extensions_of_no_name());
+        self.warnings.extend(self.launch.extension_manager().unmatched_extension_names());
         self.launch.session_library().check_keys()?;
         self.launch.session_library().make_temporary()
     }
@@ -356,7 +356,7 @@ impl SessionBuilder {
         let kept = |name| {
             self.launch
                 .session_library()
-                .keeps_clear_text()
+                .allows_clear_text()
                 .then(|| workspace_setup.artifacts.join(name))
         };
         let around = || parallax_hooks::HookSession {
@@ -529,7 +529,7 @@ impl SessionBuilder {
                     .companion_manager()
                     .context()
                     .map(|it| it as Arc<dyn EditorContext>),
-                plan: ApprovedPlan::of(records(), resumed.contents.len()),
+                plan: ApprovedPlan::from_records(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,
                 unfinished: resumed.unfinished,
@@ -595,7 +595,7 @@ impl SessionBuilder {
             let (dirs, project) = (self.launch.dirs(), self.launch.options.directory.clone());
             let id = id.clone();
             tokio::task::spawn_blocking(move || {
-                parallax_sessions::retention::clean_lazily(&dirs, &project, &rule, &id);
+                parallax_sessions::retention::clean_up_daily(&dirs, &project, &rule, &id);
             });
         }
         warning
@@ -612,6 +612,6 @@ fn warning(hub: &EventBus) -> parallax_context_files::WarnFn {
 }
 
 /// Returns whether a hook listens for the end of the session.
-fn hears_end(hooks: Option<&Arc<dyn Hooks>>) -> bool {
-    hooks.is_some_and(|hooks| hooks.listens(HookEvent::SessionEnd, false))
+fn has_session_end_hook(hooks: Option<&Arc<dyn Hooks>>) -> bool {
+    hooks.is_some_and(|hooks| hooks.has_subscriber(HookEvent::SessionEnd, false))
 }

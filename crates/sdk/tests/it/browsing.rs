@@ -52,7 +52,7 @@ async fn conversation_is_saved_under_a_name_and_resumed() {
     world.say(SessionChoice::Resume(id.to_string()), &["two"]).await;
     let chat = launch.session_library().find_chat(tag).expect("found");
     let (session, _events) = world.open(SessionChoice::Import(chat.path));
-    let items = recorded_items::items(&session.past());
+    let items = recorded_items::items(&session.initial_records());
     assert_eq!(items.len(), 2, "{items:?}");
     session.close().await;
     launch.session_library().save_chat(&id, tag, true).expect("replaced");
@@ -80,7 +80,7 @@ async fn conversation_is_saved_under_a_name_and_resumed() {
     assert_eq!(tags, wanted);
     let theirs = launch.session_library().find_chat("a b").expect("found").path;
     let (session, _events) = world.open(SessionChoice::Import(theirs));
-    assert_eq!(recorded_items::items(&session.past()).len(), 2);
+    assert_eq!(recorded_items::items(&session.initial_records()).len(), 2);
     session.close().await;
     assert!(launch.session_library().delete_chat("a b").is_err());
     launch.session_library().delete_chat(tag).expect("deleted");

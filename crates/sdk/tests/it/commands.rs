@@ -76,7 +76,7 @@ fn models_rules_and_memories_are_listed() {
     let plan = of(Some(ApprovalMode::Plan)).expect("rules of plan mode");
     assert!(plan.iter().any(|row| row.rule.contains("mine.toml")), "{plan:?}");
     assert!(of(None).is_some_and(|rows| !rows.is_empty()));
-    let about = parallax_sdk::about::About::of(&launch);
+    let about = parallax_sdk::about::About::collect(&launch);
     assert_eq!((about.model.0.as_str(), about.auth.as_str()), ("auto", "none"));
     assert_eq!(about.sandbox, "off");
 }

@@ -133,7 +133,7 @@ async fn every_machine_readable_export_can_be_imported() {
             .session_library()
             .write_export(Path::new(&format!("x.{ending}")), &text)
             .expect("written");
-        assert_eq!(ExportForm::of_file(&file), Some(form));
+        assert_eq!(ExportForm::from_path(&file), Some(form));
         assert!(
             launch.session_library().write_export(&file, &text).is_err(),
             "a file that is there stays"

@@ -25,12 +25,12 @@ async fn one_process_opens_several_sessions_in_sequence() {
 
     let (session, _events) = world.open(SessionChoice::Resume(first.clone()));
     assert_eq!(session.id.as_str(), first);
-    let items = recorded_items::items(&session.past());
+    let items = recorded_items::items(&session.initial_records());
     let texts: Vec<(String, u64)> =
         prompts(&items).into_iter().map(|(text, _, turn)| (text, turn)).collect();
     assert_eq!(texts, [("one".to_owned(), 1), ("two".to_owned(), 2)]);
     assert!(matches!(items.last(), Some(RecordedItem::Text { text, .. }) if text == "the answer"));
-    let (recent, skipped) = recorded_items::recent(&session.past(), 1);
+    let (recent, skipped) = recorded_items::recent(&session.initial_records(), 1);
     assert_eq!((prompts(&recent), skipped), (prompts(&items)[1..].to_vec(), 1));
     session.close().await;
 
@@ -44,7 +44,7 @@ async fn rewind_removes_turns_and_fork_keeps_the_original() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two", "three"]).await;
     let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
-    let all = prompts(&recorded_items::items(&session.past()));
+    let all = prompts(&recorded_items::items(&session.initial_records()));
     session.close().await;
     let before_two = all[1].1;
 

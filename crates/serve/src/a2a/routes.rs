@@ -46,7 +46,7 @@ pub(crate) async fn route(
 ) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
     let is_rpc = head.uri.path() == "/";
-    let version = match A2aVersion::of(&head.headers) {
+    let version = match A2aVersion::from_headers(&head.headers) {
         Ok(version) => version,
         Err(error) if is_rpc => return rpc_reply(&Value::Null, Err(error)),
         Err(error) => return http_error(&error),
@@ -65,7 +65,7 @@ pub(crate) async fn route(
     if is_rpc {
         return rpc(tasks, version, &head.method, &body).await;
     }
-    match rest(tasks, version, &head.method, &path, &query, &body).await {
+    match handle_rest_request(tasks, version, &head.method, &path, &query, &body).await {
         Ok(response) => response,
         Err(error) => http_error(&error),
     }
@@ -269,12 +269,12 @@ async fn list(
             (query.start.min(end), end)
         }
     };
-    let closed = |id: &&String| tasks.held(id).is_none();
+    let closed = |id: &&String| tasks.loaded_task(id).is_none();
     let read: Vec<&str> =
         ids.get(first..end).unwrap_or_default().iter().filter(closed).map(String::as_str).collect();
     let ended = tasks.ended_turns(&read).await;
     let snapshot_of = |id: &String| {
-        let task = tasks.held(id).unwrap_or_else(|| {
+        let task = tasks.loaded_task(id).unwrap_or_else(|| {
             let task = Task::new(id, TaskState::Completed);
             task.restore(&ended.get(id).cloned().unwrap_or_default());
             Arc::new(task)
@@ -305,7 +305,7 @@ async fn list(
     Ok(json!({"tasks": page, "nextPageToken": token, "pageSize": query.size, "totalSize": total}))
 }
 
-async fn rest(
+async fn handle_rest_request(
     tasks: &Arc<A2aTasks>,
     version: A2aVersion,
     verb: &Method,
@@ -320,7 +320,7 @@ async fn rest(
     let (method, params) = match (path, is_get) {
         ("/message:send", false) => (TaskMethod::Send, body.clone()),
         ("/message:stream", false) => (TaskMethod::Stream, body.clone()),
-        ("/tasks", true) => (TaskMethod::List, of_query(query)),
+        ("/tasks", true) => (TaskMethod::List, parse_query(query)),
         ("/tasks", false) => return create(tasks).await,
         ("/tasks/metadata", true) => return Ok(json_reply(StatusCode::OK, &all(tasks).await?)),
         ("/listCommands", true) => return Ok(commands(tasks)),
@@ -337,7 +337,7 @@ async fn rest(
             }
             match (rest.split_once(':'), is_get) {
                 (None, true) => {
-                    let mut params = of_query(query);
+                    let mut params = parse_query(query);
                     params["id"] = json!(rest);
                     if let Some(length) = params.get("historyLength").and_then(Value::as_str) {
                         params["historyLength"] = json!(length.parse::<u64>().unwrap_or(u64::MAX));
@@ -356,7 +356,7 @@ async fn rest(
     }
 }
 
-fn of_query(query: &str) -> Value {
+fn parse_query(query: &str) -> Value {
     let mut params = json!({});
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         params[name.as_ref()] = json!(value);
@@ -383,7 +383,7 @@ fn metadata(task: &Arc<Task>) -> Value {
 /// `GET /tasks/metadata`: those in memory.
 async fn all(tasks: &Arc<A2aTasks>) -> Result<Value, A2aError> {
     let ids = tasks.list().await?;
-    let held = ids.iter().filter_map(|id| tasks.held(id));
+    let held = ids.iter().filter_map(|id| tasks.loaded_task(id));
     Ok(Value::Array(held.map(|task| metadata(&task)).collect()))
 }
 

@@ -134,13 +134,13 @@ fn now() -> String {
 
 impl Task {
     pub(super) fn new(id: &str, state: TaskState) -> Self {
-        Self::with(id, state, watch::channel(true).1)
+        Self::with_state(id, state, watch::channel(true).1)
     }
 
     /// A task whose session is being loaded, and what tells when that is done.
     pub(super) fn loading(id: &str) -> (Self, watch::Sender<bool>) {
         let (sender, loaded) = watch::channel(false);
-        (Self::with(id, TaskState::Completed, loaded), sender)
+        (Self::with_state(id, TaskState::Completed, loaded), sender)
     }
 
     /// Waits until the session is loaded. `false`: it cannot be loaded.
@@ -148,7 +148,7 @@ impl Task {
         self.loaded.clone().wait_for(|loaded| *loaded).await.is_ok()
     }
 
-    fn with(id: &str, state: TaskState, loaded: watch::Receiver<bool>) -> Self {
+    fn with_state(id: &str, state: TaskState, loaded: watch::Receiver<bool>) -> Self {
         let snapshot = TaskSnapshot {
             id: id.to_owned(),
             state,
@@ -239,7 +239,7 @@ impl Task {
     }
 
     /// More of the answer.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn append_text(&self, text: &str) {
         let mut inner = self.lock();
         inner.text.push_str(text);
         let message = Self::agent_message(&mut inner, vec![TaskPart::Text(text.to_owned())]);

@@ -65,7 +65,7 @@ impl A2aTasks {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, id: &str) -> Option<Arc<Task>> {
+    fn get(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().get(id).cloned()
     }
 
@@ -92,7 +92,7 @@ impl A2aTasks {
 
     /// Closes the task that has been idle for longest when the limit is reached; its session is
     /// loaded again on demand.
-    async fn make_room(self: &Arc<Self>) -> Result<(), A2aError> {
+    async fn evict_idle(self: &Arc<Self>) -> Result<(), A2aError> {
         let closed = {
             let mut tasks = self.lock();
             if tasks.len() < MAX_TASKS {
@@ -113,7 +113,7 @@ impl A2aTasks {
 
     /// Opens a session for a new task.
     pub(super) async fn create(self: &Arc<Self>) -> Result<Arc<Task>, A2aError> {
-        self.make_room().await?;
+        self.evict_idle().await?;
         let params = json!({"cwd": Self::directory(), "mcpServers": []});
         let opened = self.client().request("session/new", params).await;
         let opened = opened.map_err(|error| internal(&error))?;
@@ -131,8 +131,8 @@ impl A2aTasks {
         if id.is_empty() || id.len() > 128 || !id.chars().all(is_plain) {
             return Err(missing());
         }
-        if self.known(id).is_none() {
-            self.make_room().await?;
+        if self.get(id).is_none() {
+            self.evict_idle().await?;
         }
         // Of several requests at the same time, one loads the session.
         let (task, loading) = {
@@ -210,8 +210,8 @@ impl A2aTasks {
     }
 
     /// A task as far as it is in memory.
-    pub(super) fn held(&self, id: &str) -> Option<Arc<Task>> {
-        self.known(id)
+    pub(super) fn loaded_task(&self, id: &str) -> Option<Arc<Task>> {
+        self.get(id)
     }
 
     /// Gives a message to the task it belongs to: a prompt, or the answer to a request for
@@ -363,7 +363,7 @@ async fn receive(
             AgentMessage::Answer { to, answer } => drop(to.send(answer)),
             AgentMessage::Request { id, method, params } => {
                 let task = params.get("sessionId").and_then(Value::as_str);
-                let task = task.and_then(|id| all.known(id));
+                let task = task.and_then(|id| all.get(id));
                 match task.filter(|_| method == "session/request_permission") {
                     Some(task) => task.ask(PendingApproval { id, params }),
                     None => {
@@ -386,13 +386,13 @@ fn update(all: &A2aTasks, params: &Value) {
         return;
     }
     let task = params.get("sessionId").and_then(Value::as_str);
-    let Some(task) = task.and_then(|id| all.known(id)) else { return };
+    let Some(task) = task.and_then(|id| all.get(id)) else { return };
     let text = update.get("content").and_then(|content| content.get("text"));
     let text = text.and_then(Value::as_str);
     match (kind, text) {
         // Outside of a turn it is the history of a loaded session.
         ("agent_message_chunk", Some(text)) if task.state() == TaskState::Working => {
-            task.say(text);
+            task.append_text(text);
         }
         ("agent_message_chunk", Some(text)) => task.remember(true, text),
         ("user_message_chunk", Some(text)) if task.state() != TaskState::Working => {

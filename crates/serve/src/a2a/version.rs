@@ -13,7 +13,7 @@ pub(super) enum A2aVersion {
 
 impl A2aVersion {
     /// By the header `A2A-Version`; without it 0.3.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, A2aError> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, A2aError> {
         let Some(value) = headers.get("a2a-version") else { return Ok(Self::V03) };
         match value.to_str().unwrap_or_default().trim() {
             "" | "0.3" | "0.3.0" => Ok(Self::V03),

@@ -25,17 +25,17 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
     let mut time = head.start_time.clone();
     for (number, item) in items.into_iter().enumerate() {
         while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
-            let cost = costs.of(&answer.usage);
+            let cost = costs.next_cost(&answer.usage);
             steps.begin_answer(answer.model, &answer.usage, cost);
         }
         match item {
             RecordedItem::User { text, time: at, .. } => {
                 time = if at.is_empty() { time } else { at };
-                steps.other("user", &text, Some(&time));
+                steps.push_message("user", &text, Some(&time));
             }
-            RecordedItem::Steer { text } => steps.other("user", &text, None),
+            RecordedItem::Steer { text } => steps.push_message("user", &text, None),
             RecordedItem::Shell { command, output, .. } => {
-                steps.other("user", &shell(&command, &output), None);
+                steps.push_message("user", &shell(&command, &output), None);
             }
             RecordedItem::Thought { text } => steps.thought(&text),
             RecordedItem::Text { text, .. } => steps.text(&text),
@@ -53,13 +53,13 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
             }
             RecordedItem::Ended { reason, detail } => {
                 let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-                steps.other("system", &format!("The turn ended ({reason}){detail}"), None);
+                steps.push_message("system", &format!("The turn ended ({reason}){detail}"), None);
             }
             RecordedItem::Image(_) => {}
         }
     }
     for answer in answers {
-        let cost = costs.of(&answer.usage);
+        let cost = costs.next_cost(&answer.usage);
         steps.begin_answer(answer.model, &answer.usage, cost);
     }
     let mut steps = steps.finish();
@@ -96,7 +96,7 @@ impl<'a> RequestCosts<'a> {
         Self { requests: main.collect() }
     }
 
-    fn of(&mut self, usage: &Usage) -> Option<f64> {
+    fn next_cost(&mut self, usage: &Usage) -> Option<f64> {
         let at = self.requests.iter().position(|request| {
             request.usage.prompt == usage.prompt && request.usage.output == usage.output
         })?;
@@ -164,7 +164,7 @@ impl AtifSteps {
         &mut self.list[last]
     }
 
-    fn other(&mut self, source: &str, message: &str, time: Option<&str>) {
+    fn push_message(&mut self, source: &str, message: &str, time: Option<&str>) {
         let step = self.push(source);
         step["message"] = message.into();
         if let Some(time) = time {

@@ -62,7 +62,7 @@ impl ExportedCall<'_> {
             "<details class=\"tool {class}\"{open}><summary><b>{sign}</b> <code>{}</code> <span>{}\
              </span>",
             Escaped(self.name),
-            Escaped(&self.gist())
+            Escaped(&self.summary())
         );
         if let Some(Display::Diff(change)) = &self.display {
             let _ = write!(
@@ -127,7 +127,7 @@ impl ExportedCall<'_> {
     }
 
     /// Returns a one-line description of the tool call.
-    fn gist(&self) -> String {
+    fn summary(&self) -> String {
         let telling = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
         let text =
             telling.or_else(|| self.args.values().find_map(Value::as_str)).unwrap_or_default();

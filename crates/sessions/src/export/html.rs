@@ -81,10 +81,10 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
         let _ = write!(page, "<li>{}</li>", Escaped(text));
     };
     let head = &session.head;
-    fact(&moment(&head.start_time));
+    fact(&format_time(&head.start_time));
     fact(&head.project);
     models(&session.records).iter().for_each(|model| fact(model));
-    let sums = SessionTotals::of(items);
+    let sums = SessionTotals::from_items(items);
     fact(&plural(sums.prompts, "prompt"));
     if sums.calls > 0 {
         fact(&plural(sums.calls, "tool call"));
@@ -120,7 +120,7 @@ struct SessionTotals {
 }
 
 impl SessionTotals {
-    fn of(items: &[RecordedItem]) -> Self {
+    fn from_items(items: &[RecordedItem]) -> Self {
         let mut sums = Self::default();
         for item in items {
             match item {
@@ -149,7 +149,7 @@ fn write_item(
         RecordedItem::User { text, turn, time, read, .. } => {
             let _ = write!(page, "<section class=\"user\" id=\"prompt-{turn}\"><h2>You");
             if !time.is_empty() {
-                let _ = write!(page, " <time>{}</time>", Escaped(&moment(time)));
+                let _ = write!(page, " <time>{}</time>", Escaped(&format_time(time)));
             }
             let _ = write!(page, "</h2><div class=\"said\">{}</div>", Escaped(text.trim_end()));
             if !read.is_empty() {
@@ -215,7 +215,7 @@ fn models(records: &[Record]) -> BTreeSet<String> {
 }
 
 /// Formats a time of a record; invalid times are returned unchanged.
-fn moment(time: &str) -> String {
+fn format_time(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         Err(_) => time.to_owned(),

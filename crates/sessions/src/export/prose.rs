@@ -10,7 +10,7 @@ use pulldown_cmark::{
 use super::colours::{SyntaxHighlighter, write_code};
 use super::diff::write_diff;
 use super::escaped::Escaped;
-use parallax_markdown::literal::{definitions_as_text, is_line_break, keeps_brackets, literal};
+use parallax_markdown::literal::{definitions_as_text, is_line_break, literal, retains_brackets};
 
 /// Maximum URL length of a link in bytes.
 const MAX_ADDRESS: usize = 2_000;
@@ -197,7 +197,7 @@ impl HtmlWriter<'_> {
 
     /// A link within a link, such as a linked image, is not rendered as a separate one.
     fn link(&mut self, address: &CowStr<'_>, link_type: LinkType) {
-        let brackets = keeps_brackets(link_type, address);
+        let brackets = retains_brackets(link_type, address);
         let opens = is_safe(address) && !self.links.iter().any(|end| end.starts_with("</a>"));
         if brackets {
             self.text("<");

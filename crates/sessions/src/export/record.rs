@@ -79,7 +79,7 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// Returns the index of the message whose tool calls are pending.
-    pub(crate) fn answering(&self) -> Option<usize> {
+    pub(crate) fn pending_calls_index(&self) -> Option<usize> {
         self.open.as_ref().map(|(at, _)| *at)
     }
 

@@ -12,16 +12,16 @@ use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::WriteScope;
 
 use super::command_mark::{CommandMark, PreviousContent};
-use super::compare::{Comparison, is_of_new_repository};
+use super::compare::{Comparison, is_in_new_repository};
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::copy_budget::{CopyBudget, time_limit};
-use super::edit::not_kept;
+use super::edit::unrestorable_message;
 use super::fixed_files::is_fixed;
 use super::git::TrackedState;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::moved_folders::{MovedFolders, closed_in};
+use super::moved_folders::{MovedFolders, restore_place};
 use super::objects::{StoreResult, file_blob_id};
-use super::protected::{is_instruction, is_of_planted_repository, is_protected};
+use super::protected::{is_in_planted_repository, is_instruction, is_protected};
 use super::record::{FileRecord, Record};
 use super::repositories::{self, MovedRepository};
 use super::set_id;
@@ -139,13 +139,15 @@ impl Checkpoints {
 
     fn begin(&self, turn: u64, without_git: bool) -> Result<CommandMark, CheckpointError> {
         self.recover_first();
-        let began = self.moment();
+        let began = self.next_timestamp();
         let mut walked = self.walk(Some(self.options.command_time / 2));
-        if let (Some(links), Some((_, workspace))) = (&self.options.links, self.places()) {
+        if let (Some(links), Some((_, workspace))) =
+            (&self.options.links, self.roots_and_workspace())
+        {
             walked.mark_linked(links.link_targets(&workspace.roots()));
         }
         lock(&self.caches).too_large.clone_from(&walked.too_large);
-        let old = self.keep(&walked, without_git);
+        let old = self.save_contents(&walked, without_git);
         let kept = old.iter().filter_map(|old| match old {
             Some(PreviousContent::Kept(id)) => Some(*id),
             _ => None,
@@ -177,7 +179,7 @@ impl Checkpoints {
     ) -> Result<Changes, CheckpointError> {
         let (changes, files) = self.changes_since(&mark, write_scope);
         if !files.is_empty() {
-            let (turn, began, ended) = (mark.turn, mark.began, self.moment());
+            let (turn, began, ended) = (mark.turn, mark.began, self.next_timestamp());
             let by = ChangedBy::Command;
             self.append(&Record::Changed { turn, began, ended, by, files })?;
         }
@@ -200,7 +202,7 @@ impl Checkpoints {
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| {
-            write_scope.holds(&place.path()) || mark.walked.hard_linked.contains(place)
+            write_scope.contains(&place.path()) || mark.walked.hard_linked.contains(place)
         });
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
         let newly = after.unsearched.iter().filter(|(place, _)| {
@@ -208,18 +210,18 @@ impl Checkpoints {
         });
         changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
         changes.set_id = set_id::changed(&mark.walked, &after);
-        changes.set_id.retain(|path| write_scope.holds(path));
+        changes.set_id.retain(|path| write_scope.contains(path));
         let mut files = Vec::new();
         let before = mark.walked.repositories.iter();
         let before: HashSet<&ConfinedPath> = before.map(|(place, _)| place).collect();
         let new = after.repositories.iter().filter(|(place, _)| !before.contains(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
-        changes.moved_repositories = repositories::moved(&mark.walked, &after);
-        changes.moved_repositories.retain(|moved| write_scope.holds(&moved.path));
+        changes.moved_repositories = repositories::moved_repositories(&mark.walked, &after);
+        changes.moved_repositories.retain(|moved| write_scope.contains(&moved.path));
         // A new link may lead a protected link, or a missing target of one, elsewhere.
         let is_link = |state: &PathState| matches!(state, PathState::Link { .. });
         let makes_link = records.iter().any(|(.., after)| is_link(after));
-        let linked_now = match (&self.options.links, self.places()) {
+        let linked_now = match (&self.options.links, self.roots_and_workspace()) {
             (Some(links), Some((_, workspace))) if makes_link => {
                 Some(links.link_targets_now(&workspace.roots()))
             }
@@ -228,12 +230,12 @@ impl Checkpoints {
         let protected = |place: &ConfinedPath| {
             let path = place.path();
             is_protected(&place.relative)
-                || is_of_planted_repository(place)
+                || is_in_planted_repository(place)
                 || mark.walked.linked.hold(&path)
                 || linked_now.as_ref().is_some_and(|linked| linked.hold(&path))
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
-        let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));
+        let moved = moved.then(|| MovedFolders::compare(&mark.walked, &after));
         for (place, before, after) in records {
             let path = place.path();
             let list = match (before.is_absent(), after.is_absent()) {
@@ -244,7 +246,7 @@ impl Checkpoints {
             list.push(path.clone());
             changes.before.insert(path.clone(), before.clone());
             if let Some(moved) = moved.as_ref().filter(|_| protected(&place)) {
-                let protected = closed_in(&place, &after, mark, moved, &mut changes.before);
+                let protected = restore_place(&place, &after, mark, moved, &mut changes.before);
                 if let Some(path) = &protected
                     && path.strip_prefix(&place.root).is_ok_and(is_instruction)
                 {
@@ -252,8 +254,12 @@ impl Checkpoints {
                 }
                 changes.protected.extend(protected);
             }
-            if !is_of_new_repository(&place, &before, &mark.walked) {
-                files.push(FileRecord { path: PathText::of(&path), before, after: Some(after) });
+            if !is_in_new_repository(&place, &before, &mark.walked) {
+                files.push(FileRecord {
+                    path: PathText::from_path(&path),
+                    before,
+                    after: Some(after),
+                });
             }
         }
         (changes, files)
@@ -281,7 +287,9 @@ impl Checkpoints {
         opening: Option<&HashSet<ConfinedPath>>,
         rules_before: Option<&IgnoreRules>,
     ) -> WalkResult {
-        let Some((roots, workspace)) = self.places() else { return WalkResult::default() };
+        let Some((roots, workspace)) = self.roots_and_workspace() else {
+            return WalkResult::default();
+        };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
         // Exclude the Parallax home directory, which is inside the workspace if that is the home
@@ -301,7 +309,11 @@ impl Checkpoints {
     }
 
     /// Saves the contents of every file, as far as the limits allow.
-    fn keep(&self, walked: &WalkResult, without_git: bool) -> Vec<Option<PreviousContent>> {
+    fn save_contents(
+        &self,
+        walked: &WalkResult,
+        without_git: bool,
+    ) -> Vec<Option<PreviousContent>> {
         let git = match (without_git, self.options.blobs.is_some()) {
             (false, true) => GitCopyPolicy::But(movable_repositories(walked)),
             _ => GitCopyPolicy::Nothing,
@@ -353,7 +365,7 @@ impl Checkpoints {
         let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
         // Do not remove all older contents for a single command.
         let most = self.options.command_bytes.min(self.options.total_bytes / 2);
-        self.make_room(bytes.min(most));
+        self.free_space(bytes.min(most));
         let taken = self.take_all(&open);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
@@ -362,7 +374,10 @@ impl Checkpoints {
         for (at, result, stamp) in taken {
             let Some(entry) = walked.entries.get(at) else { continue };
             let is_safe = matches!(result, PreviousContent::Kept(_) | PreviousContent::Git(_));
-            if is_safe && stamp == Some(entry.stamp) && !entry.stamp.is_racy(walked.began) {
+            if is_safe
+                && stamp == Some(entry.stamp)
+                && !entry.stamp.may_change_unnoticed(walked.began)
+            {
                 caches.contents.insert(entry.place.clone(), (entry.stamp, result));
             }
             if let Some(slot) = old.get_mut(at) {
@@ -433,7 +448,7 @@ impl Checkpoints {
         if !self.has_room(stamp.size) {
             return Ok((PreviousContent::Full, stamp));
         }
-        let old = match self.objects.take(&file, stamp.size, self.options.file_bytes)? {
+        let old = match self.objects.store(&file, stamp.size, self.options.file_bytes)? {
             StoreResult::Kept(id) => PreviousContent::Kept(id),
             StoreResult::TooLarge => PreviousContent::TooLarge,
         };
@@ -458,7 +473,7 @@ impl Checkpoints {
         }
         lost.sort_by_key(|entry| std::cmp::Reverse(entry.stamp.size));
         for entry in lost.iter().take(NAMED) {
-            lines.push(not_kept(&entry.place, entry.stamp.size));
+            lines.push(unrestorable_message(&entry.place, entry.stamp.size));
         }
         let more = lost.get(NAMED..).unwrap_or_default();
         if !more.is_empty() {

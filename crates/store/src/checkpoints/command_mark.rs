@@ -50,14 +50,15 @@ impl CommandMark {
         self.turn
     }
 
-    pub(super) fn began(&self) -> i64 {
+    pub(super) fn started_at(&self) -> i64 {
         self.began
     }
 
     /// Returns the states of all entries.
     pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
         let entries = self.walked.entries.iter().zip(self.old.iter());
-        entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
+        entries
+            .map(|(entry, old)| (PathText::from_path(&entry.place.path()), self.state(entry, *old)))
     }
 
     /// Returns the state of a path.
@@ -74,7 +75,7 @@ impl CommandMark {
             EntryKind::Link(target) => PathState::Link { target: target.clone() },
             EntryKind::Special => PathState::Special,
             EntryKind::File { top, .. } => {
-                let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
+                let top = || PathText::from_path(top.as_deref().unwrap_or(Path::new("/")));
                 let content = match old {
                     Some(PreviousContent::Kept(id)) => StoredContent::Kept(id),
                     Some(PreviousContent::Git(blob)) => StoredContent::Git { top: top(), blob },

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use super::Checkpoints;
 use super::command_mark::{CommandMark, PreviousContent};
-use super::confined_root::{ConfinedPath, look};
+use super::confined_root::{ConfinedPath, read_state};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::snapshot::ContentHandling;
 use super::state::{PathState, StoredContent};
 
 /// Whether a git file was created together with its repository; removing only that file would break
 /// the repository.
-pub(super) fn is_of_new_repository(
+pub(super) fn is_in_new_repository(
     place: &ConfinedPath,
     before: &PathState,
     walked: &WalkResult,
@@ -112,7 +112,7 @@ impl Comparison<'_> {
         match (&entry.found, &new.found) {
             (EntryKind::File { .. }, EntryKind::File { .. }) => {
                 entry.stamp == new.stamp
-                    && (!entry.stamp.is_racy(self.mark.walked.began)
+                    && (!entry.stamp.may_change_unnoticed(self.mark.walked.began)
                         || !matches!(old, Some(PreviousContent::Kept(_) | PreviousContent::Git(_))))
             }
             (EntryKind::Link(one), EntryKind::Link(two)) => one == two,
@@ -135,7 +135,7 @@ impl Comparison<'_> {
             _ => None,
         };
         let cap = self.checkpoints.options.command_bytes.saturating_mul(4);
-        let state = look(place).ok()?;
+        let state = read_state(place).ok()?;
         let PathState::File { stamp, .. } = &state else { return Some(state) };
         self.budget = self.budget.saturating_add(stamp.size);
         if self.budget > cap {

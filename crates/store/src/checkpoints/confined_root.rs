@@ -108,7 +108,7 @@ impl Roots {
 
     /// Returns the directories, the project directory first, each with whether it was added to the
     /// project.
-    pub fn by_weight(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
+    pub fn project_first(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
         let added = self.folders.iter().enumerate().filter(|(at, _)| *at != self.main);
         let added = added.map(|(_, folder)| (folder, true));
         self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)
@@ -120,7 +120,7 @@ impl Roots {
 
     /// Returns the place of an absolute path whose parent directories are not symbolic links, as in
     /// the records.
-    pub fn place(&self, path: &Path) -> Option<ConfinedPath> {
+    pub fn locate(&self, path: &Path) -> Option<ConfinedPath> {
         let root = self.folders.iter().find(|root| path.starts_with(root))?;
         let relative = path.strip_prefix(root).ok()?;
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
@@ -130,7 +130,7 @@ impl Roots {
 
     /// Returns the places that a change through this path affects: the name itself and, for a
     /// symbolic link, its target. Empty if the path is outside.
-    pub fn touched(&self, path: &Path) -> Vec<ConfinedPath> {
+    pub fn affected_paths(&self, path: &Path) -> Vec<ConfinedPath> {
         let base = self.folders.first().map_or(Path::new("/"), |first| first);
         let path = lexical(base, path);
         let named = match (path.parent().and_then(real_path), path.file_name()) {
@@ -139,7 +139,7 @@ impl Roots {
         };
         let mut places: Vec<ConfinedPath> = Vec::new();
         for path in [named, real_path(&path)].into_iter().flatten() {
-            if let Some(place) = self.place(&path).filter(|place| !places.contains(place)) {
+            if let Some(place) = self.locate(&path).filter(|place| !places.contains(place)) {
                 places.push(place);
             }
         }
@@ -361,7 +361,7 @@ pub(super) fn open_root(root: &Path, wanted: u32) {
     let Some((above, name)) = root.parent().zip(root.file_name()) else { return };
     let Ok(above) = folder_at(above, Path::new(""), false) else { return };
     let Ok(stat) = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
-    let mode = Stamp::of(&stat).mode;
+    let mode = Stamp::from_stat(&stat).mode;
     if mode & wanted != wanted {
         // If this is not the owner, using the directory fails.
         let _ = set_folder_mode(&above, name, mode | 0o700);
@@ -377,28 +377,28 @@ pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Sta
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(io::Error::other("it is not a regular file"));
     }
-    Ok((File::from(file), Stamp::of(&stat)))
+    Ok((File::from(file), Stamp::from_stat(&stat)))
 }
 
 pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText> {
     let target = rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes();
-    Ok(PathText::of(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
+    Ok(PathText::from_path(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
 }
 
 /// Returns the state of a place without reading its contents.
-pub(super) fn look(place: &ConfinedPath) -> io::Result<PathState> {
+pub(super) fn read_state(place: &ConfinedPath) -> io::Result<PathState> {
     let leaf = match EntryHandle::open(place, false) {
         Ok(leaf) => leaf,
-        Err(error) if is_nothing(&error) => return Ok(PathState::Absent),
+        Err(error) if is_missing(&error) => return Ok(PathState::Absent),
         Err(error) => return Err(error),
     };
     let Some(stat) = leaf.stat()? else { return Ok(PathState::Absent) };
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => PathState::File {
             content: super::state::StoredContent::Lost("not read".to_owned()),
-            stamp: Stamp::of(&stat),
+            stamp: Stamp::from_stat(&stat),
         },
-        FileType::Directory => PathState::Folder { mode: Stamp::of(&stat).mode },
+        FileType::Directory => PathState::Folder { mode: Stamp::from_stat(&stat).mode },
         FileType::Symlink => PathState::Link { target: leaf.link_target()? },
         _ => PathState::Special,
     })
@@ -406,7 +406,7 @@ pub(super) fn look(place: &ConfinedPath) -> io::Result<PathState> {
 
 /// Whether an error means that nothing exists at the path. A symbolic link instead of a parent
 /// directory counts as well, because its target is elsewhere.
-pub(super) fn is_nothing(error: &io::Error) -> bool {
+pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || Errno::from_io_error(error) == Some(Errno::LOOP)
 }

@@ -60,7 +60,7 @@ impl Checkpoints {
     /// runs.
     pub fn stand_by(&self, mark: &CommandMark) -> Unfinished {
         let (mark, path) = (mark.clone(), self.journal_path());
-        let path = path.with_extension(format!("{}.mark", mark.began()));
+        let path = path.with_extension(format!("{}.mark", mark.started_at()));
         let (end, ended) = sync_channel(0);
         let thread = std::thread::Builder::new()
             .name("unfinished".into())
@@ -78,7 +78,7 @@ impl Checkpoints {
     /// Records the changes of commands whose program was killed. Does nothing for a session in use.
     pub(super) fn recover(&self) {
         for path in marks_of(&self.journal_path()) {
-            let Some(file) = abandoned(&path) else { continue };
+            let Some(file) = open_if_abandoned(&path) else { continue };
             let beat = file.metadata().and_then(|facts| facts.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
@@ -92,7 +92,7 @@ impl Checkpoints {
     }
 
     fn take_up(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
-        let Some((roots, _)) = self.places() else { return Ok(()) };
+        let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         let now = self.walk(None);
@@ -115,11 +115,11 @@ impl Checkpoints {
             if !before.is_same(&after) {
                 // Later changes may have been made by others.
                 let after = is_older(place, &after, lived_until).then_some(after);
-                files.push(FileRecord { path: PathText::of(&place.path()), before, after });
+                files.push(FileRecord { path: PathText::from_path(&place.path()), before, after });
             }
         };
         for (path, before) in &known {
-            let Some(place) = roots.place(path) else { continue };
+            let Some(place) = roots.locate(path) else { continue };
             let is_untouched = match (before, now.get(&place)) {
                 (PathState::File { stamp, .. }, Some(entry)) => {
                     entry.stamp == *stamp && matches!(entry.found, EntryKind::File { .. })
@@ -169,10 +169,10 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.lock()?;
     let mut out = BufWriter::new(&file);
-    let unseen = mark.walked.unseen.iter().map(|place| PathText::of(&place.path()));
+    let unseen = mark.walked.unseen.iter().map(|place| PathText::from_path(&place.path()));
     let written = MarkFile {
         turn: mark.turn(),
-        began: mark.began(),
+        began: mark.started_at(),
         files: mark.states().collect(),
         unseen: unseen.collect(),
         cut: mark.walked.cut,
@@ -190,7 +190,7 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
 }
 
 /// Opens the file unless the program that wrote it still lives.
-pub(super) fn abandoned(path: &Path) -> Option<File> {
+pub(super) fn open_if_abandoned(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().is_ok().then_some(file)
 }
@@ -211,21 +211,23 @@ fn session_of(path: &Path) -> Option<SessionId> {
 }
 
 /// Returns the session whose command was interrupted, for a mark file.
-pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
+pub(super) fn interrupted_session(path: &Path) -> Option<SessionId> {
     let session = session_of(path)?;
-    abandoned(path).map(|_| session)
+    open_if_abandoned(path).map(|_| session)
 }
 
 /// Whether the current state of the path, or its absence, dates from this time or earlier.
 pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> bool {
     let changed = |place: &ConfinedPath| {
         let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
-        stat.ok().flatten().map(|stat| Stamp::of(&stat).changed)
+        stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
     let told = match state {
         PathState::Absent => place.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
-                true => rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::of(&stat).changed),
+                true => {
+                    rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::from_stat(&stat).changed)
+                }
                 false => changed(&ConfinedPath {
                     root: place.root.clone(),
                     relative: above.to_path_buf(),

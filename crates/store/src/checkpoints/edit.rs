@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::confined_root::{ConfinedPath, look};
+use super::confined_root::{ConfinedPath, read_state};
 use super::record::{FileRecord, Record};
 use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent, human_size};
@@ -26,12 +26,12 @@ impl EditMark {
 
 impl Checkpoints {
     /// Returns which changes of an edit of these files could not be undone, for display.
-    pub fn not_kept(&self, paths: &[PathBuf]) -> Vec<String> {
-        let Some((roots, _)) = self.places() else { return Vec::new() };
-        let places = paths.iter().flat_map(|path| roots.touched(path));
-        let too_large = places.filter_map(|place| match look(&place) {
+    pub fn unrestorable_changes(&self, paths: &[PathBuf]) -> Vec<String> {
+        let Some((roots, _)) = self.roots_and_workspace() else { return Vec::new() };
+        let places = paths.iter().flat_map(|path| roots.affected_paths(path));
+        let too_large = places.filter_map(|place| match read_state(&place) {
             Ok(PathState::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
-                Some(not_kept(&place, stamp.size))
+                Some(unrestorable_message(&place, stamp.size))
             }
             _ => None,
         });
@@ -45,17 +45,17 @@ impl Checkpoints {
     /// Returns an error if the old contents cannot be read or saved.
     pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
         self.recover_first();
-        let began = self.moment();
+        let began = self.next_timestamp();
         let mut mark = EditMark { turn, began, files: Vec::new(), not_undoable: Vec::new() };
-        let Some((roots, _)) = self.places() else { return Ok(mark) };
+        let Some((roots, _)) = self.roots_and_workspace() else { return Ok(mark) };
         let mut places: Vec<ConfinedPath> = Vec::new();
-        for place in paths.iter().flat_map(|path| roots.touched(path)) {
+        for place in paths.iter().flat_map(|path| roots.affected_paths(path)) {
             // Also record the parent directories that the edit will create.
             for above in place.relative.ancestors().skip(1) {
                 let above =
                     ConfinedPath { root: place.root.clone(), relative: above.to_path_buf() };
                 let is_new = !above.relative.as_os_str().is_empty()
-                    && look(&above).is_ok_and(|state| state.is_absent());
+                    && read_state(&above).is_ok_and(|state| state.is_absent());
                 if !is_new {
                     break;
                 }
@@ -71,13 +71,13 @@ impl Checkpoints {
                 .observe(&place, None, ContentHandling::Keep)
                 .map_err(CheckpointError::io("save the previous content of", &path))?;
             if let PathState::File { content: StoredContent::Lost(_), stamp } = &state {
-                mark.not_undoable.push(not_kept(&place, stamp.size));
+                mark.not_undoable.push(unrestorable_message(&place, stamp.size));
             }
             mark.files.push((place, state));
         }
         if !mark.files.is_empty() {
             let files = mark.files.iter().map(|(place, before)| FileRecord {
-                path: PathText::of(&place.path()),
+                path: PathText::from_path(&place.path()),
                 before: before.clone(),
                 after: None,
             });
@@ -103,16 +103,16 @@ impl Checkpoints {
         }
         let files = mark.files.into_iter().map(|(place, before)| {
             let after = self.observe(&place, None, ContentHandling::Hash).ok();
-            FileRecord { path: PathText::of(&place.path()), before, after }
+            FileRecord { path: PathText::from_path(&place.path()), before, after }
         });
         let files = files.collect();
-        let (began, ended) = (mark.began, self.moment());
+        let (began, ended) = (mark.began, self.next_timestamp());
         let by = ChangedBy::Edit;
         self.append(&Record::Changed { turn: mark.turn, began, ended, by, files })
     }
 }
 
 /// Returns the message about a file that cannot be restored.
-pub(super) fn not_kept(place: &ConfinedPath, size: u64) -> String {
+pub(super) fn unrestorable_message(place: &ConfinedPath, size: u64) -> String {
     format!("{} ({}) is not saved", place.relative.display(), human_size(size))
 }

@@ -45,7 +45,7 @@ pub(super) type Indexes = HashMap<PathBuf, (Stamp, Option<Arc<Index>>)>;
 
 impl Repository {
     /// Returns the repository whose working tree has the root `folder`, if there is one.
-    pub fn at(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
+    pub fn at_root(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
         let git = git_folder(folder)?;
         let common = common_directory(&git);
         let mut config = ConversionConfig::default();
@@ -72,13 +72,18 @@ impl Repository {
     }
 
     /// Returns the repository that contains a directory.
-    pub fn around(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
-        folder.ancestors().find_map(|folder| Self::at(folder, indexes))
+    pub fn containing(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
+        folder.ancestors().find_map(|folder| Self::at_root(folder, indexes))
     }
 
     /// Returns what git knows about a file, by its name relative to the root. `attributes` are the
     /// `.gitattributes` files of its parent directories.
-    pub fn know(&self, name: &[u8], stamp: &Stamp, attributes: &[Arc<Attributes>]) -> TrackedState {
+    pub fn tracked_state(
+        &self,
+        name: &[u8],
+        stamp: &Stamp,
+        attributes: &[Arc<Attributes>],
+    ) -> TrackedState {
         let Some((index, tracked)) = self.tracked(name) else { return TrackedState::Untracked };
         let mut rules = self.attributes.iter().chain(attributes);
         let converts = self.converts_all || rules.any(|rules| rules.converts(name));
@@ -101,7 +106,7 @@ impl Repository {
 }
 
 fn read_index(path: &Path, indexes: &mut Indexes) -> Option<Arc<Index>> {
-    let stamp = Stamp::of(&rustix::fs::stat(path).ok()?);
+    let stamp = Stamp::from_stat(&rustix::fs::stat(path).ok()?);
     if let Some((known, index)) = indexes.get(path)
         && *known == stamp
     {

@@ -44,7 +44,7 @@ impl Index {
         }
         let file = File::open(path).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
-        let stamp = Stamp::of(&stat);
+        let stamp = Stamp::from_stat(&stat);
         if stamp.size > MAX_INDEX || !file.metadata().ok()?.is_file() {
             return None;
         }

@@ -71,7 +71,7 @@ pub(super) struct CheckpointHistory {
 }
 
 impl CheckpointHistory {
-    pub fn take(&mut self, record: Record) {
+    pub fn apply(&mut self, record: Record) {
         match record {
             Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
             Record::Held { objects } => self.held.extend(objects),
@@ -159,14 +159,14 @@ impl CheckpointHistory {
     }
 
     /// Returns the first later turn with an effective change of this path.
-    pub fn changed_later(&self, turn: u64, path: &PathBuf) -> Option<u64> {
+    pub fn next_change(&self, turn: u64, path: &PathBuf) -> Option<u64> {
         let mut later = self.turns.range(turn.saturating_add(1)..);
         later.find(|(_, turn)| turn.changes.contains_key(path)).map(|(number, _)| *number)
     }
 
     /// Returns the paths that did not exist before the session, with the state in which it left
     /// them according to the records.
-    pub fn made(&self) -> BTreeMap<PathBuf, &PathState> {
+    pub fn created_paths(&self) -> BTreeMap<PathBuf, &PathState> {
         let mut first: BTreeMap<&PathBuf, bool> = BTreeMap::new();
         for turn in self.turns.values() {
             for (path, change) in &turn.changes {
@@ -264,12 +264,12 @@ mod tests {
     #[test]
     fn overlapping_changes_merge_first_before_and_last_after() {
         let mut history = CheckpointHistory::default();
-        history.take(changed(1, (20, 30), file(1), file(2)));
-        history.take(changed(1, (10, 40), file(0), file(3)));
+        history.apply(changed(1, (20, 30), file(1), file(2)));
+        history.apply(changed(1, (10, 40), file(0), file(3)));
         let change = history.turns[&1].changes[&PathBuf::from("/x")].clone();
         assert_eq!((change.before, change.after), (file(0), Some(file(3))));
         // Back to the initial state: not a change.
-        history.take(changed(1, (50, 60), file(3), file(0)));
+        history.apply(changed(1, (50, 60), file(3), file(0)));
         assert!(history.turns[&1].changes.is_empty() && history.last_turn(true).is_none());
     }
 }

@@ -112,7 +112,7 @@ impl Journal {
             }
             self.offset += length;
             if let Ok(record) = serde_json::from_slice::<Record>(&line) {
-                self.history.take(record);
+                self.history.apply(record);
             }
         }
     }

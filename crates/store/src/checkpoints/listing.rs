@@ -84,7 +84,7 @@ impl WalkResult {
     }
 
     /// Removes a root from the result.
-    pub fn leave_out(&mut self, root: &Arc<Path>) {
+    pub fn remove_root(&mut self, root: &Arc<Path>) {
         self.unseen.insert(ConfinedPath { root: root.clone(), relative: PathBuf::new() });
         self.too_large.insert(root.to_path_buf());
     }
@@ -119,7 +119,7 @@ impl WalkResult {
     }
 
     /// Records that protected entries in a directory may have been missed.
-    pub fn miss(&mut self, place: ConfinedPath, why: &'static str) {
+    pub fn record_missed(&mut self, place: ConfinedPath, why: &'static str) {
         if self.unsearched.len() < MOST_UNSEARCHED {
             self.unsearched.insert(place, why);
         }

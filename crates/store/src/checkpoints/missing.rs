@@ -23,7 +23,7 @@ impl UnrestoredFiles {
     }
 
     /// Adds a file that was not restored because the store could not provide its contents.
-    pub fn add_with_bytes(&mut self, before: &PathState) {
+    pub fn add_without_contents(&mut self, before: &PathState) {
         self.add(before);
         if let PathState::File { content, .. } = before {
             self.bytes.extend(content.hash());
@@ -38,9 +38,9 @@ impl UnrestoredFiles {
 }
 
 /// Returns the stamp of a file whose contents are not available.
-pub(super) fn is_lost_file(before: &PathState) -> Option<Stamp> {
+pub(super) fn unavailable_contents(before: &PathState) -> Option<Stamp> {
     match before {
-        PathState::File { stamp, .. } if before.lost().is_some() => Some(*stamp),
+        PathState::File { stamp, .. } if before.restore_problem().is_some() => Some(*stamp),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::command_mark::CommandMark;
-use super::confined_root::{ConfinedPath, look};
+use super::confined_root::{ConfinedPath, read_state};
 use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;
 use super::state::PathState;
@@ -18,7 +18,7 @@ pub(super) struct MovedFolders {
 }
 
 impl MovedFolders {
-    pub fn between(before: &WalkResult, after: &WalkResult) -> Self {
+    pub fn compare(before: &WalkResult, after: &WalkResult) -> Self {
         let folders = |walked: &WalkResult| -> HashMap<u64, ConfinedPath> {
             let entries = walked.entries.iter();
             let free = entries.filter(|entry| {
@@ -38,17 +38,17 @@ impl MovedFolders {
     }
 
     /// Returns the path before the move, if this is in a moved directory.
-    pub fn was(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
-        led(&self.old, place)
+    pub fn former_path(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
+        map_through(&self.old, place)
     }
 
     /// Returns the path after the move, if this was in a moved directory.
-    pub fn is_now(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
-        led(&self.new, place)
+    pub fn current_path(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
+        map_through(&self.new, place)
     }
 }
 
-fn led(
+fn map_through(
     folders: &HashMap<ConfinedPath, ConfinedPath>,
     place: &ConfinedPath,
 ) -> Option<ConfinedPath> {
@@ -63,7 +63,7 @@ fn led(
 
 /// Returns where the protected file of a change must be restored, if anywhere: in a moved
 /// directory, an unchanged file may stay. Stores the previous state in `before`.
-pub(super) fn closed_in(
+pub(super) fn restore_place(
     place: &ConfinedPath,
     after: &PathState,
     mark: &CommandMark,
@@ -72,15 +72,15 @@ pub(super) fn closed_in(
 ) -> Option<PathBuf> {
     let path = place.path();
     if after.is_absent() {
-        let Some(now) = moved.is_now(place) else { return Some(path) };
-        if look(&now).is_ok_and(|state| !state.is_absent()) {
+        let Some(now) = moved.current_path(place) else { return Some(path) };
+        if read_state(&now).is_ok_and(|state| !state.is_absent()) {
             return None;
         }
         let now = now.path();
         before.insert(now.clone(), mark.state_at(place)?);
         return Some(now);
     }
-    let Some(was) = moved.was(place).filter(|was| is_protected(&was.relative)) else {
+    let Some(was) = moved.former_path(place).filter(|was| is_protected(&was.relative)) else {
         return Some(path);
     };
     let Some(state) = mark.state_at(&was) else { return Some(path) };

@@ -27,7 +27,7 @@ pub(super) struct Objects {
     pub added: AtomicU64,
 }
 
-/// The result of [`Objects::take`].
+/// The result of [`Objects::store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreResult {
     /// The contents are in the store.
@@ -70,7 +70,7 @@ impl Objects {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or the store cannot be written.
-    pub fn take(&self, file: &File, size: u64, limit: u64) -> io::Result<StoreResult> {
+    pub fn store(&self, file: &File, size: u64, limit: u64) -> io::Result<StoreResult> {
         if size > limit {
             return Ok(StoreResult::TooLarge);
         }
@@ -244,7 +244,7 @@ mod tests {
     fn take(objects: &Objects, path: &Path, limit: u64) -> StoreResult {
         let file = File::open(path).expect("file");
         let size = file.metadata().expect("facts").len();
-        objects.take(&file, size, limit).expect("taken")
+        objects.store(&file, size, limit).expect("taken")
     }
 
     #[test]

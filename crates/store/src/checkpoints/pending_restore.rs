@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::command_mark::CommandMark;
 use super::confined_root::ConfinedPath;
-use super::crash_recovery::{abandoned, is_older};
-use super::protected::{is_instruction, is_of_planted_repository, is_protected};
+use super::crash_recovery::{is_older, open_if_abandoned};
+use super::protected::{is_in_planted_repository, is_instruction, is_protected};
 use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent};
 use super::{Changes, Checkpoints};
@@ -78,17 +78,18 @@ impl Checkpoints {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn save_protected(&self, mark: &CommandMark, allowed: Value) -> io::Result<PendingRestore> {
-        let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.began()));
+        let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.started_at()));
         create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let pending = PendingRestore { path, _file: file.try_clone()? };
         file.lock()?;
         let protected: HashSet<&Path> = mark.protected().iter().map(PathBuf::as_path).collect();
         let is_protected = |path: &PathText| protected.contains(path.path().as_path());
-        let texts = |paths: Vec<PathBuf>| paths.iter().map(|path| PathText::of(path)).collect();
+        let texts =
+            |paths: Vec<PathBuf>| paths.iter().map(|path| PathText::from_path(path)).collect();
         let saved = Saved {
             turn: mark.turn(),
-            began: mark.began(),
+            began: mark.started_at(),
             roots: texts(self.root_paths()),
             allowed,
             files: mark.states().filter(|(path, _)| is_protected(path)).collect(),
@@ -116,7 +117,7 @@ impl Checkpoints {
     }
 
     fn read_abandoned(&self, path: PathBuf) -> Option<AbandonedChanges> {
-        let file = abandoned(&path)?;
+        let file = open_if_abandoned(&path)?;
         let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&file)) else {
             // The command had not started: it waits until this file is complete.
             let _ = fs::remove_file(&path);
@@ -138,7 +139,7 @@ impl Checkpoints {
 
     fn protected_changes(&self, saved: Saved, until: i64) -> Changes {
         let mut changes = Changes { turn: saved.turn, began: saved.began, ..Changes::default() };
-        let Some((roots, _)) = self.places() else { return changes };
+        let Some((roots, _)) = self.roots_and_workspace() else { return changes };
         let known: HashMap<PathBuf, PathState> =
             saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = saved.unseen.iter().map(PathText::path).collect();
@@ -166,7 +167,7 @@ impl Checkpoints {
             changes.before.insert(path, before.clone());
         };
         for (path, before) in &known {
-            if let Some(place) = roots.place(path).filter(|_| *before != PathState::Special) {
+            if let Some(place) = roots.locate(path).filter(|_| *before != PathState::Special) {
                 compare(&place, before);
             }
         }
@@ -174,11 +175,11 @@ impl Checkpoints {
             let git = path.ancestors().find(|above| above.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
-        let closed = unseen.iter().filter_map(|path| roots.place(path)).collect();
+        let closed = unseen.iter().filter_map(|path| roots.locate(path)).collect();
         for entry in self.walk_after(&closed, None).entries.iter().filter(|_| !saved.cut) {
             let path = entry.place.path();
             let protected =
-                is_protected(&entry.place.relative) || is_of_planted_repository(&entry.place);
+                is_protected(&entry.place.relative) || is_in_planted_repository(&entry.place);
             let was_seen = !unseen.iter().any(|unseen| path.starts_with(unseen));
             if protected && was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
                 compare(&entry.place, &PathState::Absent);

@@ -11,7 +11,7 @@ use super::confined_root::ConfinedPath;
 
 /// Whether the path is in a `.git` directory that is not (or no longer) a repository. Restoring
 /// only the settings of a lost repository would do harm.
-pub fn is_of_lost_repository(path: &Path) -> bool {
+pub fn is_in_lost_repository(path: &Path) -> bool {
     let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
     git.is_some_and(|git| {
         let folder = git.is_dir() && !git.is_symlink();
@@ -65,7 +65,7 @@ pub(super) fn is_instruction(relative: &Path) -> bool {
 /// Whether the path is the configuration of a bare repository in the workspace directory itself.
 /// Git uses such a repository if the real `.git` is broken, and runs the programs that it
 /// configures.
-pub(super) fn is_of_planted_repository(place: &ConfinedPath) -> bool {
+pub(super) fn is_in_planted_repository(place: &ConfinedPath) -> bool {
     let names = ["config", "config.worktree"];
     if !names.iter().any(|name| place.relative == Path::new(name)) {
         return false;

@@ -24,7 +24,7 @@ pub struct MovedRepository {
 }
 
 /// Returns the repositories of the first walk that are no longer at their path in the second.
-pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedRepository> {
+pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec<MovedRepository> {
     // A repository may move together with its parent directory.
     let stays = |place: &ConfinedPath| {
         let relative = place.relative.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -40,9 +40,9 @@ pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedReposit
         return Vec::new();
     }
     // The parent directory may have been replaced by another.
-    let folders = MovedFolders::between(before, after);
+    let folders = MovedFolders::compare(before, after);
     let gone = gone.into_iter().filter(|(place, inode)| {
-        folders.is_now(place).is_none_or(|moved| !now.contains(&(moved, *inode)))
+        folders.current_path(place).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
     gone.map(|(place, inode)| {
         let folders = after.entries.iter().filter(|entry| matches!(entry.found, EntryKind::Folder));
@@ -65,7 +65,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns why the repository was not moved back, for display.
-    pub fn bring_back(&self, moved: &MovedRepository) -> Result<(), String> {
+    pub fn move_back(&self, moved: &MovedRepository) -> Result<(), String> {
         let Some(found) = &moved.found else {
             return Err("it is no longer in the workspace".to_owned());
         };
@@ -75,7 +75,7 @@ impl Checkpoints {
         let kind = |leaf: &EntryHandle| -> Result<Option<(rustix::fs::FileType, u64)>, String> {
             let stat = leaf.stat().map_err(text)?;
             Ok(stat.map(|stat| {
-                let stamp = super::state::Stamp::of(&stat);
+                let stamp = super::state::Stamp::from_stat(&stat);
                 (rustix::fs::FileType::from_raw_mode(stat.st_mode), stamp.inode)
             }))
         };

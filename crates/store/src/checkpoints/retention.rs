@@ -51,12 +51,12 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub fn clean(&self) -> Result<CleanupResult, CheckpointError> {
-        self.clean_for(0)
+    pub fn clean_up(&self) -> Result<CleanupResult, CheckpointError> {
+        self.clean_up_for(0)
     }
 
-    /// Like [`clean`](Self::clean), but makes room for this many more bytes.
-    fn clean_for(&self, more: u64) -> Result<CleanupResult, CheckpointError> {
+    /// Like [`clean_up`](Self::clean_up), but makes room for this many more bytes.
+    fn clean_up_for(&self, more: u64) -> Result<CleanupResult, CheckpointError> {
         let folder = &self.options.folder;
         let failed = |error| CheckpointError::io("clean up", folder)(error);
         let mut cleaned = CleanupResult::default();
@@ -114,7 +114,7 @@ impl Checkpoints {
 
     /// Makes room before contents are saved: measures the store once, and cleans up if they do not
     /// fit, limiting how often it does so in vain. Returns whether they fit.
-    pub(super) fn make_room(&self, bytes: u64) -> bool {
+    pub(super) fn free_space(&self, bytes: u64) -> bool {
         if self.counted.load(Ordering::Relaxed) == u64::MAX {
             let objects = list_objects(self.objects.folder()).unwrap_or_default();
             let total = objects.iter().map(|object| object.size).sum();
@@ -138,7 +138,7 @@ impl Checkpoints {
             return false;
         }
         // What still does not fit is reported before the command.
-        let _ = self.clean_for(bytes);
+        let _ = self.clean_up_for(bytes);
         let fits = self.has_room(bytes);
         if fits {
             self.cleaned.store(0, Ordering::Relaxed);

@@ -23,7 +23,9 @@ pub(super) fn changed(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
             && entry.stamp.mode & (SET_ID | EXECUTABLE) != 0
     });
     let is_same = |place, stamp: Stamp| {
-        before.get(place).is_some_and(|entry| entry.stamp == stamp && !stamp.is_racy(before.began))
+        before
+            .get(place)
+            .is_some_and(|entry| entry.stamp == stamp && !stamp.may_change_unnoticed(before.began))
     };
     let changed = programs.filter(|entry| !is_same(&entry.place, entry.stamp));
     let privileged = changed
@@ -40,9 +42,9 @@ impl Checkpoints {
     /// them, and those that could not be changed, with the reasons.
     pub fn remove_set_id(&self, programs: &[PathBuf]) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
         let (mut done, mut lost) = (Vec::new(), Vec::new());
-        let Some((roots, _)) = self.places() else { return (done, lost) };
+        let Some((roots, _)) = self.roots_and_workspace() else { return (done, lost) };
         for path in programs {
-            let Some(place) = roots.place(path) else { continue };
+            let Some(place) = roots.locate(path) else { continue };
             let removed = EntryHandle::open(&place, false).and_then(|leaf| remove(&leaf));
             match removed {
                 Ok(()) => done.push(path.clone()),

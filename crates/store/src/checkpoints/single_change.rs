@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::UndoResult;
 
-use super::confined_root::{EntryHandle, look};
+use super::confined_root::{EntryHandle, read_state};
 use super::record::Record;
 use super::state::{PathState, StoredContent};
 use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
@@ -80,15 +80,15 @@ impl Checkpoints {
         force: bool,
     ) -> Result<UndoResult, CheckpointError> {
         self.recover();
-        let wanted = self.wanted(|_, began| began >= moment)?;
+        let wanted = self.restore_candidates(|_, began| began >= moment)?;
         if wanted.is_empty() {
             return Err(CheckpointError::NothingToUndo);
         }
-        let began = self.moment();
-        let outcome = self.give_back_all(wanted, force, &BTreeMap::new());
+        let began = self.next_timestamp();
+        let outcome = self.restore_all(wanted, force, &BTreeMap::new());
         let undone = outcome.undone(turn);
         if !outcome.files.is_empty() {
-            let (ended, by, files) = (self.moment(), ChangedBy::Edit, outcome.files);
+            let (ended, by, files) = (self.next_timestamp(), ChangedBy::Edit, outcome.files);
             self.append(&Record::Changed { turn, began, ended, by, files })?;
         }
         Ok(undone)
@@ -99,17 +99,17 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the records cannot be read.
-    pub fn foresee(&self, turn: u64) -> Result<Vec<RestorePreview>, CheckpointError> {
+    pub fn preview_restore(&self, turn: u64) -> Result<Vec<RestorePreview>, CheckpointError> {
         self.recover();
-        let wanted = self.wanted(|number, _| number >= turn)?;
-        let Some((roots, _)) = self.places() else { return Ok(Vec::new()) };
+        let wanted = self.restore_candidates(|number, _| number >= turn)?;
+        let Some((roots, _)) = self.roots_and_workspace() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
         let mut folders = Vec::new();
         for RestoreCandidate { path, before, after, others } in wanted {
             let is_half = others.as_ref().is_some_and(|others| !others.is_same(&before));
             let before = others.unwrap_or(before);
-            let Some(place) = roots.place(&path) else { continue };
-            let Ok(now) = look(&place) else { continue };
+            let Some(place) = roots.locate(&path) else { continue };
+            let Ok(now) = read_state(&place) else { continue };
             let planned = self.plan(&roots, &path, before.clone(), after, false, None);
             let kept = match planned {
                 Ok(None) => continue,
@@ -140,13 +140,13 @@ impl Checkpoints {
             let now = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
             foreseen.push(RestorePreview { path, kind, kept, now, then });
         }
-        keep_filled(&mut foreseen, folders);
+        mark_filled_directories(&mut foreseen, folders);
         Ok(foreseen)
     }
 
     /// Returns the first state before and the last state after the matching changes (by turn and
     /// start time), for each path.
-    fn wanted(
+    fn restore_candidates(
         &self,
         fits: impl Fn(u64, i64) -> bool,
     ) -> Result<Vec<RestoreCandidate>, CheckpointError> {
@@ -206,7 +206,7 @@ fn read_some(file: File) -> Option<Vec<u8>> {
 
 /// Marks directories as kept if they would be removed but contain something that stays. `folders`
 /// are their indexes, in path order.
-fn keep_filled(foreseen: &mut [RestorePreview], folders: Vec<usize>) {
+fn mark_filled_directories(foreseen: &mut [RestorePreview], folders: Vec<usize>) {
     let goes = |one: &RestorePreview| one.kind == ChangeKind::Deleted && one.kept.is_none();
     let mut going: HashSet<PathBuf> =
         foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();

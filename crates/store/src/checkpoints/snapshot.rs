@@ -4,7 +4,7 @@
 use std::io;
 
 use super::Checkpoints;
-use super::confined_root::{ConfinedPath, EntryHandle, look};
+use super::confined_root::{ConfinedPath, EntryHandle, read_state};
 use super::objects::{StoreResult, file_blob_id, hash_of};
 use super::state::{GitId, PathState, PathText, StoredContent, human_size};
 
@@ -25,7 +25,7 @@ impl Checkpoints {
         blob: Option<(&PathText, GitId)>,
         bytes: ContentHandling,
     ) -> io::Result<PathState> {
-        let mut state = look(place)?;
+        let mut state = read_state(place)?;
         let PathState::File { content, stamp } = &mut state else { return Ok(state) };
         let limit = self.options.file_bytes;
         if stamp.size > limit {
@@ -53,10 +53,10 @@ impl Checkpoints {
                 Some(id) => StoredContent::Hashed(id),
                 None => StoredContent::Lost(too_large(stamp.size)),
             },
-            ContentHandling::Keep if !self.has_room(stamp.size) && !self.make_room(stamp.size) => {
+            ContentHandling::Keep if !self.has_room(stamp.size) && !self.free_space(stamp.size) => {
                 StoredContent::Lost(store_full())
             }
-            ContentHandling::Keep => match self.objects.take(&file, stamp.size, limit)? {
+            ContentHandling::Keep => match self.objects.store(&file, stamp.size, limit)? {
                 StoreResult::Kept(id) => StoredContent::Kept(id),
                 StoreResult::TooLarge => StoredContent::Lost(too_large(stamp.size)),
             },

@@ -88,7 +88,7 @@ pub(super) enum PathText {
 }
 
 impl PathText {
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         match path.to_str() {
             Some(text) => Self::Text(text.to_owned()),
             None => Self::Bytes { bytes: to_hex(path.as_os_str().as_bytes()) },
@@ -127,7 +127,7 @@ const COARSE_TICK: i64 = 2_100_000_000;
 impl Stamp {
     // The widths of these fields differ between systems.
     #[expect(clippy::unnecessary_cast, reason = "the field types differ between systems")]
-    pub fn of(stat: &Stat) -> Self {
+    pub fn from_stat(stat: &Stat) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
         Self {
             size: u64::try_from(stat.st_size).unwrap_or(0),
@@ -140,7 +140,7 @@ impl Stamp {
 
     /// Whether the file may change again without changing its stamp, if the stamp was taken at
     /// `now`.
-    pub fn is_racy(&self, now: i64) -> bool {
+    pub fn may_change_unnoticed(&self, now: i64) -> bool {
         let newest = self.changed.max(self.modified);
         let coarse = self.changed % 1_000_000_000 == 0;
         newest >= now - if coarse { COARSE_TICK } else { TICK }
@@ -236,7 +236,7 @@ impl PathState {
     }
 
     /// Returns why the state cannot be restored, if it cannot.
-    pub fn lost(&self) -> Option<&str> {
+    pub fn restore_problem(&self) -> Option<&str> {
         match self {
             Self::File { content: StoredContent::Lost(why), .. } => Some(why),
             Self::File { content: StoredContent::Hashed(_), .. } => Some(
@@ -284,10 +284,10 @@ mod tests {
             PathState::Absent,
             PathState::Special,
             PathState::Folder { mode: 0o755 },
-            PathState::Link { target: PathText::of(&odd) },
+            PathState::Link { target: PathText::from_path(&odd) },
             PathState::File { content: StoredContent::Kept(ObjectId([0xab; 32])), stamp },
             PathState::File {
-                content: StoredContent::Git { top: PathText::of(&odd), blob },
+                content: StoredContent::Git { top: PathText::from_path(&odd), blob },
                 stamp,
             },
             PathState::File { content: StoredContent::Lost("too large".into()), stamp },
@@ -295,7 +295,7 @@ mod tests {
             let text = serde_json::to_string(&state).expect("json");
             assert_eq!(serde_json::from_str::<PathState>(&text).expect("state"), state, "{text}");
         }
-        assert_eq!(PathText::of(&odd).path(), odd);
+        assert_eq!(PathText::from_path(&odd).path(), odd);
         assert!(ObjectId::parse("abc").is_none() && ObjectId::parse("é").is_none());
     }
 

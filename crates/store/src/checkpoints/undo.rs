@@ -10,12 +10,12 @@ use rustix::fs::FileType;
 
 use super::command::Changes;
 use super::confined_root::{
-    ConfinedPath, EntryHandle, Roots, is_nothing, look, mode_of, open_root, set_folder_mode,
+    ConfinedPath, EntryHandle, Roots, is_missing, mode_of, open_root, read_state, set_folder_mode,
 };
 use super::history::UndoneFiles;
-use super::missing::{UnrestoredFiles, identity, is_lost_file, move_back};
+use super::missing::{UnrestoredFiles, identity, move_back, unavailable_contents};
 use super::objects::{blob_id, file_blob_id, hash_of};
-use super::protected::{is_nested_too_deep, is_of_lost_repository};
+use super::protected::{is_in_lost_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
 use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, Stamp, StoredContent};
@@ -71,7 +71,7 @@ impl<T: Into<String>> From<T> for SkipReason {
 }
 
 impl UndoOutcome {
-    fn keep(&mut self, path: &Path, why: impl Into<SkipReason>) {
+    fn record_skipped(&mut self, path: &Path, why: impl Into<SkipReason>) {
         let SkipReason { why, force_helps } = why.into();
         self.kept.push((path.to_path_buf(), why));
         self.force_helps |= force_helps;
@@ -109,7 +109,7 @@ impl Checkpoints {
             let found = history.turns.get(&number).filter(|turn| !turn.changes.is_empty());
             let found = found.ok_or(CheckpointError::UnknownTurn { turn: number })?;
             let changes = found.changes.iter().map(|(path, change)| {
-                let later = history.changed_later(number, path);
+                let later = history.next_change(number, path);
                 let due = RestoreCandidate {
                     path: path.clone(),
                     before: change.before.clone(),
@@ -123,10 +123,10 @@ impl Checkpoints {
         let later: BTreeMap<PathBuf, u64> =
             changes.iter().filter_map(|(due, later)| Some((due.path.clone(), (*later)?))).collect();
         let changes = changes.into_iter().map(|(due, _)| due);
-        let outcome = self.give_back_all(changes.collect(), force, &later);
+        let outcome = self.restore_all(changes.collect(), force, &later);
         let undone = outcome.undone(turn);
-        let kept = outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect();
-        let at = self.moment();
+        let kept = outcome.kept.iter().map(|(path, _)| PathText::from_path(path)).collect();
+        let at = self.next_timestamp();
         self.append(&Record::Undone { turn, at, files: outcome.files, kept })?;
         Ok(undone)
     }
@@ -141,10 +141,10 @@ impl Checkpoints {
         let UndoneFiles { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
             files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
-        let outcome = self.give_back(changes.collect(), force, &BTreeMap::new());
+        let outcome = self.restore_changes(changes.collect(), force, &BTreeMap::new());
         let redone = outcome.undone(turn);
         let left = match outcome.force_helps {
-            true => outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect(),
+            true => outcome.kept.iter().map(|(path, _)| PathText::from_path(path)).collect(),
             false => Vec::new(),
         };
         // The changes of the turn apply again, with their original initial states.
@@ -159,7 +159,7 @@ impl Checkpoints {
             }
         });
         let files = files.collect();
-        self.append(&Record::Redone { turn, at: self.moment(), files, left })?;
+        self.append(&Record::Redone { turn, at: self.next_timestamp(), files, left })?;
         Ok(redone)
     }
 
@@ -177,10 +177,10 @@ impl Checkpoints {
         let wanted = paths.iter().filter_map(|path| {
             Some((path.clone(), changes.before.get(path)?.clone(), None::<PathState>))
         });
-        let outcome = self.give_back(wanted.collect(), true, &BTreeMap::new());
+        let outcome = self.restore_changes(wanted.collect(), true, &BTreeMap::new());
         let undone = outcome.undone(changes.turn);
         if !outcome.files.is_empty() {
-            let (turn, began, ended) = (changes.turn, changes.began, self.moment());
+            let (turn, began, ended) = (changes.turn, changes.began, self.next_timestamp());
             let (by, files) = (ChangedBy::Command, outcome.files);
             self.append(&Record::RevertedFiles { turn, began, ended, by, files })?;
         }
@@ -189,7 +189,7 @@ impl Checkpoints {
 
     /// Restores paths. Without `force`, paths that others changed in between are restored only to
     /// the state that they left.
-    pub(super) fn give_back_all(
+    pub(super) fn restore_all(
         &self,
         due: Vec<RestoreCandidate>,
         force: bool,
@@ -204,43 +204,45 @@ impl Checkpoints {
                 }
                 _ => (path, before, after),
             });
-        let mut outcome = self.give_back(due.collect(), force, later);
+        let mut outcome = self.restore_changes(due.collect(), force, later);
         let is_there = |file: &FileRecord| {
             file.after.as_ref().is_some_and(|after| after.is_same(&file.before))
         };
         outcome.files.retain(|file| !(half.contains_key(&file.path.path()) && is_there(file)));
         for path in half.into_keys() {
             if !outcome.kept.iter().any(|(kept, _)| *kept == path) {
-                outcome
-                    .keep(&path, SkipReason { why: CHANGED_BETWEEN.to_owned(), force_helps: true });
+                outcome.record_skipped(
+                    &path,
+                    SkipReason { why: CHANGED_BETWEEN.to_owned(), force_helps: true },
+                );
             }
         }
         outcome.kept.sort();
         outcome
     }
 
-    fn give_back(
+    fn restore_changes(
         &self,
         mut changes: Vec<(PathBuf, PathState, Option<PathState>)>,
         force: bool,
         later: &BTreeMap<PathBuf, u64>,
     ) -> UndoOutcome {
         let mut outcome = UndoOutcome::default();
-        let Some((roots, _)) = self.places() else {
+        let Some((roots, _)) = self.roots_and_workspace() else {
             for (path, ..) in changes {
-                outcome.keep(&path, "it is outside the workspace");
+                outcome.record_skipped(&path, "it is outside the workspace");
             }
             return outcome;
         };
         if force {
-            clear_the_way(&mut changes, &roots);
+            remove_blocking_files(&mut changes, &roots);
         }
         self.open_folders(&changes, &roots, force);
         let mut wanted = Vec::new();
         let mut missing = UnrestoredFiles::default();
         let mut lost = Vec::new();
         for (path, before, after) in changes {
-            if let Some(lost_file) = is_lost_file(&before) {
+            if let Some(lost_file) = unavailable_contents(&before) {
                 lost.push((path, lost_file, before, after));
                 continue;
             }
@@ -249,12 +251,12 @@ impl Checkpoints {
                 Ok(plan) => wanted.extend(plan),
                 Err(why) => {
                     missing.add(&before);
-                    outcome.keep(&path, why);
+                    outcome.record_skipped(&path, why);
                 }
             }
         }
         // Contents that were not saved may still exist under another name.
-        let is_free = |place: &ConfinedPath| look(place).is_ok_and(|state| state.is_absent());
+        let is_free = |place: &ConfinedPath| read_state(place).is_ok_and(|state| state.is_absent());
         let (named, others): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             wanted.into_iter().partition(|plan| {
                 plan.before.is_absent() && matches!(plan.now, PathState::File { .. })
@@ -270,7 +272,7 @@ impl Checkpoints {
         }
         let mut moves: Vec<(RestoreTarget, RestoreTarget)> = Vec::new();
         for (path, stamp, before, after) in lost {
-            if let Some(place) = roots.place(&path).filter(is_free)
+            if let Some(place) = roots.locate(&path).filter(is_free)
                 && let Some(new) = new_names.remove(&identity(&stamp))
             {
                 moves.push((new, RestoreTarget { place, path, before, now: PathState::Absent }));
@@ -281,7 +283,7 @@ impl Checkpoints {
                 Ok(plan) => wanted.extend(plan),
                 Err(why) => {
                     missing.add(&before);
-                    outcome.keep(&path, why);
+                    outcome.record_skipped(&path, why);
                 }
             }
         }
@@ -317,20 +319,20 @@ impl Checkpoints {
         first.sort_by(|one, two| one.place.cmp(&two.place));
         let mut ready = Vec::new();
         for plan in first.into_iter().rev() {
-            match make_way(&plan) {
+            match remove_blocking(&plan) {
                 Ok(()) => ready.push(plan),
                 Err(why) => {
                     missing.add(&plan.before);
-                    outcome.keep(&plan.path, why);
+                    outcome.record_skipped(&plan.path, why);
                 }
             }
         }
         for plan in ready.into_iter().rev() {
-            match self.put(&plan) {
+            match self.restore_entry(&plan) {
                 Ok(()) => done.push(plan),
                 Err(why) => {
-                    missing.add_with_bytes(&plan.before);
-                    outcome.keep(&plan.path, why);
+                    missing.add_without_contents(&plan.before);
+                    outcome.record_skipped(&plan.path, why);
                 }
             }
         }
@@ -338,8 +340,9 @@ impl Checkpoints {
             match move_back(&new.place, &old.place) {
                 Ok(()) => done.extend([new, old]),
                 Err(error) => {
-                    outcome.keep(&new.path, "it contains files that could not be restored");
-                    outcome.keep(&old.path, error.to_string());
+                    outcome
+                        .record_skipped(&new.path, "it contains files that could not be restored");
+                    outcome.record_skipped(&old.path, error.to_string());
                 }
             }
         }
@@ -347,11 +350,11 @@ impl Checkpoints {
         for plan in new.into_iter().rev() {
             let removed = match missing.has(&plan.now) {
                 true => Err("it contains files that could not be restored".to_owned()),
-                false => make_way(&plan),
+                false => remove_blocking(&plan),
             };
             match removed {
                 Ok(()) => done.push(plan),
-                Err(why) => outcome.keep(&plan.path, why),
+                Err(why) => outcome.record_skipped(&plan.path, why),
             }
         }
         done.sort_by(|one, two| one.place.cmp(&two.place));
@@ -360,12 +363,12 @@ impl Checkpoints {
                 let set = EntryHandle::open(&plan.place, false)
                     .and_then(|leaf| leaf.set_folder_mode(mode));
                 if let Err(error) = set {
-                    outcome.keep(&plan.path, error.to_string());
+                    outcome.record_skipped(&plan.path, error.to_string());
                     continue;
                 }
             }
             let after = Some(stamped(&plan));
-            let path = PathText::of(&plan.path);
+            let path = PathText::from_path(&plan.path);
             outcome.files.push(FileRecord { path, before: plan.now, after });
         }
         outcome.files.reverse();
@@ -390,8 +393,9 @@ impl Checkpoints {
             else {
                 continue;
             };
-            let Some(place) = roots.place(path) else { continue };
-            let is_as_left = look(&place).is_ok_and(|now| now == PathState::Folder { mode: *left });
+            let Some(place) = roots.locate(path) else { continue };
+            let is_as_left =
+                read_state(&place).is_ok_and(|now| now == PathState::Folder { mode: *left });
             if is_as_left && left & 0o700 != 0o700 {
                 // The exact permission bits are set at the end.
                 let _ = EntryHandle::open(&place, false)
@@ -411,8 +415,8 @@ impl Checkpoints {
         force: bool,
         later: Option<u64>,
     ) -> Result<Option<RestoreTarget>, SkipReason> {
-        let place = roots.place(path).ok_or("it is outside the workspace")?;
-        if is_of_lost_repository(path) && path.symlink_metadata().is_err() {
+        let place = roots.locate(path).ok_or("it is outside the workspace")?;
+        if is_in_lost_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository no longer exists, and git objects are not saved".into());
         }
         let blob = match &before {
@@ -435,7 +439,7 @@ impl Checkpoints {
                 None => plan(now),
             };
         }
-        if let Some(why) = before.lost() {
+        if let Some(why) = before.restore_problem() {
             return Err(why.into());
         }
         // A named pipe holds no data that could be lost.
@@ -450,7 +454,7 @@ impl Checkpoints {
                 (None, _) => false,
             };
             if !untouched {
-                if now.is_absent() && leads_elsewhere(&place) {
+                if now.is_absent() && is_outside_directories(&place) {
                     return Err("its directory was replaced by a link or a file".into());
                 }
                 let why = match (later, &after) {
@@ -467,7 +471,7 @@ impl Checkpoints {
     }
 
     /// Puts the old state in place; the path is free.
-    fn put(&self, plan: &RestoreTarget) -> Result<(), String> {
+    fn restore_entry(&self, plan: &RestoreTarget) -> Result<(), String> {
         if plan.now.is_same(&plan.before) {
             return Ok(());
         }
@@ -506,7 +510,7 @@ impl Checkpoints {
             StoredContent::Kept(id) => match self.objects.copy_to(id, file) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err("its previous content in the store is damaged".to_owned()),
-                Err(error) if is_nothing(&error) => {
+                Err(error) if is_missing(&error) => {
                     Err("its previous content is no longer in the store".to_owned())
                 }
                 Err(error) => Err(format!("its previous content could not be copied: {error}")),
@@ -531,9 +535,9 @@ impl Checkpoints {
 }
 
 /// Whether a parent of the place is not a directory.
-fn leads_elsewhere(place: &ConfinedPath) -> bool {
+fn is_outside_directories(place: &ConfinedPath) -> bool {
     let opened = EntryHandle::open(place, false).map(|_| ());
-    opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
+    opened.is_err_and(|error| is_missing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
 /// Whether an existing entry is replaced by the new file.
@@ -550,16 +554,19 @@ fn is_pipe(place: &ConfinedPath) -> bool {
 }
 
 /// Removes a file that replaced a directory if other files must be restored in that directory.
-fn clear_the_way(changes: &mut Vec<(PathBuf, PathState, Option<PathState>)>, roots: &Roots) {
+fn remove_blocking_files(
+    changes: &mut Vec<(PathBuf, PathState, Option<PathState>)>,
+    roots: &Roots,
+) {
     let mut known: HashSet<PathBuf> = changes.iter().map(|(path, ..)| path.clone()).collect();
     let mut folders = Vec::new();
-    let comes_back = |before: &PathState| !before.is_absent() && before.lost().is_none();
+    let comes_back = |before: &PathState| !before.is_absent() && before.restore_problem().is_none();
     for (path, ..) in changes.iter().filter(|(_, before, _)| comes_back(before)) {
         let above: Vec<&Path> =
-            path.ancestors().skip(1).take_while(|above| roots.place(above).is_some()).collect();
+            path.ancestors().skip(1).take_while(|above| roots.locate(above).is_some()).collect();
         let is_file = |above: &&Path| {
-            let place = roots.place(above);
-            place.is_some_and(|place| matches!(look(&place), Ok(PathState::File { .. })))
+            let place = roots.locate(above);
+            place.is_some_and(|place| matches!(read_state(&place), Ok(PathState::File { .. })))
         };
         let Some(at) = above.iter().position(is_file) else { continue };
         // Also restore the directories between.
@@ -573,7 +580,7 @@ fn clear_the_way(changes: &mut Vec<(PathBuf, PathState, Option<PathState>)>, roo
 }
 
 /// Removes what is in the way of the old state.
-fn make_way(plan: &RestoreTarget) -> Result<(), String> {
+fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
     if plan.now.is_same(&plan.before) {
         return Ok(());
     }
@@ -588,7 +595,7 @@ fn make_way(plan: &RestoreTarget) -> Result<(), String> {
         return Ok(());
     }
     let leaf = match EntryHandle::open(&plan.place, false) {
-        Err(error) if is_nothing(&error) => return Ok(()),
+        Err(error) if is_missing(&error) => return Ok(()),
         result => result.map_err(|error| error.to_string())?,
     };
     if matches!(plan.now, PathState::Folder { .. }) {
@@ -599,7 +606,7 @@ fn make_way(plan: &RestoreTarget) -> Result<(), String> {
                     false => Err(NOT_EMPTY.to_owned()),
                 }
             }
-            Err(error) if is_nothing(&error) => Ok(()),
+            Err(error) if is_missing(&error) => Ok(()),
             result => result.map_err(|error| error.to_string()),
         };
     }
@@ -612,10 +619,11 @@ fn still_as_planned(leaf: &EntryHandle, planned: &PathState) -> Result<(), Strin
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
         (PathState::File { stamp, content }, Some(now)) => {
-            let now = Stamp::of(now);
+            let now = Stamp::from_stat(now);
             // Removing another hard link of the file changes its metadata.
             *stamp == now
-                || (Stamp { changed: now.changed, ..*stamp } == now && holds(leaf, content, now))
+                || (Stamp { changed: now.changed, ..*stamp } == now
+                    && has_contents(leaf, content, now))
         }
         (PathState::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
         (PathState::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
@@ -626,7 +634,7 @@ fn still_as_planned(leaf: &EntryHandle, planned: &PathState) -> Result<(), Strin
 }
 
 /// Whether the file has these contents, and its metadata did not change while they were read.
-fn holds(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bool {
+fn has_contents(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bool {
     let Ok((file, opened)) = leaf.file() else { return false };
     opened == stamp
         && match content {
@@ -643,12 +651,12 @@ fn holds(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bool {
 /// Makes the directory of a new path writable.
 fn open_parent(path: &Path, roots: &Roots) {
     let Some(parent) = path.parent() else { return };
-    let Some(parent) = roots.place(parent) else {
+    let Some(parent) = roots.locate(parent) else {
         let root = roots.folders().iter().find(|root| ***root == *parent);
         root.into_iter().for_each(|root| open_root(root, 0o700));
         return;
     };
-    if let Ok(PathState::Folder { mode }) = look(&parent)
+    if let Ok(PathState::Folder { mode }) = read_state(&parent)
         && mode & 0o700 != 0o700
     {
         let _ = EntryHandle::open(&parent, false)
@@ -658,7 +666,7 @@ fn open_parent(path: &Path, roots: &Roots) {
 
 /// Returns the old state with the stamp of the file that now holds it.
 fn stamped(plan: &RestoreTarget) -> PathState {
-    match (&plan.before, look(&plan.place)) {
+    match (&plan.before, read_state(&plan.place)) {
         (PathState::File { content, .. }, Ok(PathState::File { stamp, .. })) => {
             PathState::File { content: content.clone(), stamp }
         }

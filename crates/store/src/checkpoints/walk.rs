@@ -79,9 +79,9 @@ pub(super) fn walk(
         limits;
     let mut walked = WalkResult { began: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
-    for (root, is_added) in roots.by_weight() {
+    for (root, is_added) in roots.project_first() {
         if walked.too_large.contains(&**root) || root.parent().is_none() {
-            walked.leave_out(root);
+            walked.remove_root(root);
             continue;
         }
         let until = match is_added {
@@ -99,7 +99,7 @@ pub(super) fn walk(
         let here = CurrentDirectory {
             root: root.clone(),
             relative: PathBuf::new(),
-            repository: Repository::around(root, indexes).map(|found| InRepository {
+            repository: Repository::containing(root, indexes).map(|found| InRepository {
                 name: name_in(&found.top, root),
                 attributes: attributes_above(&found.top, root),
                 repository: Arc::new(found),
@@ -128,7 +128,7 @@ pub(super) fn walk(
         };
         let found = ground.walk();
         match ground.is_late.into_inner() {
-            true => walked.leave_out(root),
+            true => walked.remove_root(root),
             false => walked.append(found),
         }
     }
@@ -281,9 +281,9 @@ impl Walker<'_, '_> {
         let folders = match unread.open() {
             Ok(folder) => self.folder(folder, &unread),
             Err(error) => {
-                let place = unread.here.place();
+                let place = unread.here.path();
                 if !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
-                    self.walked.miss(place.clone(), NOT_READABLE);
+                    self.walked.record_missed(place.clone(), NOT_READABLE);
                 }
                 self.walked.unseen.insert(place);
                 Vec::new()
@@ -305,8 +305,10 @@ impl Walker<'_, '_> {
         let before = ground.count.load(Ordering::Relaxed);
         let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
         if self.is_search_over(here) {
-            self.walked
-                .miss(ConfinedPath { root: here.root.clone(), relative: PathBuf::new() }, TOO_MANY);
+            self.walked.record_missed(
+                ConfinedPath { root: here.root.clone(), relative: PathBuf::new() },
+                TOO_MANY,
+            );
             return Vec::new();
         }
         let folder = Arc::new(folder);
@@ -321,7 +323,7 @@ impl Walker<'_, '_> {
             // Stop; which names were seen depends on the order on disk.
             if names.len() > 4 * ground.limit {
                 self.walked.cut = true;
-                self.walked.miss(here.place(), TOO_MANY);
+                self.walked.record_missed(here.path(), TOO_MANY);
                 break;
             }
         }
@@ -350,7 +352,7 @@ impl Walker<'_, '_> {
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for (number, name) in names.into_iter().enumerate() {
             if number % BETWEEN == BETWEEN - 1 && self.is_search_over(here) {
-                self.walked.miss(here.place(), TOO_MANY);
+                self.walked.record_missed(here.path(), TOO_MANY);
                 return Vec::new();
             }
             let stat = match statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -358,11 +360,11 @@ impl Walker<'_, '_> {
                 Err(Errno::NOENT) => continue,
                 Err(_) => {
                     // The directory can be listed but not used.
-                    self.walked.unseen.insert(here.place());
+                    self.walked.unseen.insert(here.path());
                     return Vec::new();
                 }
             };
-            let stamp = Stamp::of(&stat);
+            let stamp = Stamp::from_stat(&stat);
             let place =
                 ConfinedPath { root: here.root.clone(), relative: here.relative.join(&name) };
             let protected = here.protected || is_protected_name(&place.relative);
@@ -454,7 +456,9 @@ impl Walker<'_, '_> {
                 continue;
             }
             let known = match (&repository, &tracked_name) {
-                (Some(found), Some(name)) => found.repository.know(name, &stamp, &found.attributes),
+                (Some(found), Some(name)) => {
+                    found.repository.tracked_state(name, &stamp, &found.attributes)
+                }
                 _ => TrackedState::Untracked,
             };
             let untracked = known == TrackedState::Untracked;
@@ -473,8 +477,8 @@ impl Walker<'_, '_> {
         let stays_open = here.depth < STRIDE || here.depth.is_multiple_of(STRIDE);
         for (name, below) in folders {
             if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > LONGEST {
-                self.walked.miss(below.place(), TOO_DEEP);
-                self.walked.unseen.insert(below.place());
+                self.walked.record_missed(below.path(), TOO_DEEP);
+                self.walked.unseen.insert(below.path());
                 continue;
             }
             let (above, path) = match stays_open {
@@ -526,7 +530,7 @@ impl Walker<'_, '_> {
 
     fn repository_at(&self, folder: &Path) -> Option<Repository> {
         let mut indexes = self.ground.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        Repository::at(folder, &mut indexes)
+        Repository::at_root(folder, &mut indexes)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]
@@ -560,7 +564,9 @@ impl Walker<'_, '_> {
 fn is_closed(stat: &Stat) -> bool {
     const LISTED: u32 = 0o500;
     let user = rustix::process::geteuid();
-    Stamp::of(stat).mode & LISTED != LISTED && !user.is_root() && stat.st_uid == user.as_raw()
+    Stamp::from_stat(stat).mode & LISTED != LISTED
+        && !user.is_root()
+        && stat.st_uid == user.as_raw()
 }
 
 impl CurrentDirectory {
@@ -587,7 +593,7 @@ impl CurrentDirectory {
         }
     }
 
-    fn place(&self) -> ConfinedPath {
+    fn path(&self) -> ConfinedPath {
         ConfinedPath { root: self.root.clone(), relative: self.relative.clone() }
     }
 }

@@ -45,7 +45,7 @@ struct TranscriptMessage {
 }
 
 impl TranscriptLine {
-    fn is_said(&self) -> bool {
+    fn is_message(&self) -> bool {
         self.message.is_some() && matches!(self.kind.as_str(), "user" | "assistant")
     }
 
@@ -67,7 +67,7 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let lines = text.lines().filter_map(|line| serde_json::from_str::<TranscriptLine>(line).ok());
     let lines: Vec<TranscriptLine> = lines.collect();
-    let first = lines.iter().find(|line| line.is_said() && line.session_id.is_some())?;
+    let first = lines.iter().find(|line| line.is_message() && line.session_id.is_some())?;
     let mut head = empty_head();
     head.session_id = SessionId::new(first.session_id.clone().unwrap_or_default());
     head.start_time = first.timestamp.clone().unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let chain = chain(&lines);
     let mut reader = TranscriptReader::default();
     for (line, counts) in lines.iter().zip(chain) {
-        if counts && line.is_said() {
+        if counts && line.is_message() {
             reader.line(line);
         }
     }
@@ -92,7 +92,7 @@ fn chain(lines: &[TranscriptLine]) -> Vec<bool> {
         .filter_map(|(at, line)| Some((line.uuid.as_deref()?, at)))
         .collect();
     let mut counts = vec![false; lines.len()];
-    let mut next = lines.iter().rposition(|line| line.is_said() && !line.is_sidechain);
+    let mut next = lines.iter().rposition(|line| line.is_message() && !line.is_sidechain);
     while let Some(at) = next {
         let (Some(line), Some(count)) = (lines.get(at), counts.get_mut(at)) else { break };
         // Ends a cycle.

@@ -87,10 +87,10 @@ impl RolloutReader {
             "function_call" => {
                 let typed = text_at(item, "arguments");
                 let args = serde_json::from_str::<Object>(typed);
-                self.call(item, time, args.unwrap_or_else(|_| with("input", typed.into())));
+                self.call(item, time, args.unwrap_or_else(|_| single_entry("input", typed.into())));
             }
             "custom_tool_call" => {
-                self.call(item, time, with("input", text_at(item, "input").into()));
+                self.call(item, time, single_entry("input", text_at(item, "input").into()));
             }
             "local_shell_call" => {
                 let action = item.get("action").and_then(Value::as_object).cloned();
@@ -222,7 +222,7 @@ fn text_of(output: &Value) -> String {
     }
 }
 
-fn with(key: &str, value: Value) -> Object {
+fn single_entry(key: &str, value: Value) -> Object {
     let mut object = Object::new();
     object.insert(key.to_owned(), value);
     object

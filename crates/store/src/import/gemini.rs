@@ -48,7 +48,7 @@ struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    fn put(&mut self, id: String, text: std::borrow::Cow<'a, str>) {
+    fn upsert(&mut self, id: String, text: std::borrow::Cow<'a, str>) {
         match self.by_id.get(&id).and_then(|at| self.list.get_mut(*at)) {
             Some(slot) => *slot = Some(text),
             None => {
@@ -63,7 +63,7 @@ impl<'a> Messages<'a> {
         for raw in all {
             let line: RecordLine = serde_json::from_str(raw.get()).unwrap_or_default();
             let id = line.id.unwrap_or_else(|| format!("#{}", self.list.len()));
-            self.put(id, raw.get().to_owned().into());
+            self.upsert(id, raw.get().to_owned().into());
         }
     }
 
@@ -103,7 +103,7 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
                 messages.replace(all);
             }
         } else if let (Some(id), Some(_)) = (line.id, line.kind) {
-            messages.put(id, text.into());
+            messages.upsert(id, text.into());
         }
     }
     let messages = messages.list.iter().flatten().filter_map(|text| read_message(text)).collect();

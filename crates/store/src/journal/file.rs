@@ -57,7 +57,7 @@ impl JournalFile {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return left_empty(path).map(Self::empty).ok_or(error);
+                return open_abandoned_empty(path).map(Self::empty).ok_or(error);
             }
             file => file?,
         };
@@ -95,16 +95,17 @@ impl JournalFile {
         if loaded.broken {
             return Ok((opened, loaded));
         }
-        opened.settle(path, &loaded).map_err(failed)?;
+        opened.repair_end(path, &loaded).map_err(failed)?;
         if opened.cipher.is_none() && keys.encrypts() {
-            opened =
-                opened.made_secret(path, loaded.head.session_id.as_str(), keys).map_err(failed)?;
+            opened = opened
+                .encrypt_existing(path, loaded.head.session_id.as_str(), keys)
+                .map_err(failed)?;
         }
         Ok((opened, loaded))
     }
 
     /// Removes a torn line, or ends the last line.
-    fn settle(&mut self, path: &Path, loaded: &LoadedSession) -> io::Result<()> {
+    fn repair_end(&mut self, path: &Path, loaded: &LoadedSession) -> io::Result<()> {
         if self.file.metadata()?.len() > self.length {
             self.file.set_len(self.length)?;
         }
@@ -117,8 +118,8 @@ impl JournalFile {
     }
 
     /// Replaces the journal with an encrypted copy.
-    fn made_secret(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
-        let new = beside(path);
+    fn encrypt_existing(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
+        let new = temporary_path(path);
         let made = (|| {
             let mut made = Self::make(&new)?;
             made.encrypt(session, keys)?;
@@ -151,7 +152,7 @@ impl JournalFile {
     }
 
     /// Whether another process wrote to the file, by its length and modification time.
-    pub(super) fn touched(&self) -> ModificationState {
+    pub(super) fn modification_state(&self) -> ModificationState {
         match self.file.metadata() {
             Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
                 time if time == self.written => ModificationState::No,
@@ -209,7 +210,7 @@ impl JournalFile {
     }
 
     /// Whether nothing more may be written to the file.
-    pub(super) fn is_spoilt(&self) -> bool {
+    pub(super) fn is_unwritable(&self) -> bool {
         self.spoilt
     }
 
@@ -223,7 +224,7 @@ impl JournalFile {
     }
 
     /// Enables encryption if another file of the session is encrypted.
-    pub(super) fn encrypt_like(
+    pub(super) fn encrypt_if_encrypted(
         &mut self,
         old: &Self,
         session: &str,
@@ -318,7 +319,7 @@ fn identity(_: &fs::Metadata) -> Option<(u64, u64)> {
 
 /// Opens and locks an empty journal that no process has open, left by a process that was killed
 /// before the first prompt.
-fn left_empty(path: &Path) -> Option<File> {
+fn open_abandoned_empty(path: &Path) -> Option<File> {
     let is_empty = |facts: fs::Metadata| facts.is_file() && facts.len() == 0;
     if !fs::symlink_metadata(path).is_ok_and(is_empty) {
         return None;
@@ -326,7 +327,7 @@ fn left_empty(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).append(true).open(path).ok()?;
     file.try_lock().ok()?;
     // The previous holder of the lock may have written or removed the file.
-    (file.metadata().is_ok_and(is_empty) && super::is_at(&file, path)).then_some(file)
+    (file.metadata().is_ok_and(is_empty) && super::is_file_at(&file, path)).then_some(file)
 }
 
 /// Locks a file. Whether it is locked is tested by locking it for a moment, so a lock of another
@@ -350,7 +351,7 @@ impl Drop for JournalFile {
 }
 
 /// Returns the path of a temporary file that will replace another file.
-pub(crate) fn beside(path: &Path) -> PathBuf {
+pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
     // Remove a file that a crash left.

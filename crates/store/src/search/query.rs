@@ -29,7 +29,7 @@ impl SearchIndex {
                 && let Some(expression) = text::expression(&query.text, begun)
             {
                 let added = self.add_hits(&expression, query, &mut seen, &mut hits);
-                added.map_err(|error| self.wrong(error))?;
+                added.map_err(|error| self.database_error(error))?;
             }
         }
         Ok(hits)

@@ -26,7 +26,7 @@ impl SearchIndex {
     /// Returns an error if an I/O operation fails or another process does not finish in time.
     pub fn hold(&self) -> Result<IndexLock, SearchError> {
         let used = self.lock_file("used")?;
-        wait(MOST_WAIT, || used.try_lock_shared()).map_err(|source| self.refused(source))?;
+        wait(MOST_WAIT, || used.try_lock_shared()).map_err(|source| self.open_error(source))?;
         Ok(IndexLock { _locks: vec![used] })
     }
 
@@ -40,23 +40,23 @@ impl SearchIndex {
         let turn = self.lock_file("rebuild")?;
         match turn.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::Error(error)) => return Err(self.refused(error)),
+            Err(TryLockError::Error(error)) => return Err(self.open_error(error)),
             Err(TryLockError::WouldBlock) => {
-                wait(MOST_WAIT, || turn.try_lock()).map_err(|source| self.refused(source))?;
+                wait(MOST_WAIT, || turn.try_lock()).map_err(|source| self.open_error(source))?;
                 return Ok(None);
             }
         }
         let used = self.lock_file("used")?;
-        wait(MOST_WAIT, || used.try_lock()).map_err(|source| self.refused(source))?;
-        self.empty().map_err(|error| self.wrong(error))?;
+        wait(MOST_WAIT, || used.try_lock()).map_err(|source| self.open_error(source))?;
+        self.empty().map_err(|error| self.database_error(error))?;
         Ok(Some(IndexLock { _locks: vec![turn, used] }))
     }
 
     fn lock_file(&self, name: &str) -> Result<File, SearchError> {
-        private(&self.path.with_file_name(name)).map_err(|source| self.refused(source))
+        private(&self.path.with_file_name(name)).map_err(|source| self.open_error(source))
     }
 
-    fn refused(&self, source: io::Error) -> SearchError {
+    fn open_error(&self, source: io::Error) -> SearchError {
         SearchError::Io { path: self.path.clone(), source }
     }
 

@@ -13,7 +13,7 @@ pub(super) fn for_index(text: &str, most: usize) -> String {
         if out.len() >= most {
             break;
         }
-        if is_unspaced(char) {
+        if is_unspaced_script(char) {
             out.push(APART);
             out.push(char);
             out.push(APART);
@@ -44,7 +44,7 @@ pub(super) fn for_display(text: &str) -> String {
 
 /// Whether the character belongs to a script without spaces between words: Han, kana, Thai, Lao,
 /// Khmer, or Myanmar.
-fn is_unspaced(char: char) -> bool {
+fn is_unspaced_script(char: char) -> bool {
     matches!(char,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{3005}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'

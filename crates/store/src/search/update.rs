@@ -15,7 +15,7 @@ use super::reading::{
 use super::{SearchError, SearchIndex, TURN_BITS, text};
 use crate::lines::is_encrypted;
 use crate::paths::SessionDirs;
-use crate::session_files::{FileStamp, of_all};
+use crate::session_files::{FileStamp, all_files};
 use crate::session_origin::SessionOrigin;
 
 /// Maximum number of sessions written in one transaction.
@@ -67,11 +67,11 @@ impl SearchIndex {
         texts: TurnTextReader<'_>,
         watch: &dyn Fn(UpdateProgress) -> bool,
     ) -> Result<UpdateResult, SearchError> {
-        let mut files = of_all(dirs);
+        let mut files = all_files(dirs);
         if self.only_encrypted {
             files.retain(|file| file.origin == SessionOrigin::Parallax && is_encrypted(&file.path));
         }
-        let known = known(&self.connection).map_err(|error| self.wrong(error))?;
+        let known = indexed_rows(&self.connection).map_err(|error| self.database_error(error))?;
         let mut changed: Vec<ScannedFile> = Vec::new();
         let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
         for file in files {
@@ -101,7 +101,7 @@ impl SearchIndex {
         let all: rusqlite::Result<i64> =
             self.connection
                 .query_row("SELECT count(*) FROM sessions WHERE id != ''", [], |row| row.get(0));
-        let all = all.map_err(|error| self.wrong(error))?;
+        let all = all.map_err(|error| self.database_error(error))?;
         indexed.all = usize::try_from(all).unwrap_or_default();
         Ok(indexed)
     }
@@ -129,7 +129,7 @@ impl SearchIndex {
                 let bytes: usize = batch.iter().map(ParsedSession::bytes).sum();
                 if !go_on || batch.len() >= BATCH || bytes >= BATCH_BYTES {
                     done += batch.len();
-                    written = self.put_all(&std::mem::take(&mut batch));
+                    written = self.store_all(&std::mem::take(&mut batch));
                 }
                 if !go_on || written.is_err() {
                     stopped.store(true, Ordering::Relaxed);
@@ -140,16 +140,16 @@ impl SearchIndex {
             drop(pieces);
             written?;
             done += batch.len();
-            self.put_all(&batch)?;
+            self.store_all(&batch)?;
             Ok(done)
         })
     }
 
-    fn put_all(&mut self, batch: &[ParsedSession<'_>]) -> Result<(), SearchError> {
+    fn store_all(&mut self, batch: &[ParsedSession<'_>]) -> Result<(), SearchError> {
         if batch.is_empty() {
             return Ok(());
         }
-        self.write(|writing| batch.iter().try_for_each(|read| put(writing, read)))
+        self.write(|writing| batch.iter().try_for_each(|read| store_session(writing, read)))
     }
 
     fn write(
@@ -160,11 +160,11 @@ impl SearchIndex {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .and_then(|writing| work(&writing).and_then(|()| writing.commit()));
-        written.map_err(|error| self.wrong(error))
+        written.map_err(|error| self.database_error(error))
     }
 }
 
-fn known(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, IndexedRow>> {
+fn indexed_rows(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, IndexedRow>> {
     let mut asked =
         connection.prepare("SELECT path, size, modified, inode, number FROM sessions")?;
     let mut rows = asked.query([])?;
@@ -201,7 +201,7 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn put(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlite::Result<()> {
+fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlite::Result<()> {
     let path = bytes_of(&read.found.file.path);
     // Another process may have updated the row in the meantime.
     let there: Option<(i64, FileStamp)> = writing

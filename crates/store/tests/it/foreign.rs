@@ -388,7 +388,7 @@ proptest::proptest! {
         std::fs::write(&file, serde_json::to_vec(&contents).expect("json")).expect("written");
         if let Ok(session) = import(&file) {
             proptest::prop_assert!(
-                parallax_store::is_sound(&session.contents),
+                parallax_store::is_valid(&session.contents),
                 "{:?}",
                 session.contents.iter().map(|content| content.json()).collect::<Vec<_>>()
             );

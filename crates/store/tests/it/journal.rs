@@ -210,14 +210,14 @@ proptest::proptest! {
         let kept: Vec<&str> = lines.filter(|(_, lost)| !**lost).map(|(line, _)| line).collect();
         fs::write(&path, kept.join("\n") + "\n").expect("written");
         if let Ok(loaded) = load(&path) {
-            let loaded = match parallax_store::is_sound(&loaded.contents) {
+            let loaded = match parallax_store::is_valid(&loaded.contents) {
                 true => loaded,
                 false => match parallax_store::repaired(loaded, &path) {
                     Ok(repaired) => repaired,
                     Err(_) => return Ok(()),
                 },
             };
-            proptest::prop_assert!(parallax_store::is_sound(&loaded.contents));
+            proptest::prop_assert!(parallax_store::is_valid(&loaded.contents));
             for sealed in &loaded.contents {
                 proptest::prop_assert!(!sealed.open().expect("a content").parts.is_empty());
             }
@@ -383,7 +383,7 @@ fn truncated_resumed_journal_is_rewritten() {
     let path = folder.path().join("s1.jsonl");
     drop(write(&path, &sample()[..3]));
     let (journal, loaded) = Journal::open_append(&path, &Keys::default()).expect("open");
-    journal.began_with(loaded.head.clone(), loaded.records.clone().into());
+    journal.set_initial_contents(loaded.head.clone(), loaded.records.clone().into());
     journal.append(&sample()[3]).expect("append");
     fs::write(&path, b"").expect("truncated");
     journal.append(&sample()[4]).expect("append");

@@ -85,7 +85,9 @@ fn draw(program: &std::path::Path, scene: &Scene, drawing: &Drawing) -> Result<S
     let stage = SceneRun::play(scene, &options)?;
     stage.terminal.settle(QUIET);
     let palette = drawing.look.palette;
-    Ok(stage.terminal.look(|shown| testkit::pty::svg(shown, shown.title().trim(), &palette)))
+    Ok(stage
+        .terminal
+        .with_emulator(|shown| testkit::pty::svg(shown, shown.title().trim(), &palette)))
 }
 
 #[cfg(not(unix))]

@@ -37,7 +37,7 @@ pub(super) fn last(parts: &Value, prompt: u64, cached: u64, answer: u64) -> Valu
     })
 }
 
-pub(super) fn says(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
+pub(super) fn text_reply(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
     json!({"chunks": [last(&json!([{"text": text}]), prompt, cached, answer)]})
 }
 
@@ -73,6 +73,6 @@ pub(super) fn ends_with(text: &'static str) -> Vec<Step> {
     vec![Step::See(text), Step::Idle]
 }
 
-pub(super) fn sees(text: &'static str) -> Vec<Step> {
+pub(super) fn wait_for_text(text: &'static str) -> Vec<Step> {
     vec![Step::See(text)]
 }

@@ -1,7 +1,7 @@
 //! Scenes of dialogs that are browsed.
 
 use super::conversation::{
-    ASK, calls, documented, ends_with, prompts, read, says, scene, sees, shell,
+    ASK, calls, documented, ends_with, prompts, read, scene, shell, text_reply, wait_for_text,
 };
 use super::{Scene, Step};
 use crate::pty::Key;
@@ -23,10 +23,10 @@ pub(super) fn all() -> Vec<Scene> {
 fn stats() -> Scene {
     let script = vec![
         calls(&[read("src/retry.rs")], 9_100, 0),
-        says("The loop never waits.", 10_300, 8_900, 420),
+        text_reply("The loop never waits.", 10_300, 8_900, 420),
         calls(&[shell("ls src tests", "Lists the files"), read("tests/retry.rs")], 12_800, 10_100),
-        says("No test covers it.", 14_500, 12_600, 650),
-        says("A limit of ten seconds is common.", 15_900, 14_400, 300),
+        text_reply("No test covers it.", 14_500, 12_600, 650),
+        text_reply("A limit of ten seconds is common.", 15_900, 14_400, 300),
     ];
     let steps = [
         prompts("Why does it hammer the host?"),
@@ -36,7 +36,7 @@ fn stats() -> Scene {
         prompts("What is a good limit?"),
         ends_with("ten seconds"),
         prompts("/stats"),
-        sees("tool calls"),
+        wait_for_text("tool calls"),
     ]
     .concat();
     let facts = &["Gemini API key", "3 succeeded, 0 failed", "$0.0414", "73% of the input"];
@@ -46,9 +46,12 @@ fn stats() -> Scene {
 fn themes() -> Scene {
     let steps = [
         prompts("/theme"),
-        sees("Default"),
+        wait_for_text("Default"),
         vec![Step::Press(Key::Down); 4],
-        vec![Step::Sighted(sees("❯ Dracula")), Step::Listening(sees("selected: Dracula"))],
+        vec![
+            Step::Sighted(wait_for_text("❯ Dracula")),
+            Step::Listening(wait_for_text("selected: Dracula")),
+        ],
     ]
     .concat();
     documented(30, scene("themes", Vec::new(), steps, &["Default", "Dracula", "enter save"]))
@@ -56,8 +59,8 @@ fn themes() -> Scene {
 
 fn rewind() -> Scene {
     let script = vec![
-        says("The loop never waits.", 9_100, 0, 80),
-        says("No test covers it.", 10_200, 8_800, 70),
+        text_reply("The loop never waits.", 9_100, 0, 80),
+        text_reply("No test covers it.", 10_200, 8_800, 70),
     ];
     let steps = [
         prompts("Why does it hammer the host?"),
@@ -65,7 +68,7 @@ fn rewind() -> Scene {
         prompts("Is that tested?"),
         ends_with("No test covers it"),
         prompts("/rewind"),
-        sees("Why does it hammer the host?"),
+        wait_for_text("Why does it hammer the host?"),
     ]
     .concat();
     let facts = &["Why does it hammer the host?", "Is that tested?"];
@@ -73,8 +76,9 @@ fn rewind() -> Scene {
 }
 
 fn settings() -> Scene {
-    let steps = [prompts("/settings"), sees("General"), vec![Step::Press(Key::Right)]].concat();
-    let steps = [steps, sees("Theme")].concat();
+    let steps =
+        [prompts("/settings"), wait_for_text("General"), vec![Step::Press(Key::Right)]].concat();
+    let steps = [steps, wait_for_text("Theme")].concat();
     scene("settings", Vec::new(), steps, &["Appearance", "Theme name or file", "ui.theme"])
 }
 
@@ -86,7 +90,8 @@ fn settings_search() -> Scene {
 }
 
 fn help() -> Scene {
-    let steps = [prompts("/help"), sees("to add a file or directory to the prompt")].concat();
+    let steps =
+        [prompts("/help"), wait_for_text("to add a file or directory to the prompt")].concat();
     let facts = &["to add a file or directory to the prompt", "/undo", "Commands"];
     scene("help", Vec::new(), steps, facts)
 }
@@ -100,7 +105,7 @@ fn help_search() -> Scene {
     ];
     let steps = [
         prompts("/help"),
-        sees("to add a file or directory to the prompt"),
+        wait_for_text("to add a file or directory to the prompt"),
         vec![Step::Sighted(search)],
     ]
     .concat();
@@ -108,16 +113,17 @@ fn help_search() -> Scene {
 }
 
 fn models() -> Scene {
-    let steps = [prompts("/model"), sees("gemini-2.5-pro")].concat();
+    let steps = [prompts("/model"), wait_for_text("gemini-2.5-pro")].concat();
     scene("models", Vec::new(), steps, &["Select a model", "auto", "gemini-2.5-pro", "current"])
 }
 
 fn transcript() -> Scene {
     let files = ["src/retry.rs", "tests/retry.rs", "src/main.rs"].map(read);
-    let script = vec![calls(&files, 9_120, 0), says("The loop never waits.", 10_200, 8_900, 420)];
+    let script =
+        vec![calls(&files, 9_120, 0), text_reply("The loop never waits.", 10_200, 8_900, 420)];
     let opens = vec![
-        Step::Sighted(sees("Transcript")),
-        Step::Listening(sees("the terminal already shows the whole transcript")),
+        Step::Sighted(wait_for_text("Transcript")),
+        Step::Listening(wait_for_text("the terminal already shows the whole transcript")),
     ];
     let steps = [prompts(ASK), ends_with("never waits"), prompts("/transcript"), opens].concat();
     let facts = &["Why does a lost link", "The loop never waits."];

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::conversation::{
-    ASK, calls, documented, edit, ends_with, last, prompts, says, scene, sees, shell,
+    ASK, calls, documented, edit, ends_with, last, prompts, scene, shell, text_reply, wait_for_text,
 };
 use super::{Scene, Step};
 
@@ -14,27 +14,32 @@ pub(super) fn all() -> Vec<Scene> {
 fn first_run() -> Scene {
     let without = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     let facts = &["How do you want to connect to a model?", "Gemini API key"];
-    let steps = sees("How do you want to connect to a model?");
+    let steps = wait_for_text("How do you want to connect to a model?");
     documented(30, Scene { without, ..scene("first-run", Vec::new(), steps, facts) })
 }
 
 fn trust() -> Scene {
     let facts = &["Do you trust this folder?", "context files: GEMINI.md", "Do not trust it"];
-    let scene = scene("trust", Vec::new(), sees("Do not trust it"), facts);
+    let scene = scene("trust", Vec::new(), wait_for_text("Do not trust it"), facts);
     documented(30, Scene { without: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene })
 }
 
 fn shell_question() -> Scene {
     let command = "cargo test --quiet retry 2>&1 | tail -20 && git diff --stat";
     let script = vec![
-        says("The loop never waits. I run its tests first, to see what they cover.", 9_400, 0, 40),
+        text_reply(
+            "The loop never waits. I run its tests first, to see what they cover.",
+            9_400,
+            0,
+            40,
+        ),
         calls(&[shell(command, "Tests the retry loop")], 9_900, 8_100),
     ];
     let steps = [
         prompts(ASK),
         ends_with("what they cover"),
         prompts("Go on"),
-        sees("Allow execution of this command?"),
+        wait_for_text("Allow execution of this command?"),
     ]
     .concat();
     let facts = &[
@@ -51,7 +56,7 @@ fn edit_question() -> Scene {
             {"text": "The delay is computed and dropped. I wait for it, and keep it below a limit."},
             {"functionCall": edit()},
         ]), 10_400, 9_000, 120)]})];
-    let steps = [prompts("Fix it"), sees("Apply this change?")].concat();
+    let steps = [prompts("Fix it"), wait_for_text("Apply this change?")].concat();
     let facts = &[
         "Apply this change?",
         "src/retry.rs",

@@ -143,11 +143,11 @@ impl SceneRun {
                 Step::Ready => {
                     // A screen reader announces once that the session is open.
                     if self.is_screen_reader && self.mark.get() == 0 {
-                        self.see("Approval mode: ")?;
+                        self.wait_for_text("Approval mode: ")?;
                     }
-                    self.see(COMPOSER)?;
+                    self.wait_for_text(COMPOSER)?;
                 }
-                Step::See(text) => self.see(text)?,
+                Step::See(text) => self.wait_for_text(text)?,
                 Step::Idle => self
                     .terminal
                     .wait("end of the turn", |shown| shown.title().contains("Ready"))?,
@@ -174,7 +174,7 @@ impl SceneRun {
     }
 
     /// Waits for a text: in the window, or in what was said since the last action.
-    fn see(&self, text: &str) -> Result<(), String> {
+    fn wait_for_text(&self, text: &str) -> Result<(), String> {
         self.terminal.wait(&format!("`{text}`"), |shown| {
             if !self.is_screen_reader {
                 return flat(&shown.window()).contains(text);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conversation::{
-    ASK, calls, documented, edit, ends_with, prompts, read, says, scene, shell,
+    ASK, calls, documented, edit, ends_with, prompts, read, scene, shell, text_reply,
 };
 use super::{Scene, Step};
 use crate::pty::Key;
@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Scene> {
     vec![
         answer(),
         todos(),
-        reads(),
+        read_scene(),
         edited(),
         failed_command(),
         steering(),
@@ -85,9 +85,10 @@ fn todos() -> Scene {
     documented(30, scene("plan", script, steps, facts))
 }
 
-fn reads() -> Scene {
+fn read_scene() -> Scene {
     let files = ["src/retry.rs", "tests/retry.rs", "src/main.rs", "Cargo.toml"].map(read);
-    let script = vec![calls(&files, 9_120, 0), says("The loop never waits.", 10_200, 8_900, 420)];
+    let script =
+        vec![calls(&files, 9_120, 0), text_reply("The loop never waits.", 10_200, 8_900, 420)];
     let steps = [prompts(ASK), ends_with("never waits")].concat();
     let facts = &["Why does a lost link", "retry.rs", "Cargo.toml", "The loop never waits."];
     Scene { size: (96, 22), ..scene("reads", script, steps, facts) }
@@ -96,7 +97,7 @@ fn reads() -> Scene {
 fn edited() -> Scene {
     let script = vec![
         calls(&[edit()], 9_120, 0),
-        says("It waits now, at most ten seconds.", 10_200, 8_900, 420),
+        text_reply("It waits now, at most ten seconds.", 10_200, 8_900, 420),
     ];
     let approves = vec![Step::See("Apply this change?"), Step::Rest, Step::Press(Key::Char('1'))];
     let steps = [prompts("Fix it"), approves, ends_with("ten seconds")].concat();
@@ -108,7 +109,7 @@ fn failed_command() -> Scene {
     let command = "ls src && grep -n 'sleep' src/retry.rs";
     let script = vec![
         calls(&[shell(command, "Looks for a wait")], 9_120, 0),
-        says("Nothing in `retry.rs` sleeps.", 10_200, 8_900, 420),
+        text_reply("Nothing in `retry.rs` sleeps.", 10_200, 8_900, 420),
     ];
     let steps = [prompts(ASK), ends_with("sleeps.")].concat();
     let facts = &["ls src && grep -n 'sleep' src/retry.rs", "exit code 1", "main.rs", "sleeps."];

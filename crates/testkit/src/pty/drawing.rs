@@ -69,21 +69,21 @@ impl Palette {
     }
 
     /// Returns the text and background colors of a cell.
-    fn of(&self, pen: &Pen) -> (u32, Option<u32>) {
+    fn cell_colors(&self, pen: &Pen) -> (u32, Option<u32>) {
         let mut fore = pen.foreground().map_or(self.foreground, |color| self.rgb(color));
         let mut back = pen.background().map(|color| self.rgb(color));
         if pen.is_inverse() {
             (fore, back) = (back.unwrap_or(self.background), Some(fore));
         }
         if pen.is_faint() {
-            fore = mixed(fore, back.unwrap_or(self.background));
+            fore = mix_colors(fore, back.unwrap_or(self.background));
         }
         (fore, back)
     }
 }
 
 /// Mixes the text color with the background, as for faint text.
-fn mixed(fore: u32, back: u32) -> u32 {
+fn mix_colors(fore: u32, back: u32) -> u32 {
     (0..3).map(|byte| byte * 8).fold(0, |color, shift| {
         let (fore, back) = (fore >> shift & 0xff, back >> shift & 0xff);
         color | (((fore * 3 + back * 2) / 5) << shift)
@@ -103,7 +103,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
     let (columns, rows) = shown.size();
     // Empty rows at the bottom are omitted.
     let used = (0..rows).rev().find(|row| !runs(shown, *row).is_empty()).map_or(1, |row| row + 1);
-    let wide = across(columns) + 2.0 * MARGIN;
+    let wide = column_x(columns) + 2.0 * MARGIN;
     let high = BAR + down(used) + 2.0 * MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{high}\" \
@@ -126,7 +126,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
          <g font-family=\"{FONTS}\" font-size=\"{FONT_SIZE}\" xml:space=\"preserve\">",
         wide / 2.0,
         BAR / 2.0 + 4.0,
-        mixed(palette.foreground, palette.bar),
+        mix_colors(palette.foreground, palette.bar),
         escaped(title),
     );
     for row in 0..used {
@@ -140,7 +140,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
             out,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{CELL_WIDTH}\" height=\"{LINE_HEIGHT}\" \
              fill=\"#{:06x}\" opacity=\"0.7\"/>",
-            MARGIN + across(column),
+            MARGIN + column_x(column),
             BAR + MARGIN + down(row),
             palette.foreground,
         );
@@ -150,9 +150,9 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
 }
 
 fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
-    let (fore, back) = palette.of(&run.pen);
-    let (left, top) = (MARGIN + across(run.column), BAR + MARGIN + down(row));
-    let width = across(run.width);
+    let (fore, back) = palette.cell_colors(&run.pen);
+    let (left, top) = (MARGIN + column_x(run.column), BAR + MARGIN + down(row));
+    let width = column_x(run.width);
     if let Some(back) = back {
         let _ = writeln!(
             out,
@@ -231,7 +231,7 @@ fn is_letter(character: char) -> bool {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a window has few columns")]
-fn across(columns: usize) -> f64 {
+fn column_x(columns: usize) -> f64 {
     columns as f64 * CELL_WIDTH
 }
 

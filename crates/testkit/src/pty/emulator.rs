@@ -41,7 +41,7 @@ impl Emulator {
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.output.extend_from_slice(bytes);
         let mut answers = Vec::new();
-        for piece in self.sequences.cut(bytes) {
+        for piece in self.sequences.split(bytes) {
             self.terminal.feed(piece.as_str());
             if piece.starts_with('\x1b') {
                 self.note(&piece);

@@ -9,7 +9,7 @@ pub(super) struct SequenceSplitter {
 impl SequenceSplitter {
     /// Adds bytes and returns complete pieces: a single control sequence, or text without any.
     /// Incomplete pieces wait for more bytes.
-    pub(super) fn cut(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub(super) fn split(&mut self, bytes: &[u8]) -> Vec<String> {
         self.pending.extend_from_slice(bytes);
         let (mut pieces, mut at) = (Vec::new(), 0);
         while let Some(rest) = self.pending.get(at..).filter(|rest| !rest.is_empty()) {
@@ -67,11 +67,11 @@ mod tests {
     fn pty_sequences_do_not_depend_on_chunking() {
         let stream =
             "a漢\x1b[1;31mred\x1b]0;title\x07\x1b]8;;http://x\x1b\\l\x1bP>|x\x1b\\\x1b7\x1b(B.";
-        let whole = SequenceSplitter::default().cut(stream.as_bytes());
+        let whole = SequenceSplitter::default().split(stream.as_bytes());
         assert_eq!(whole.concat(), stream);
         assert!(whole.contains(&"\x1b]8;;http://x\x1b\\".to_owned()));
         let mut split = SequenceSplitter::default();
-        let pieces: Vec<String> = stream.bytes().flat_map(|byte| split.cut(&[byte])).collect();
+        let pieces: Vec<String> = stream.bytes().flat_map(|byte| split.split(&[byte])).collect();
         let controls = |pieces: &[String]| -> Vec<String> {
             pieces.iter().filter(|piece| piece.starts_with('\x1b')).cloned().collect()
         };

@@ -76,7 +76,7 @@ async fn answer(
     if let Some(document) = shared.script.documents.get(&request.path) {
         return plain(connection, 200, document).await;
     }
-    if let Some(wire) = WireFormat::of_path(&request.path) {
+    if let Some(wire) = WireFormat::from_path(&request.path) {
         return wire_answer(shared, request, connection, wire).await;
     }
     let Some((method, model)) = parse_path(&request.path) else {
@@ -162,14 +162,14 @@ async fn pause(shared: &Shared, connection: &Connection, piece: &StreamElement) 
     let wait = async {
         match piece {
             StreamElement::Wait(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
-            StreamElement::Gate(name) => shared.pass_gate(name).await,
+            StreamElement::Gate(name) => shared.wait_for_gate(name).await,
             StreamElement::Hang => std::future::pending().await,
             StreamElement::Response(_) | StreamElement::Raw(_) | StreamElement::Cut(_) => {}
         }
     };
     tokio::select! {
         () = wait => Ok(()),
-        () = connection.left() => Err(io::ErrorKind::ConnectionAborted.into()),
+        () = connection.wait_for_disconnect() => Err(io::ErrorKind::ConnectionAborted.into()),
     }
 }
 
@@ -190,7 +190,7 @@ fn choose<'a>(
         }
         if !is_empty(&reply.matches) {
             let body = body.get_or_insert_with(&request);
-            if !fits(&reply.matches, body, model) {
+            if !matches(&reply.matches, body, model) {
                 continue;
             }
         }
@@ -204,7 +204,7 @@ fn choose<'a>(
                 Pieces::Text { chunks: *chunks, bytes: *bytes }
             }
             ReplyBody::Loop(looped) => {
-                Pieces::List(vec![StreamElement::Response(round(looped, count))])
+                Pieces::List(vec![StreamElement::Response(expand_loop(looped, count))])
             }
         };
         let pieces = match pieces {
@@ -216,7 +216,7 @@ fn choose<'a>(
     None
 }
 
-fn round(looped: &Loop, count: u64) -> String {
+fn expand_loop(looped: &Loop, count: u64) -> String {
     if count >= looped.calls {
         return text_response(&looped.final_text, true);
     }
@@ -260,7 +260,7 @@ fn is_empty(matches: &Match) -> bool {
         && model_contains.is_none()
 }
 
-fn fits(matches: &Match, body: &Value, model: &str) -> bool {
+fn matches(matches: &Match, body: &Value, model: &str) -> bool {
     let last = body.pointer("/contents").and_then(Value::as_array).and_then(|all| all.last());
     let parts = |content: Option<&Value>| -> Vec<Value> {
         content.and_then(|content| content.get("parts")?.as_array().cloned()).unwrap_or_default()
@@ -296,7 +296,7 @@ struct ReplyWriter<'a> {
 }
 
 impl ReplyWriter<'_> {
-    async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.held.extend_from_slice(bytes);
         if self.held.len() >= self.coalesce { self.flush().await } else { Ok(()) }
     }
@@ -338,7 +338,7 @@ async fn stream(
     let array = reply.json_array;
     let kind = if array { "application/json" } else { "text/event-stream" };
     let status = reply.status.unwrap_or(200);
-    let wire = WireFormat::of_path(&request.path);
+    let wire = WireFormat::from_path(&request.path);
     let kind = wire.map_or(kind, WireFormat::content_type);
     let mut events = wire.map(|wire| WireEvents::new(wire, request.index));
     let mut sent = Vec::new();
@@ -354,7 +354,7 @@ async fn stream(
     let (split, coalesce) = (reply.split, reply.coalesce);
     let mut out = ReplyWriter { connection, split, coalesce, held };
     if array {
-        out.put(b"[").await?;
+        out.write(b"[").await?;
     }
     match plan.pieces {
         Pieces::Text { chunks, bytes } => {
@@ -366,11 +366,11 @@ async fn stream(
                 .collect::<String>();
             let first = text_response(&text, false);
             for _ in 1..chunks {
-                out.put(&framed(&mut events, reply.eol, &first)).await?;
+                out.write(&framed(&mut events, reply.eol, &first)).await?;
             }
             let last = with_usage(vec![StreamElement::Response(text_response(&text, true))]);
             if let Some(StreamElement::Response(last)) = last.first() {
-                out.put(&framed(&mut events, reply.eol, last)).await?;
+                out.write(&framed(&mut events, reply.eol, last)).await?;
             }
         }
         Pieces::List(pieces) => {
@@ -378,16 +378,16 @@ async fn stream(
                 match piece {
                     StreamElement::Response(text) if array => {
                         let comma = if sent.is_empty() { "" } else { ",\r\n" };
-                        out.put(format!("{comma}{text}").as_bytes()).await?;
+                        out.write(format!("{comma}{text}").as_bytes()).await?;
                         sent.push(text);
                     }
                     StreamElement::Response(text) => {
-                        out.put(&framed(&mut events, reply.eol, &text)).await?;
+                        out.write(&framed(&mut events, reply.eol, &text)).await?;
                         sent.push(text);
                     }
                     StreamElement::Raw(bytes) => {
                         understood = false;
-                        out.put(&bytes).await?;
+                        out.write(&bytes).await?;
                     }
                     StreamElement::Cut(cut) => {
                         out.flush().await?;
@@ -405,20 +405,22 @@ async fn stream(
         }
     }
     if array {
-        out.put(b"]").await?;
+        out.write(b"]").await?;
     }
     if let (Some(wire), Some(events)) = (wire, &mut events) {
         let rest = events.finish().concat();
-        out.put(rest.as_bytes()).await?;
+        out.write(rest.as_bytes()).await?;
         lock(&shared.state).rules.sent(wire, events.opaque());
     }
     if reply.done {
-        out.put(&event(reply.eol, "[DONE]")).await?;
+        out.write(&event(reply.eol, "[DONE]")).await?;
     }
     out.flush().await?;
     // Reported before the end is written, because the next request may follow immediately.
     if wire.is_none() && (200..300).contains(&status) {
-        lock(&shared.state).checker.answered(request.index, understood.then_some(sent.as_slice()));
+        lock(&shared.state)
+            .checker
+            .record_response(request.index, understood.then_some(sent.as_slice()));
     }
     out.connection.write(b"0\r\n\r\n").await?;
     Ok(End::Open)

@@ -75,7 +75,7 @@ async fn gates_cuts_and_matches_are_applied() {
     let body = prompt(HELLO);
     let client = ask(&server, STREAM, &body);
     let (cut, ()) = tokio::join!(client, async {
-        server.at_gate("g").await;
+        server.wait_at_gate("g").await;
         server.open_gate("g");
     });
     assert!(cut.contains("\"a\"") && cut.ends_with("400\r\ndata: {\"candi"), "{cut}");

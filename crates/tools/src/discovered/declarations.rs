@@ -47,7 +47,7 @@ pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
 }
 
 /// Serializes declarations in the format that [`declarations`] parses.
-pub(super) fn kept(found: &[Declaration]) -> Result<Vec<u8>, String> {
+pub(super) fn serialize(found: &[Declaration]) -> Result<Vec<u8>, String> {
     let kept = |it: &Declaration| {
         json!({
             "name": it.name, "description": it.description, "parametersJsonSchema": it.parameters
@@ -89,7 +89,7 @@ mod tests {
         let found = declarations(told.to_string().as_bytes()).expect("declarations");
         let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
-        let again = declarations(&kept(&found).expect("kept")).expect("declarations");
+        let again = declarations(&serialize(&found).expect("kept")).expect("declarations");
         assert_eq!(again, found);
         assert_eq!(found[1].parameters, json!({"type": "object"}));
         assert_eq!(found[2].parameters, json!({"x": 1}));

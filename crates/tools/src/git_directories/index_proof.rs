@@ -18,8 +18,8 @@ pub(super) fn lists_files_of(repository: &Path, top: Option<&Path>) -> bool {
     let Some(top) = top else { return false };
     let Some(bytes) = bytes_of(&repository.join("index"), LARGEST) else { return false };
     let longest_hash = if uses_sha256(repository) { 32 } else { 20 };
-    Entries::of(&bytes, longest_hash)
-        .is_some_and(|entries| entries.take(MOST).any(|entry| entry.is_file_of(top)))
+    Entries::parse(&bytes, longest_hash)
+        .is_some_and(|entries| entries.take(MOST).any(|entry| entry.is_unchanged_in(top)))
 }
 
 fn uses_sha256(repository: &Path) -> bool {
@@ -36,7 +36,7 @@ struct IndexRecord {
 }
 
 impl IndexRecord {
-    fn is_file_of(&self, top: &Path) -> bool {
+    fn is_unchanged_in(&self, top: &Path) -> bool {
         let path = Path::new(OsStr::from_bytes(&self.path));
         if !path.components().all(|part| matches!(part, Component::Normal(_))) {
             return false;
@@ -65,7 +65,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    fn of(bytes: &'a [u8], hash: usize) -> Option<Self> {
+    fn parse(bytes: &'a [u8], hash: usize) -> Option<Self> {
         let rest = bytes.strip_prefix(b"DIRC")?;
         let (version, left) = (number(rest, 0)?, number(rest, 4)?);
         let rest = rest.get(8..)?;

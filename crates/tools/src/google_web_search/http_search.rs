@@ -91,7 +91,7 @@ impl HttpSearch {
             Some(body) => client
                 .post(url)
                 .header(CONTENT_TYPE, "application/json")
-                .body(filled(body, query).to_string()),
+                .body(substitute_query(body, query).to_string()),
             None => client.get(url),
         };
         let request = request.header(ACCEPT, "application/json, text/html;q=0.8");
@@ -104,7 +104,7 @@ impl HttpSearch {
             let text: String = one_line(&text).chars().take(MAX_ERROR).collect();
             return Err(format!("{host} answered {status}: {text}"));
         }
-        let read = tokio::task::spawn_blocking(move || readable(&text));
+        let read = tokio::task::spawn_blocking(move || readable_text(&text));
         read.await.map_err(|error| error.to_string())
     }
 }
@@ -142,19 +142,22 @@ fn with_query(url: &str, query: &str) -> String {
 }
 
 /// Returns a body with the query in its texts.
-fn filled(body: &Value, query: &str) -> Value {
+fn substitute_query(body: &Value, query: &str) -> Value {
     match body {
         Value::String(text) => Value::String(text.replace(QUERY, query)),
-        Value::Array(items) => items.iter().map(|item| filled(item, query)).collect(),
+        Value::Array(items) => items.iter().map(|item| substitute_query(item, query)).collect(),
         Value::Object(fields) => Value::Object(
-            fields.iter().map(|(name, value)| (name.clone(), filled(value, query))).collect(),
+            fields
+                .iter()
+                .map(|(name, value)| (name.clone(), substitute_query(value, query)))
+                .collect(),
         ),
         other => other.clone(),
     }
 }
 
 /// Returns what the model reads of an answer, and the number of its results.
-fn readable(text: &str) -> (String, usize) {
+fn readable_text(text: &str) -> (String, usize) {
     let Ok(value) = serde_json::from_str::<Value>(text) else {
         let page = html::to_text(text, None);
         return (page.chars().take(MAX_TEXT).collect(), 0);
@@ -237,19 +240,19 @@ mod tests {
             json!({"meta": [{"a": 1}], "data": {"list": [{"name": "A", "href": url, "text": "a Vec<T>"}]}}),
             json!([{"title": "A", "url": url, "content": "a Vec<T>"}, {"url": "javascript:x"}]),
         ] {
-            assert_eq!(readable(&answer.to_string()), read, "{answer}");
+            assert_eq!(readable_text(&answer.to_string()), read, "{answer}");
         }
         let answered = json!({"answer": "It is 42.", "results": []});
-        assert_eq!(readable(&answered.to_string()), ("It is 42.".to_owned(), 0));
-        assert_eq!(readable("{\"results\":[]}"), (String::new(), 0));
-        assert_eq!(readable("<p>no <b>JSON</b>").0, "no JSON");
+        assert_eq!(readable_text(&answered.to_string()), ("It is 42.".to_owned(), 0));
+        assert_eq!(readable_text("{\"results\":[]}"), (String::new(), 0));
+        assert_eq!(readable_text("<p>no <b>JSON</b>").0, "no JSON");
     }
 
     #[test]
     fn query_is_encoded_where_it_stands() {
         assert_eq!(with_query("http://h/?q={query}", "a b&c+ü"), "http://h/?q=a%20b%26c%2B%C3%BC");
         let body = json!({"q": "{query}", "n": 5, "in": ["x {query}"]});
-        assert_eq!(filled(&body, "a\"b"), json!({"q": "a\"b", "n": 5, "in": ["x a\"b"]}));
+        assert_eq!(substitute_query(&body, "a\"b"), json!({"q": "a\"b", "n": 5, "in": ["x a\"b"]}));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl IncludeGlob {
     }
 
     /// Whether a file is searched. `relative` is its path relative to the root.
-    pub(super) fn admits(&self, relative: &Path) -> bool {
+    pub(super) fn includes(&self, relative: &Path) -> bool {
         let matches = if self.by_name {
             relative.file_name().is_some_and(|name| self.matcher.is_match(Path::new(name)))
         } else {
@@ -67,7 +67,7 @@ mod tests {
         let admits = |glob: &str, path: &str| {
             IncludeGlob::new(Path::new("/nonexistent"), glob)
                 .expect("a glob")
-                .admits(Path::new(path))
+                .includes(Path::new(path))
         };
         assert!(admits("*.{rs,toml}", "a/b/c.toml"));
         assert!(!admits("*.rs", "a/b.rs.bak"));

@@ -71,7 +71,7 @@ impl MatchPrinter<'_> {
         if number + self.context.before >= *next {
             let is_hit = self.hits.binary_search(&number).is_ok();
             let mark = if is_hit { ':' } else { '-' };
-            let line = shown(bytes);
+            let line = display_line(bytes);
             self.text.push_str(&format!("L{number}{mark} {line}\n"));
             if is_hit {
                 self.shown.push((number, line));
@@ -96,7 +96,7 @@ impl Sink for MatchPrinter<'_> {
 }
 
 /// Returns a line without trailing whitespace, truncated if it is very long.
-fn shown(bytes: &[u8]) -> String {
+fn display_line(bytes: &[u8]) -> String {
     let head = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     let text = String::from_utf8_lossy(head);
     let text = match text.contains('\0') {
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_between_characters() {
-        assert_eq!(shown(b"text \r\n"), "text");
-        let cut = shown("👩‍🚀".repeat(2_001).as_bytes());
+        assert_eq!(display_line(b"text \r\n"), "text");
+        let cut = display_line("👩‍🚀".repeat(2_001).as_bytes());
         assert_eq!(cut, "👩‍🚀".repeat(2_000) + "... [truncated]");
-        assert_eq!(shown("ä".repeat(2_000).as_bytes()), "ä".repeat(2_000));
-        assert!(shown(&vec![b'x'; 10_000_000]).len() < 2_100);
+        assert_eq!(display_line("ä".repeat(2_000).as_bytes()), "ä".repeat(2_000));
+        assert!(display_line(&vec![b'x'; 10_000_000]).len() < 2_100);
     }
 }

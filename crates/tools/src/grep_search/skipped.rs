@@ -62,7 +62,7 @@ impl Skipped {
         self.links.add(path);
     }
 
-    pub(super) fn in_part(&mut self, path: &Path) {
+    pub(super) fn record_partial(&mut self, path: &Path) {
         self.in_part.add(path);
     }
 

@@ -41,12 +41,12 @@ pub(super) struct Hits {
 
 impl Hits {
     pub(super) fn path(&self) -> &Path {
-        self.file.shown()
+        self.file.display_path()
     }
 }
 
 /// Searches all files below `roots`; returns at most `wanted.total` matches in the first paths.
-pub(super) fn sweep(
+pub(super) fn search_tree(
     workspace: &Workspace,
     roots: &[PathBuf],
     wanted: &GrepQuery,
@@ -126,15 +126,15 @@ impl SearchWorker<'_> {
             // All paths in a directory sort after the directory itself.
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
-        if entry.depth() > 0 && self.workspace.protects(entry.file_name(), kind.is_dir()) {
+        if entry.depth() > 0 && self.workspace.is_protected_name(entry.file_name(), kind.is_dir()) {
             self.skip(|skipped| skipped.closed += 1);
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
         // Links are not followed; pipes and devices are never opened.
-        if kind.is_symlink() && self.admits(entry) && self.leads_elsewhere(path) {
+        if kind.is_symlink() && self.is_searched(entry) && self.is_found_elsewhere(path) {
             self.skip(|skipped| skipped.link(path));
         }
-        if !kind.is_file() || !self.admits(entry) {
+        if !kind.is_file() || !self.is_searched(entry) {
             return WalkState::Continue;
         }
         let (hits, decoded) = self.search(entry);
@@ -149,12 +149,12 @@ impl SearchWorker<'_> {
 
     /// Whether the link leads to something in the workspace that is not found below the searched
     /// directories.
-    fn leads_elsewhere(&self, link: &Path) -> bool {
+    fn is_found_elsewhere(&self, link: &Path) -> bool {
         let target = self.workspace.confine(link, Access::Read);
         target.is_ok_and(|target| !self.roots.iter().any(|root| target.path().starts_with(root)))
     }
 
-    fn admits(&self, entry: &DirEntry) -> bool {
+    fn is_searched(&self, entry: &DirEntry) -> bool {
         // The file was named explicitly.
         if entry.depth() == 0 {
             return true;
@@ -164,7 +164,7 @@ impl SearchWorker<'_> {
                 .roots
                 .iter()
                 .filter_map(|root| entry.path().strip_prefix(root).ok())
-                .any(|relative| include.admits(relative)),
+                .any(|relative| include.includes(relative)),
             None => true,
         }
     }
@@ -210,7 +210,7 @@ impl SearchWorker<'_> {
         }
         // Matches found before an error are kept.
         if searched.is_err() && !self.stop.is_set() {
-            self.skip(|skipped| skipped.in_part(path));
+            self.skip(|skipped| skipped.record_partial(path));
         }
         (sink.hits, false)
     }

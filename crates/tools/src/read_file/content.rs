@@ -11,7 +11,7 @@ use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
 use crate::failure::{invalid, read_failure};
 use crate::kind::FileKind;
-use crate::suggest::close_names;
+use crate::suggest::similar_names;
 
 /// Default number of lines.
 const DEFAULT_LINES: u64 = 2_000;
@@ -59,7 +59,7 @@ impl Read {
                 outcome
             }
             Self::Refused(sentence) => {
-                ToolResult::text(sentence.clone()).shown(Display::text(sentence))
+                ToolResult::text(sentence.clone()).with_display(Display::text(sentence))
             }
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn read(
     let failed = |error: FileError| with_hint(workspace, &error);
     let (head, facts) = read_head(target, 4096).map_err(failed)?;
     let name = workspace.relative(target.path());
-    match FileKind::of(target.path(), &head) {
+    match FileKind::detect(target.path(), &head) {
         FileKind::Text => {}
         FileKind::Svg if facts.size <= MAX_SVG => {}
         FileKind::Svg => {
@@ -97,12 +97,12 @@ pub(crate) fn read(
         FileKind::UnsupportedAudio => {
             return Err(ToolError::new(
                 ToolErrorKind::ReadContentFailure,
-                format!("Unsupported audio format: {}", target.shown().display()),
+                format!("Unsupported audio format: {}", target.display_path().display()),
             ));
         }
         FileKind::Media(mime) => {
             let (bytes, facts) = read_capped(target, MAX_MEDIA).map_err(failed)?;
-            seen.record(target.path(), Snapshot::of(facts, &bytes), None);
+            seen.record(target.path(), Snapshot::from_bytes(facts, &bytes), None);
             let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
             return Ok(Read::Media(Part::inline_data(mime, data)));
         }
@@ -112,7 +112,7 @@ pub(crate) fn read(
         return Err(invalid(format!(
             "`start_line` {} is past the end: {} has {} lines",
             lines.first,
-            target.shown().display(),
+            target.display_path().display(),
             lines.total
         )));
     }
@@ -171,7 +171,7 @@ fn shortened(mut lines: TextLines) -> TextLines {
 
 /// Adds the header: what is truncated, how to read on, and how the file was decoded.
 fn describe(lines: TextLines, name: &str) -> Read {
-    let cut = lines.is_cut();
+    let cut = lines.is_partial();
     let (first, last, total) = (lines.first, lines.last, lines.total);
     let of = if lines.more { format!("more than {total}") } else { total.to_string() };
     let mut notes = Vec::new();
@@ -210,7 +210,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
     match error {
         FileError::NotFound { path } | FileError::NotADirectory { path } => {
             failure.message = format!("File not found: {}", path.display());
-            failure.message.push_str(&close_names(workspace, path));
+            failure.message.push_str(&similar_names(workspace, path));
         }
         FileError::IsDirectory { path } => {
             let names = workspace

@@ -99,10 +99,10 @@ fn literal(
         }
         found = true;
         let filtering = workspace.filtering();
-        let mut flags = IgnoreFlags::of(filtering);
+        let mut flags = IgnoreFlags::from_settings(filtering);
         flags.git = wanted.respect_git_ignore.unwrap_or(flags.git);
         flags.gemini = wanted.respect_gemini_ignore.unwrap_or(flags.gemini);
-        match workspace.ignore_rules(flags).why(&path) {
+        match workspace.ignore_rules(flags).ignored_by(&path) {
             Some(why) => {
                 gathered.skipped.push((path, format!("ignored by the pattern `{}`", why.pattern)))
             }
@@ -148,7 +148,7 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
             set.add(glob(&literal_names::escape_existing(root, text))?);
         }
     }
-    set.build().map_err(|error| wrong(&error))
+    set.build().map_err(|error| glob_error(&error))
 }
 
 fn excluded(wanted: &ReadMany) -> Result<GlobSet, ToolError> {
@@ -167,7 +167,7 @@ fn excluded(wanted: &ReadMany) -> Result<GlobSet, ToolError> {
             set.add(glob(&format!("**/{}", escaped(name)))?);
         }
     }
-    set.build().map_err(|error| wrong(&error))
+    set.build().map_err(|error| glob_error(&error))
 }
 
 fn escaped(text: &str) -> String {
@@ -185,9 +185,9 @@ fn glob(pattern: &str) -> Result<globset::Glob, ToolError> {
         .literal_separator(true)
         .empty_alternates(true)
         .build()
-        .map_err(|error| wrong(&error))
+        .map_err(|error| glob_error(&error))
 }
 
-fn wrong(error: &globset::Error) -> ToolError {
+fn glob_error(error: &globset::Error) -> ToolError {
     ToolError::new(ToolErrorKind::ReadManyFilesSearchError, format!("Invalid glob: {error}"))
 }

@@ -24,7 +24,7 @@ pub(super) struct FileStyle {
 }
 
 impl FileStyle {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn detect(text: &str) -> Self {
         let starting =
             |with: &str| text.lines().take(SAMPLED_LINES).filter(|l| l.starts_with(with)).count();
         Self {
@@ -64,7 +64,7 @@ impl Indentation {
     }
 
     /// Translates the model's indentation; `line` is the closest line of the old text.
-    pub(super) fn of(&self, model: &str, line: usize) -> String {
+    pub(super) fn translate(&self, model: &str, line: usize) -> String {
         let far = |pair: &&IndentPair| pair.line.abs_diff(line);
         if let Some(pair) = self.pairs.iter().filter(|pair| pair.model == model).min_by_key(far) {
             return pair.file.clone();

@@ -38,14 +38,15 @@ pub(crate) fn find(source: &SourceText<'_>, old: &str) -> Option<NearestMatch> {
         return None;
     }
     let lines = source.lines();
-    let (first, score) = by_equal_lines(&lines, &old).or_else(|| by_likeness(&lines, &old))?;
+    let (first, score) =
+        most_equal_lines(&lines, &old).or_else(|| most_similar_line(&lines, &old))?;
     let last = (first + old.len()).min(lines.len());
     let window = lines.get(first..last)?;
     Some(NearestMatch { lines: (first + 1, last), score, diff: difference(&old, window) })
 }
 
 /// Returns the offset at which most lines of the old text match.
-fn by_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
+fn most_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in lines.iter().enumerate() {
         let line = line.trim();
@@ -70,7 +71,7 @@ fn by_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
 }
 
 /// Returns the line that is most similar to the longest line of the old text.
-fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
+fn most_similar_line(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     let (index, wanted) = old
         .iter()
         .enumerate()

@@ -34,7 +34,7 @@ impl<'a> SourceText<'a> {
         }
         let mut starts = vec![0];
         starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
-        Self { raw, text, lost, starts, ends: LineEndings::of(raw) }
+        Self { raw, text, lost, starts, ends: LineEndings::detect(raw) }
     }
 
     /// Returns the text with `\n` line endings.

@@ -12,15 +12,17 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
     if quoted.trim().is_empty() {
         return false;
     }
-    let Some(old) = old.map(plain_ends) else { return is_whole_lines(text, range) };
+    let Some(old) = old.map(plain_ends) else { return covers_whole_lines(text, range) };
     let mut places = old.match_indices(quoted).map(|(at, _)| at..at + quoted.len());
     match (places.next(), places.next()) {
         // The quoted text is newer than what was read: a formatter or the model's own command
         // wrote it.
-        (None, _) => before(text, range).glued.is_empty() && after(text, range).glued.is_empty(),
+        (None, _) => {
+            neighbor_before(text, range).glued.is_empty() && after(text, range).glued.is_empty()
+        }
         (Some(place), None) => {
-            contains_lines(&old, lines_around(text, range))
-                || is_same_place(&old, &place, text, range)
+            contains_lines(&old, touched_lines(text, range))
+                || has_same_context(&old, &place, text, range)
         }
         // One of several equal places was changed: which one the model means is unknown.
         (Some(_), Some(_)) => false,
@@ -29,8 +31,8 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
 
 /// Whether the words at both edges of the match, and the tokens beside it in its lines, are those
 /// of the text that the model saw.
-fn is_same_place(old: &str, place: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
-    let (was, now) = (before(old, place), before(text, range));
+fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
+    let (was, now) = (neighbor_before(old, place), neighbor_before(text, range));
     let same_start = was.glued == now.glued && (!now.same_line || was.token == now.token);
     let (was, now) = (after(old, place), after(text, range));
     let same_end = was.glued == now.glued
@@ -50,7 +52,7 @@ struct Neighbor<'a> {
     rest: &'a str,
 }
 
-fn before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
+fn neighbor_before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     let head = text.get(..range.start).unwrap_or_default();
     let starts_in_word =
         text.get(range.start..).and_then(|tail| tail.chars().next()).is_some_and(is_word);
@@ -105,7 +107,7 @@ fn is_line_end(rest: &str) -> bool {
 }
 
 /// Returns the whole lines that a range touches, without the last line ending.
-fn lines_around<'a>(text: &'a str, range: &Range<usize>) -> &'a str {
+fn touched_lines<'a>(text: &'a str, range: &Range<usize>) -> &'a str {
     let head = text.get(..range.start).unwrap_or_default();
     let start = head.rfind('\n').map_or(0, |at| at + 1);
     // A line ending at the end of the match belongs to the previous line.
@@ -124,9 +126,9 @@ fn contains_lines(text: &str, lines: &str) -> bool {
 }
 
 /// Whether only whitespace is beside the match in its lines.
-fn is_whole_lines(text: &str, range: &Range<usize>) -> bool {
+fn covers_whole_lines(text: &str, range: &Range<usize>) -> bool {
     let quoted = text.get(range.clone()).unwrap_or_default();
-    lines_around(text, range).trim() == quoted.trim()
+    touched_lines(text, range).trim() == quoted.trim()
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ pub(super) struct TokenPositions {
 impl TokenPositions {
     /// Computes the positions from `pairs`, the aligned ranges of the old text and the file.
     /// Returns `None` if the old text begins a line and the file's text does not.
-    pub(super) fn of(
+    pub(super) fn from_pairs(
         text: &str,
         tokens: &[Token],
         pairs: &[(&Range<usize>, &Range<usize>)],
@@ -136,10 +136,10 @@ impl TokenPositions {
                 place.end = pair.1.end;
             }
             match before {
-                None => places.lead(text, tokens, index, place.start)?,
+                None => places.place_leading(text, tokens, index, place.start)?,
                 Some(before) => {
                     let start = places.file.get(before)?.end;
-                    places.between(text, tokens, before + 1..index, start..place.start);
+                    places.place_gap(text, tokens, before + 1..index, start..place.start);
                 }
             }
             *places.file.get_mut(index)? = place;
@@ -162,7 +162,13 @@ impl TokenPositions {
     }
 
     /// Places the whitespace before the first character.
-    fn lead(&mut self, text: &str, tokens: &[Token], first: usize, start: usize) -> Option<()> {
+    fn place_leading(
+        &mut self,
+        text: &str,
+        tokens: &[Token],
+        first: usize,
+        start: usize,
+    ) -> Option<()> {
         let head = text.get(..start)?;
         let line_start = head.rfind('\n').map_or(0, |at| at + 1);
         let indent = start - spaces_before(head);
@@ -187,7 +193,7 @@ impl TokenPositions {
     }
 
     /// Places the whitespace between two characters.
-    fn between(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, place: Range<usize>) {
+    fn place_gap(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, place: Range<usize>) {
         let white = text.get(place.clone()).unwrap_or_default();
         let last_end = gap
             .clone()

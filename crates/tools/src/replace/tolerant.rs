@@ -55,7 +55,7 @@ pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize)
     if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
         return Vec::new();
     }
-    let (file, old) = (signs(text), signs(&wanted.old));
+    let (file, old) = (to_signs(text), to_signs(&wanted.old));
     let edit = TokenizedEdit::new(wanted, text);
     let mut hits = Vec::new();
     let mut steps = 0;
@@ -63,12 +63,16 @@ pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize)
     while index < file.len() && hits.len() < most {
         let rest = file.get(index..).unwrap_or_default();
         let matched = align(rest, &old, &mut steps).filter(|(_, pairs)| {
-            on_word_borders(text, pairs.first().map(|p| &p.file), pairs.last().map(|p| &p.file))
+            is_on_word_boundaries(
+                text,
+                pairs.first().map(|p| &p.file),
+                pairs.last().map(|p| &p.file),
+            )
         });
         if steps > MAX_STEPS {
             return Vec::new();
         }
-        match matched.and_then(|(taken, pairs)| Some((taken, edit.hit(source, &pairs)?))) {
+        match matched.and_then(|(taken, pairs)| Some((taken, edit.match_at(source, &pairs)?))) {
             Some((taken, hit)) => {
                 hits.push(hit);
                 index += taken;
@@ -81,7 +85,7 @@ pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize)
     hits
 }
 
-fn signs(text: &str) -> Vec<Sign> {
+fn to_signs(text: &str) -> Vec<Sign> {
     let mut signs = Vec::new();
     let mut gap = false;
     for (at, character) in text.char_indices() {
@@ -156,7 +160,11 @@ fn folded(character: char) -> char {
 }
 
 /// Whether the match neither begins nor ends inside a word of the file.
-fn on_word_borders(text: &str, first: Option<&Range<usize>>, last: Option<&Range<usize>>) -> bool {
+fn is_on_word_boundaries(
+    text: &str,
+    first: Option<&Range<usize>>,
+    last: Option<&Range<usize>>,
+) -> bool {
     let (Some(first), Some(last)) = (first, last) else { return false };
     let before = text.get(..first.start).and_then(|text| text.chars().next_back());
     let begins = text.get(first.start..).and_then(|text| text.chars().next());
@@ -187,7 +195,7 @@ impl<'a> TokenizedEdit<'a> {
         let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));
         let texts = |text: &'a str| text.split_inclusive('\n').collect::<Vec<&'a str>>();
         let ops = capture_diff_slices(Algorithm::Patience, &texts(old), &texts(new));
-        let style = FileStyle::of(file);
+        let style = FileStyle::detect(file);
         let ops_with_tokens = Vec::with_capacity(ops.len());
         let mut edit = Self {
             old,
@@ -207,10 +215,10 @@ impl<'a> TokenizedEdit<'a> {
     }
 
     /// Returns the change at one place; `None` if it does not match after all.
-    fn hit(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
+    fn match_at(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
-        let places = TokenPositions::of(text, &self.old_tokens, &pairs)?;
+        let places = TokenPositions::from_pairs(text, &self.old_tokens, &pairs)?;
         let range = places.file.first()?.start..places.file.last()?.end;
         let last = range.end.saturating_sub(1).max(range.start);
         let lines = (source.line_number(range.start), source.line_number(last));
@@ -335,7 +343,7 @@ impl Rewrite<'_> {
             let in_file = place.and_then(|place| self.text.get(place.clone()));
             self.out.push_str(in_file.unwrap_or(own));
         } else if !blank && (self.out.is_empty() || self.out.ends_with('\n')) {
-            self.out.push_str(&self.indentation.of(own, line));
+            self.out.push_str(&self.indentation.translate(own, line));
         }
     }
 }

@@ -101,14 +101,14 @@ impl StartingCommand {
             && bash::uses_git(&line)
             && !permissions.file_system.write.iter().any(of_info)
         {
-            git::leave_info_alone(&mut environment);
+            git::disable_info_updates(&mut environment);
         }
         if options.is_some_and(|options| options.worktree.is_some()) && bash::uses_git(&line) {
-            git::leave_upkeep_alone(&mut environment);
+            git::disable_maintenance(&mut environment);
         }
         if !permissions.repository_programs && bash::uses_git(&line) {
             // While the line runs, it may write files that control git.
-            git::close_bare(&mut environment, &directory, &places);
+            git::forbid_bare_repositories(&mut environment, &directory, &places);
             if mode != ApprovalMode::Yolo
                 && may_write(&line)
                 && let Some(obstacle) = git::included(&directory, &places, &roots)
@@ -126,7 +126,7 @@ impl StartingCommand {
         let plan = match options {
             Some(options) => {
                 confinement::add_agent_variables(&mut environment, &subject);
-                confinement::place_caches(&mut environment, options, layers);
+                confinement::provide_caches(&mut environment, options, layers);
                 make_private(&options.temporary)?;
                 if options.enabled && !permissions.outside {
                     let files = &permissions.file_system;
@@ -145,7 +145,7 @@ impl StartingCommand {
                 }
                 let BuiltPlan { plan, lost } = confinement::plan(options, &subject);
                 if !lost.is_empty() {
-                    return Err(not_found_again(&lost));
+                    return Err(unlocated_files_message(&lost));
                 }
                 if !plan.placeholders.is_empty() {
                     git::compare_by_time(&mut environment);
@@ -199,7 +199,7 @@ pub fn write_scope(plan: &Plan, mounts: bool) -> WriteScope {
 /// Whether a command of the line other than git may write a file.
 fn may_write(line: &ShellLine) -> bool {
     let quiet = |command: &bash::Command| {
-        command.name() == Some("git") || confinement::harmless_beside_git(command.name())
+        command.name() == Some("git") || confinement::only_prints(command.name())
     };
     line.trouble.is_some()
         || !line.commands.iter().all(quiet)
@@ -207,7 +207,7 @@ fn may_write(line: &ShellLine) -> bool {
 }
 
 /// Returns the message about hidden files whose current location in the workspace is unknown.
-fn not_found_again(lost: &[PathBuf]) -> String {
+fn unlocated_files_message(lost: &[PathBuf]) -> String {
     let named: Vec<String> = lost.iter().take(4).map(|path| path.display().to_string()).collect();
     format!(
         "a file that the sandbox hides was moved, and the workspace is too large or not readable \
@@ -263,7 +263,7 @@ pub(super) struct DenialEvidence {
 
 /// Returns what the sandbox denied a finished command, and the note for the model about hidden
 /// files that git tracks. Blocking.
-pub(super) fn refused(
+pub(super) fn denied_permissions(
     plan: Plan,
     line: &ShellLine,
     directory: &Path,
@@ -290,10 +290,12 @@ pub(super) fn refused(
     let command = sources.join("\n");
     // A command that only reads may print such messages from files.
     let anywhere = [PathBuf::from("/")];
-    let only_reads = bash::known_safe(line, &bash::SafeReadRoots { directory, roots: &anywhere });
+    let only_reads = bash::is_safe(line, &bash::SafeReadRoots { directory, roots: &anywhere });
     let mut missing = match only_reads && code == 0 {
         true => Permissions::default(),
-        false => denial_evidence::missing(&command, &output, code != 0, &places, home, &ran),
+        false => {
+            denial_evidence::missing_permissions(&command, &output, code != 0, &places, home, &ran)
+        }
     };
     if only_reads {
         // Such words are in what it prints, not about it.
@@ -304,15 +306,15 @@ pub(super) fn refused(
     if unnamed && code != 0 {
         // Programs such as `zip` name the path in another line, or not at all.
         let named = predicted_permissions::written_paths(line, &places, home);
-        let closed = named.into_iter().filter(|path| ran.refuses(path, DeniedAccess::Write));
+        let closed = named.into_iter().filter(|path| ran.denies(path, DeniedAccess::Write));
         missing.file_system.write.extend(closed);
     }
-    if bash::uses_git(line) && denial_evidence::is_unwritten_repository(&output) {
+    if bash::uses_git(line) && denial_evidence::could_not_write_repository(&output) {
         let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
         let named = predicted_permissions::named_paths(line, &places);
         for path in remotes.chain(named).map(|path| real(&path)) {
             let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
-            if is_repository && ran.refuses(&path, DeniedAccess::Write) {
+            if is_repository && ran.denies(&path, DeniedAccess::Write) {
                 missing.file_system.write.push(path);
             }
         }

@@ -11,7 +11,7 @@ use parallax_files::{
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::{OF_GIT, closed_paths};
+use parallax_protocol::protected_names::{OF_GIT, closed_path_patterns};
 use parallax_sandbox::{Network, Plan, Support};
 
 use super::secrets;
@@ -99,14 +99,14 @@ impl ConfinedCommand<'_> {
             && bash::uses_git(self.line)
             && commands.iter().all(|command| {
                 command.name() == Some("git")
-                    || harmless_beside_git(command.name())
-                    || commands.iter().any(|inner| only_wraps(command.name(), inner))
+                    || only_prints(command.name())
+                    || commands.iter().any(|inner| is_wrapper(command.name(), inner))
             })
     }
 }
 
 /// Whether the program only wraps the other command.
-fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
+fn is_wrapper(name: Option<&str>, inner: &bash::Command) -> bool {
     const WRAPPERS: &[&str] =
         &["bash", "sh", "dash", "zsh", "env", "timeout", "nice", "time", "command", "nohup"];
     name.is_some_and(|name| {
@@ -115,7 +115,7 @@ fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
 }
 
 /// Whether a command is often used together with git and only prints text.
-pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
+pub(super) fn only_prints(name: Option<&str>) -> bool {
     matches!(
         name,
         Some(
@@ -168,7 +168,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     let all_approved =
         line.trouble.is_none() && !line.commands.is_empty() && line.own_commands().all(approved);
     // The root directory is never opened: a workspace there is read-only.
-    let may_open = |root: &&PathBuf| root.parent().is_some() && !is_of_kernel(root);
+    let may_open = |root: &&PathBuf| root.parent().is_some() && !is_kernel_path(root);
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().filter(may_open).cloned());
     }
@@ -185,9 +185,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     plan.readable.extend(permissions.file_system.read.iter().cloned());
     plan.readable.extend(permissions.file_system.write.iter().cloned());
 
-    plan.hidden = secrets::of_homes(&options.home, &options.ours);
+    plan.hidden = secrets::hidden_home_paths(&options.home, &options.ours);
     for other in &options.other_homes {
-        plan.hidden.extend(secrets::of_homes(other, &other.join(".parallax")));
+        plan.hidden.extend(secrets::hidden_home_paths(other, &other.join(".parallax")));
     }
     plan.hidden.extend(options.hidden.iter().cloned());
     let followed = follow(options, subject.roots, &found, rules.as_ref(), &plan.hidden);
@@ -202,15 +202,15 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     for home in &dirs {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
     }
-    plan.filtered.extend(secrets::directories_elsewhere(&plan.hidden, &dirs));
+    plan.filtered.extend(secrets::parents_outside_homes(&plan.hidden, &dirs));
     plan.filtered.sort();
     plan.filtered.dedup();
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
     // Paths below a hidden path need no entry.
     outermost(&mut left_alone);
-    if tracked::is_git_alone(line) {
-        left_alone = tracked::left_hidden(left_alone);
+    if tracked::runs_only_git(line) {
+        left_alone = tracked::still_hidden(left_alone);
         options.hidden_places.record(&left_alone);
     }
     left_alone.extend(found.secrets.iter().cloned());
@@ -239,7 +239,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
         protect(options, subject, &found, &mut plan);
     }
     if may_use_agents(subject) {
-        give_agents(&options.home, &mut plan);
+        provide_agent_sockets(&options.home, &mut plan);
     }
     let caches = caches(&options.home);
     if permissions.caches {
@@ -295,7 +295,7 @@ fn secrets_of_main(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> 
 }
 
 /// Whether the kernel provides the files there.
-fn is_of_kernel(path: &Path) -> bool {
+fn is_kernel_path(path: &Path) -> bool {
     ["/dev", "/proc", "/sys"].iter().any(|top| path == Path::new(top))
 }
 
@@ -325,14 +325,14 @@ fn follow(
     let is_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
     let targets: Vec<PathBuf> = targets.filter(|path| !is_root(path)).collect();
     // Where links cannot be mounted, a command can remove one.
-    let earlier = options.hidden_places.earlier_targets(&targets);
+    let earlier = options.hidden_places.previous_targets(&targets);
     hidden.extend(targets);
     hidden.extend(earlier.iter().cloned());
     let mut tracked = options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
             && (of_settings(path)
                 || path.file_name().is_some_and(secrets::is_secret_name)
-                || rules.is_some_and(|rules| rules.holds(path)))
+                || rules.is_some_and(|rules| rules.matches(path)))
     });
     tracked.hidden.extend(earlier.into_iter().filter(|path| path.symlink_metadata().is_ok()));
     tracked
@@ -398,7 +398,7 @@ fn protect(
 ) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
-        plan.read_only.extend(closed_paths().map(|name| root.join(name)));
+        plan.read_only.extend(closed_path_patterns().map(|name| root.join(name)));
     }
     plan.read_only.extend(secrets::start_up(&options.home));
     // The parts of a repository that run programs or redirect git stay read-only in either case.
@@ -407,11 +407,11 @@ fn protect(
     for repository in repositories(options, subject.roots, found) {
         if !git && !granted.contains(&repository) {
             // A git directory elsewhere in the workspace (`--separate-git-dir`) is one as well.
-            plan.read_only.extend(git_directories::named_inside(&repository, subject.roots));
+            plan.read_only.extend(git_directories::named_in_workspace(&repository, subject.roots));
             plan.read_only.push(repository);
             continue;
         }
-        if let Some(folder) = git_directories::named_inside(&repository, subject.roots) {
+        if let Some(folder) = git_directories::named_in_workspace(&repository, subject.roots) {
             plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
         }
         for folder in written_by_git(options, &repository, subject.roots) {
@@ -453,7 +453,7 @@ fn repositories(
     roots: &[PathBuf],
     found: &SensitivePaths,
 ) -> Vec<PathBuf> {
-    let mut repositories = options.git_directories.around(roots);
+    let mut repositories = options.git_directories.for_roots(roots);
     repositories.retain(|git| !found.repositories.contains(git));
     repositories.extend(found.repositories.iter().cloned());
     repositories
@@ -471,7 +471,7 @@ fn open_git_directories(
     let roots = subject.roots;
     plan.readable.extend(options.git_directories.borrowed(roots));
     for repository in repositories(options, roots, found) {
-        let folders = options.git_directories.of(&repository, roots);
+        let folders = options.git_directories.for_repository(&repository, roots);
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
         if writable {
             let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
@@ -487,7 +487,10 @@ fn open_git_directories(
 /// repository or, in a worktree of Parallax, the part that belongs to that worktree.
 fn written_by_git(options: &SandboxOptions, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let own = options.worktree.as_ref().filter(|own| own.path.join(".git") == repository);
-    own.map_or_else(|| options.git_directories.of(repository, roots), |own| own.git.clone())
+    own.map_or_else(
+        || options.git_directories.for_repository(repository, roots),
+        |own| own.git.clone(),
+    )
 }
 
 /// Returns the working trees in the workspace that belong to a repository elsewhere.
@@ -504,7 +507,7 @@ fn may_use_agents(subject: &ConfinedCommand<'_>) -> bool {
 /// Maximum number of files in `~/.ssh` among which public keys are looked for.
 const MOST_KEYS: usize = 200;
 
-fn give_agents(home: &Path, plan: &mut Plan) {
+fn provide_agent_sockets(home: &Path, plan: &mut Plan) {
     let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
     plan.sockets.extend(socket.filter(|path| path.is_absolute()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -572,7 +575,7 @@ const MISSING_CACHES: &[(&str, &str, &str)] = &[
 
 /// Provides private cache directories for those missing in the home directory: a missing directory
 /// cannot be layered over, and the home directory is read-only.
-pub(super) fn place_caches(
+pub(super) fn provide_caches(
     environment: &mut Vec<(OsString, OsString)>,
     options: &SandboxOptions,
     layers: bool,

@@ -7,7 +7,7 @@ use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::Permissions;
 
 use super::denied_access::{Confinement, DeniedAccess};
-use super::granted_paths::is_too_wide;
+use super::granted_paths::is_too_broad;
 
 /// Number of lines examined at the end of the output.
 const LINES: usize = 400;
@@ -74,7 +74,7 @@ const UNWRITTEN: [&str; 6] = [
 ];
 
 /// Whether git failed to write a repository that its output does not name.
-pub(super) fn is_unwritten_repository(output: &str) -> bool {
+pub(super) fn could_not_write_repository(output: &str) -> bool {
     output.lines().rev().take(LINES).any(|line| {
         let lower = line.to_lowercase();
         UNWRITTEN.iter().any(|words| lower.contains(words))
@@ -143,7 +143,7 @@ const OUTSIDE: [&str; 6] = [
 
 /// Whether the line ends like an error message. Then it counts even if the command as a whole
 /// succeeded (`… | tail`).
-fn ends_in_denial(line: &str) -> bool {
+fn is_denial_message(line: &str) -> bool {
     DENIED.iter().take(4).any(|words| line.trim_end().ends_with(words))
 }
 
@@ -154,7 +154,7 @@ const NO_SERVER: [&str; 5] =
 /// Returns the missing permissions, as far as the output and the sandbox show. `command` is its
 /// text, `failed` whether its exit code indicates a failure, and `places` are its possible working
 /// directories.
-pub(super) fn missing(
+pub(super) fn missing_permissions(
     command: &str,
     output: &str,
     failed: bool,
@@ -177,12 +177,12 @@ pub(super) fn missing(
             missing.network = true;
         }
         // Some programs report a refused connection without the address.
-        if confinement.is_apart_from_servers()
+        if confinement.has_private_network()
             && !missing.host_loopback
             && NO_SERVER.iter().any(|words| lower.contains(words))
             && local_ports(&lower)
                 .chain(local_ports(&command).filter(|_| failed))
-                .any(|port| confinement.listens_outside(port))
+                .any(|port| confinement.has_outside_listener(port))
         {
             missing.host_loopback = true;
         }
@@ -190,32 +190,32 @@ pub(super) fn missing(
         let is_fatal = failed || lower.starts_with("fatal: ");
         if is_fatal && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
             for path in CREDENTIALS.map(|name| home.join(name)) {
-                if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
+                if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
                     ask_for(&path, &lower, home, confinement, &mut missing);
                 }
             }
         }
         if NO_LOGIN_AT_REGISTRY.iter().any(|words| lower.contains(words)) {
             let path = home.join(REGISTRY_LOGIN);
-            if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
+            if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
                 ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
         if failed && UNKNOWN_LOGIN.iter().any(|words| lower.contains(words)) {
             let path = home.join(LOGIN);
-            if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
+            if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
                 ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
         // No ordinary directory is on a read-only file system.
-        let counts = failed || ends_in_denial(&lower) || lower.contains(READ_ONLY);
+        let counts = failed || is_denial_message(&lower) || lower.contains(READ_ONLY);
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
             // Text in quotes is one path, including spaces.
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
             let quoted = line.split(is_quote).skip(1).step_by(2);
             let mut any = false;
             for path in paths(quoted, places, home) {
-                let path = confinement.first_to_create(&path);
+                let path = confinement.first_missing_directory(&path);
                 any |= ask_for(&path, &lower, home, confinement, &mut missing);
             }
             // `program: path: Permission denied`: the path is right before the message.
@@ -271,9 +271,9 @@ fn ask_for(
 ) -> bool {
     let only_writing = ["read-only file system", "device or resource busy"];
     // A program that may rename a hidden file could read it under its new name.
-    let to_read = confinement.refuses(path, DeniedAccess::Read);
+    let to_read = confinement.denies(path, DeniedAccess::Read);
     let to_write = !to_read || only_writing.iter().any(|words| line.contains(words));
-    if !to_read && !confinement.refuses(path, DeniedAccess::Write) {
+    if !to_read && !confinement.denies(path, DeniedAccess::Write) {
         return false;
     }
     let mut path = path;
@@ -281,9 +281,9 @@ fn ask_for(
     if !to_read
         && OF_FOLDERS.iter().any(|words| line.contains(words))
         && let Some(folder) = path.parent()
-        && confinement.refuses(folder, DeniedAccess::Write)
+        && confinement.denies(folder, DeniedAccess::Write)
     {
-        if is_too_wide(folder, home) {
+        if is_too_broad(folder, home) {
             missing.outside = true;
             return true;
         }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     impl Confinement for Box {
-        fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
+        fn denies(&self, path: &Path, access: DeniedAccess) -> bool {
             match access {
                 DeniedAccess::Read => {
                     path.starts_with("/home/u/.ssh") || path == Path::new("/w/.env")
@@ -363,13 +363,13 @@ mod tests {
         fn is_offline(&self) -> bool {
             self.offline
         }
-        fn is_apart_from_servers(&self) -> bool {
+        fn has_private_network(&self) -> bool {
             true
         }
         fn missed_network(&self) -> bool {
             false
         }
-        fn listens_outside(&self, port: u16) -> bool {
+        fn has_outside_listener(&self, port: u16) -> bool {
             port == 5432
         }
     }
@@ -418,7 +418,7 @@ mod tests {
             ("tar: a: Cannot change ownership to uid 0, gid 0: Operation not permitted", &[]),
             ("all fine", &[]),
         ] {
-            let missing = missing(
+            let missing = missing_permissions(
                 "x",
                 output,
                 true,
@@ -430,14 +430,21 @@ mod tests {
         }
         // Also if the command as a whole succeeded.
         let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
-        let well =
-            missing("x", busy, false, &["/w".into()], Path::new("/h"), &Box { offline: false });
+        let well = missing_permissions(
+            "x",
+            busy,
+            false,
+            &["/w".into()],
+            Path::new("/h"),
+            &Box { offline: false },
+        );
         assert_eq!(well.words(), ["to write /w/.git/config"]);
         let led = "touch: cannot touch 'z': Read-only file system";
         let places = ["/w".into(), "/opt".into()];
-        let led = missing("x", led, true, &places, Path::new("/h"), &Box { offline: false });
+        let led =
+            missing_permissions("x", led, true, &places, Path::new("/h"), &Box { offline: false });
         assert_eq!(led.words(), ["to write /opt/z"]);
-        let online = missing(
+        let online = missing_permissions(
             "x",
             "Could not resolve host",
             true,
@@ -463,8 +470,14 @@ mod tests {
             ("curl http://1.1.1.1:5432", "Connection refused", false),
         ] {
             let place = ["/w".into()];
-            let found =
-                missing(command, output, true, &place, Path::new("/h"), &Box { offline: false });
+            let found = missing_permissions(
+                command,
+                output,
+                true,
+                &place,
+                Path::new("/h"),
+                &Box { offline: false },
+            );
             assert_eq!(found.host_loopback, is_server, "{command}: {output}");
         }
     }

@@ -16,19 +16,19 @@ pub(super) enum DeniedAccess {
 /// What is known about the sandbox in which a command ran.
 pub(super) trait Confinement {
     /// Whether it denies the access to the path.
-    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
+    fn denies(&self, path: &Path, access: DeniedAccess) -> bool;
     /// Returns the directory that had to be created first to write the path, or the path itself.
-    fn first_to_create(&self, path: &Path) -> PathBuf {
+    fn first_missing_directory(&self, path: &Path) -> PathBuf {
         path.to_owned()
     }
     /// Whether other machines were unreachable.
     fn is_offline(&self) -> bool;
     /// Whether servers on this machine, outside of the sandbox, were unreachable.
-    fn is_apart_from_servers(&self) -> bool;
+    fn has_private_network(&self) -> bool;
     /// Whether the kernel counted packets without a route.
     fn missed_network(&self) -> bool;
     /// Whether a program outside of the sandbox listens on the port.
-    fn listens_outside(&self, port: u16) -> bool;
+    fn has_outside_listener(&self, port: u16) -> bool;
 }
 
 /// A plan that a command ran with, or would run with.
@@ -57,7 +57,7 @@ impl SandboxRun {
 }
 
 impl Confinement for SandboxRun {
-    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
+    fn denies(&self, path: &Path, access: DeniedAccess) -> bool {
         let of_plan = match access {
             DeniedAccess::Read => parallax_sandbox::Access::Read,
             DeniedAccess::Write => parallax_sandbox::Access::Write,
@@ -72,7 +72,7 @@ impl Confinement for SandboxRun {
                 || self.is_read_only_below_tmp(&path, access))
     }
 
-    fn first_to_create(&self, path: &Path) -> PathBuf {
+    fn first_missing_directory(&self, path: &Path) -> PathBuf {
         let has_parent = |path: &&Path| path.parent().is_none_or(|parent| parent.is_dir());
         let first = path.ancestors().find(has_parent).unwrap_or(path);
         if path.symlink_metadata().is_ok() { path.to_owned() } else { first.to_owned() }
@@ -82,7 +82,7 @@ impl Confinement for SandboxRun {
         matches!(self.plan.network, Network::Own | Network::Loopback)
     }
 
-    fn is_apart_from_servers(&self) -> bool {
+    fn has_private_network(&self) -> bool {
         matches!(self.plan.network, Network::Own | Network::Outward)
     }
 
@@ -90,15 +90,15 @@ impl Confinement for SandboxRun {
         self.missed_network
     }
 
-    fn listens_outside(&self, port: u16) -> bool {
+    fn has_outside_listener(&self, port: u16) -> bool {
         ["/proc/net/tcp", "/proc/net/tcp6"]
             .iter()
-            .any(|table| std::fs::read_to_string(table).is_ok_and(|text| listens(&text, port)))
+            .any(|table| std::fs::read_to_string(table).is_ok_and(|text| has_listener(&text, port)))
     }
 }
 
 /// Whether the kernel's socket table contains a listener (state `0A`) on the port.
-fn listens(table: &str, port: u16) -> bool {
+fn has_listener(table: &str, port: u16) -> bool {
     let suffix = format!(":{port:04X}");
     table.lines().skip(1).any(|line| {
         let mut fields = line.split_whitespace().skip(1);

@@ -38,7 +38,7 @@ impl EditorTerminalCall {
         run: &Run,
     ) -> ToolResult {
         let Some(shell) = Shell::find(std::env::var_os("PATH").as_deref()) else {
-            return report::not_prepared("no shell was found: install `bash` or `sh`");
+            return report::preparation_error("no shell was found: install `bash` or `sh`");
         };
         let arguments = arguments_for(&shell, command).into_iter().map(text).collect();
         let differing = variables
@@ -113,7 +113,7 @@ fn finished(
         (None, Some(0) | None) => {}
         (None, Some(code)) => told.push_str(&format!("\nExit Code: {code}")),
     }
-    let mut outcome = ToolResult::text(untrusted::wrap(&told)).shown(Display::text(output));
+    let mut outcome = ToolResult::text(untrusted::wrap(&told)).with_display(Display::text(output));
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
     }

@@ -130,7 +130,7 @@ fn overrides(
             }
             match listing::entries(&file, directory) {
                 Some(found) => {
-                    for (key, _) in found.iter().filter(|(key, _)| is_stubborn(key)) {
+                    for (key, _) in found.iter().filter(|(key, _)| is_first_wins(key)) {
                         obstacles.push(UnoverridableConfig {
                             file: file.clone(),
                             key: Some(key.clone()),
@@ -146,7 +146,7 @@ fn overrides(
     let keeps_filters = entries.iter().all(|(key, _)| is_harmless_beside_lfs(key))
         && path_leads_elsewhere(directory);
     for (key, value) in &entries {
-        if !(keeps_filters && is_users_own(key, value, directory)) {
+        if !(keeps_filters && is_own_entry(key, value, directory)) {
             neutral(key, value, directory, environment, &mut pairs);
         }
     }
@@ -161,12 +161,12 @@ fn overrides(
 /// Keeps git from updating the lists in the repository's `info` directory. Only servers for dumb
 /// transports need them, and the directory is read-only in the sandbox, so `gc` and `repack` would
 /// fail.
-pub(super) fn leave_info_alone(environment: &mut Vec<(OsString, OsString)>) {
+pub(super) fn disable_info_updates(environment: &mut Vec<(OsString, OsString)>) {
     append(environment, vec![("repack.updateServerInfo".to_owned(), "false".to_owned())]);
 }
 
 /// Keeps git from repacking a repository of which only a worktree's part is writable.
-pub(super) fn leave_upkeep_alone(environment: &mut Vec<(OsString, OsString)>) {
+pub(super) fn disable_maintenance(environment: &mut Vec<(OsString, OsString)>) {
     let pairs = [("maintenance.auto", "false"), ("gc.auto", "0")];
     append(environment, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec());
 }
@@ -180,13 +180,13 @@ pub(super) fn compare_by_time(environment: &mut Vec<(OsString, OsString)>) {
 
 /// Keeps git from using bare repositories without a `.git` unless one already exists: a repository
 /// created while the line runs was not checked.
-pub(super) fn close_bare(
+pub(super) fn forbid_bare_repositories(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
     others: &[PathBuf],
 ) {
     let mut folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
-    if !folders.any(|folder| repository::bare(folder).is_some()) {
+    if !folders.any(|folder| repository::find_bare_repository(folder).is_some()) {
         append(environment, vec![("safe.bareRepository".to_owned(), "explicit".to_owned())]);
     }
 }
@@ -242,7 +242,7 @@ pub(super) fn files_of_configuration(
 }
 
 /// Whether a later entry cannot override this one, because git uses the first.
-fn is_stubborn(key: &str) -> bool {
+fn is_first_wins(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let of_remote = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
     matches!(key.as_str(), "core.gitproxy" | "gc.recentobjectshook")
@@ -305,7 +305,7 @@ fn neutral(
 
 /// Whether the user's own configuration contains the same entry, or the entry is one that `git lfs
 /// install --local` writes for the installed program.
-fn is_users_own(key: &str, value: &str, directory: &Path) -> bool {
+fn is_own_entry(key: &str, value: &str, directory: &Path) -> bool {
     const OF_LFS: &[(&str, &str)] = &[
         ("filter.lfs.clean", "git-lfs clean -- %f"),
         ("filter.lfs.smudge", "git-lfs smudge -- %f"),

@@ -18,12 +18,12 @@ pub(super) fn find(line: &ShellLine, places: &[PathBuf]) -> Option<PathRemote> {
     calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
         |call| {
             let places = places.iter().map(PathBuf::as_path);
-            places.filter(|place| place.is_dir()).find_map(|place| of_call(&call, place))
+            places.filter(|place| place.is_dir()).find_map(|place| from_call(&call, place))
         },
     )
 }
 
-fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
+fn from_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
     let words: Vec<Option<&str>> = call.rest.iter().map(text_of).collect();
     let remote = match call.name {
         "archive" | "subtree" => {
@@ -50,8 +50,8 @@ fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
     }
     match remote {
         Some(None) => unknown(),
-        Some(Some(remote)) => of_name(remote, place),
-        None => configured(place).iter().find_map(|remote| of_name(remote, place)),
+        Some(Some(remote)) => from_name(remote, place),
+        None => configured(place).iter().find_map(|remote| from_name(remote, place)),
     }
 }
 
@@ -77,7 +77,7 @@ fn configured(place: &Path) -> Vec<String> {
 }
 
 /// Returns the remote if its URL, or its name itself, is a path.
-fn of_name(name: &str, place: &Path) -> Option<PathRemote> {
+fn from_name(name: &str, place: &Path) -> Option<PathRemote> {
     let mut addresses = lines(place, &["remote", "get-url", "--push", "--all", "--", name]);
     if addresses.is_empty() {
         let legacy = ["remotes", "branches"].iter().any(|folder| {

@@ -38,7 +38,7 @@ pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in repository::folders(base) {
         let Ok(real) = folder.canonicalize() else { continue };
-        if !belongs(&folder, &real, base, roots) {
+        if !belongs_to_workspace(&folder, &real, base, roots) {
             found.push(real.clone());
             continue;
         }
@@ -68,7 +68,7 @@ fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
 /// Whether the repository belongs to the workspace: it is inside the workspace, its working tree
 /// contains the workspace, or it records the workspace as one of its working trees. A file or link
 /// in the workspace may point anywhere.
-fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
+fn belongs_to_workspace(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
     if is_inside(real, roots) {
         return true;
     }

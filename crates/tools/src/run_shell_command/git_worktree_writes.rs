@@ -36,15 +36,16 @@ pub(super) fn find(
             ("lfs", Some("track" | "untrack")) => vec![directory.join(".gitattributes")],
             _ => {
                 let changed = pairs(call.name, &words).into_iter().take(MOST);
-                changed.flat_map(|(old, new)| changed_between(top, &old, &new)).collect()
+                changed.flat_map(|(old, new)| changed_files(top, &old, &new)).collect()
             }
         };
         if named.is_empty() {
             continue;
         }
         let linked = links.link_targets(roots);
-        let protected =
-            |path: &PathBuf| protected_part(path, roots).or_else(|| linked.around(path).cloned());
+        let protected = |path: &PathBuf| {
+            protected_part(path, roots).or_else(|| linked.containing(path).cloned())
+        };
         for path in named.iter().filter_map(protected) {
             if !found.contains(&path) && found.len() < MOST {
                 found.push(path);
@@ -101,7 +102,7 @@ fn is_revision(word: &str) -> bool {
 }
 
 /// Returns the files that differ between two revisions; empty if one is not a revision.
-fn changed_between(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
+fn changed_files(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
     // Compares trees only: no filter, driver, or helper of the repository runs.
     let compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"];
     let words = QUIET.iter().copied().chain(compare).chain([old, new, "--"]);

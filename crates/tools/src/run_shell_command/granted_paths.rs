@@ -13,7 +13,7 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
         true => real(there),
         false => real(there).join(rest),
     };
-    (!is_too_wide(&full, home)).then_some(full)
+    (!is_too_broad(&full, home)).then_some(full)
 }
 
 /// Returns the parent directories of the writable files of `wanted`, for a command that must
@@ -26,7 +26,7 @@ pub(super) fn broader_permissions(wanted: &Permissions, home: &Path) -> Permissi
             true => None,
             false => path.ancestors().skip(1).find(|folder| folder.is_dir()),
         };
-        if let Some(folder) = folder.filter(|folder| !is_too_wide(folder, home)) {
+        if let Some(folder) = folder.filter(|folder| !is_too_broad(folder, home)) {
             *path = folder.to_owned();
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn broader_permissions(wanted: &Permissions, home: &Path) -> Permissi
 }
 
 /// Whether the path is too broad to be granted.
-pub(super) fn is_too_wide(path: &Path, home: &Path) -> bool {
+pub(super) fn is_too_broad(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || real(home).starts_with(path)
 }
 

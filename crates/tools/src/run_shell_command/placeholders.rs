@@ -34,7 +34,7 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<PlaceholderFile> {
         let is_own = |path: &PathBuf| repository_of(path).as_ref() == Some(&top);
         let (own, others): (Vec<_>, Vec<_>) = std::mem::take(hidden).into_iter().partition(is_own);
         *hidden = others;
-        let entries = listed(&top, &own).unwrap_or_default();
+        let entries = index_entries(&top, &own).unwrap_or_default();
         let tracked: BTreeSet<PathBuf> =
             entries.iter().map(|entry| entry.file.path.clone()).collect();
         for path in own {
@@ -60,7 +60,7 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<PlaceholderFile> {
 
 /// Returns the index entries of the paths, from git's debug listing; `None` if its format is
 /// unexpected.
-fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
+fn index_entries(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "--debug", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);
     let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));

@@ -37,14 +37,17 @@ pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec
         }
         // `create_new` follows no link.
         if let Ok(file) = OpenOptions::new().write(true).create_new(true).open(path) {
-            made.push(PrecreatedPath { path: path.clone(), written: Some(untouched(&file)) });
+            made.push(PrecreatedPath {
+                path: path.clone(),
+                written: Some(set_untouched_time(&file)),
+            });
         }
     }
     made
 }
 
 /// Sets a modification time that no write would produce.
-fn untouched(file: &File) -> SystemTime {
+fn set_untouched_time(file: &File) -> SystemTime {
     let _ = file.set_modified(SystemTime::UNIX_EPOCH);
     SystemTime::UNIX_EPOCH
 }

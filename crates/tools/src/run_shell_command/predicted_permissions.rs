@@ -9,7 +9,7 @@ use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::Plan;
 
 use super::denied_access::{Confinement as _, DeniedAccess, SandboxRun};
-use super::granted_paths::{exact, is_too_wide};
+use super::granted_paths::{exact, is_too_broad};
 use super::repository;
 
 /// Programs that read the files given as operands.
@@ -75,12 +75,12 @@ pub(super) fn permissions(
     let directory = directory.as_path();
     let ran = SandboxRun { plan, missed_network: false };
     let mut note = |word: &Word, access: DeniedAccess| {
-        let Some(path) = place(word, directory, home, moved_home) else { return };
+        let Some(path) = word_path(word, directory, home, moved_home) else { return };
         let list = match access {
             DeniedAccess::Read => &mut found.read,
             DeniedAccess::Write => &mut found.write,
         };
-        let closed = ran.refuses(&path, access) && (access == DeniedAccess::Write || path.exists());
+        let closed = ran.denies(&path, access) && (access == DeniedAccess::Write || path.exists());
         if let Some(path) = exact(&path, home).filter(|path| closed && !list.contains(path))
             && list.len() < MOST
         {
@@ -110,7 +110,7 @@ pub(super) fn permissions(
         }
         if command.name().is_some_and(|name| LISTERS.contains(&name)) {
             let is_folder = |word: &&Word| {
-                place(word, directory, home, moved_home).is_some_and(|path| path.is_dir())
+                word_path(word, directory, home, moved_home).is_some_and(|path| path.is_dir())
             };
             command
                 .arguments()
@@ -121,15 +121,15 @@ pub(super) fn permissions(
     }
     for command in line.commands.iter().filter(|command| changes_folder(command)) {
         for word in bash::written(command) {
-            let Some(path) = place(&word, directory, home, moved_home) else { continue };
+            let Some(path) = word_path(&word, directory, home, moved_home) else { continue };
             // In the workspace, files are protected and opened individually.
             let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
-            let Some(closed) = folder.filter(|folder| ran.refuses(folder, DeniedAccess::Write))
+            let Some(closed) = folder.filter(|folder| ran.denies(folder, DeniedAccess::Write))
             else {
                 continue;
             };
             // For a hard link, an individually opened path is a separate file system.
-            outside |= is_too_wide(closed, home) || is_hard_link(command);
+            outside |= is_too_broad(closed, home) || is_hard_link(command);
             let list = &mut found.write;
             if let Some(folder) = exact(closed, home)
                 && !list.contains(&folder)
@@ -143,8 +143,8 @@ pub(super) fn permissions(
     // passes on.
     outside |= line.commands.iter().filter(|command| is_hard_link(command)).any(|command| {
         command.arguments().iter().any(|word| {
-            let path = place(word, directory, home, moved_home);
-            path.is_some_and(|path| path.is_file() && ran.refuses(&path, DeniedAccess::Write))
+            let path = word_path(word, directory, home, moved_home);
+            path.is_some_and(|path| path.is_file() && ran.denies(&path, DeniedAccess::Write))
         })
     });
     match outside {
@@ -181,7 +181,7 @@ fn working_folder(
     }
     match first.name() {
         Some("cd") => match first.arguments() {
-            [folder] => place(folder, directory, home, moved_home).filter(|path| path.is_dir()),
+            [folder] => word_path(folder, directory, home, moved_home).filter(|path| path.is_dir()),
             _ => None,
         },
         _ => (!moves(first)).then(|| directory.to_owned()),
@@ -202,7 +202,7 @@ pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<Pa
                 option.and_then(|option| words.get(option + 1))
             }
         };
-        let led = led.and_then(|word| place(word, directory, home, moved_home));
+        let led = led.and_then(|word| word_path(word, directory, home, moved_home));
         found.extend(led.filter(|path| path.is_dir()));
     }
     found.truncate(MOST);
@@ -220,7 +220,7 @@ pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -
     };
     let words: Vec<&Word> = words.filter(could_lead_out).take(MOST).collect();
     let paths = places.iter().flat_map(|place| words.iter().map(move |word| (place, word)));
-    paths.filter_map(|(directory, word)| place(word, directory, home, moved_home)).collect()
+    paths.filter_map(|(directory, word)| word_path(word, directory, home, moved_home)).collect()
 }
 
 /// Returns the directories that git commands of the line name.
@@ -247,7 +247,7 @@ fn assigns_home(line: &ShellLine) -> bool {
 
 /// Returns the protected files of the repository around `directory` that git commands of the line
 /// write. Git reports a denial late, after half of its work. Blocking.
-pub(super) fn of_repository(line: &ShellLine, directory: &Path) -> Vec<PathBuf> {
+pub(super) fn protected_repository_files(line: &ShellLine, directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let writing = || line.commands.iter().filter(|command| bash::writes_git_configuration(command));
     let Some(configuration) = repository::configuration(directory) else { return found };
@@ -277,16 +277,16 @@ fn path_of(path: &Path) -> Option<PathBuf> {
 pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
     let ran = SandboxRun { plan, missed_network: false };
     for path in &files.write {
-        if ran.refuses(path, DeniedAccess::Read) && !files.read.contains(path) {
+        if ran.denies(path, DeniedAccess::Read) && !files.read.contains(path) {
             files.read.push(path.clone());
         }
     }
 }
 
 /// Returns the path that the word names, if its text alone shows it.
-fn place(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
+fn word_path(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
     if word.text.is_none() {
-        let below = below_home(&word.source).filter(|_| !moved_home)?;
+        let below = strip_home(&word.source).filter(|_| !moved_home)?;
         return Some(lexical(home, Path::new(below)));
     }
     let text = word.text.as_deref().filter(|text| !text.is_empty() && !text.starts_with('-'))?;
@@ -299,7 +299,7 @@ fn place(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option
 
 /// Returns the part after the home directory in `$HOME/x`, `"${HOME}/x"`, and `"$HOME"/x`, if it
 /// contains no other expansion.
-fn below_home(source: &str) -> Option<&str> {
+fn strip_home(source: &str) -> Option<&str> {
     let (quoted, inner) = match source.strip_prefix('"') {
         Some(rest) => (true, rest),
         None => (false, source),

@@ -21,7 +21,7 @@ const MOST_LOOKUPS: usize = 4_096;
 /// Returns the resolved paths that the command reads when run in `directory`, as far as its words
 /// show. Includes the root directory if that is unknown, or if the command reads a path of
 /// `left_alone`, whose names the policy engine does not know.
-pub(super) fn reads(
+pub(super) fn read_paths(
     command: &str,
     directory: &Path,
     roots: &[PathBuf],
@@ -86,7 +86,7 @@ pub(super) fn reads(
                     reads.push(folder.to_owned());
                 }
             }
-            if left_alone.is_some_and(|rules| rules.holds(&named)) {
+            if left_alone.is_some_and(|rules| rules.matches(&named)) {
                 reads.push(PathBuf::from("/"));
             }
             reads.push(real);
@@ -102,7 +102,7 @@ pub(super) fn reads(
             false => named,
         };
         for folder in &folders {
-            closed_below(folder, sees_all, left_alone)
+            first_protected_below(folder, sees_all, left_alone)
                 .into_iter()
                 .for_each(|path| reads.push(path));
         }
@@ -110,7 +110,7 @@ pub(super) fn reads(
     if words.iter().any(|word| word.rsplit('/').next() == Some("diff")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
-        named.iter().flat_map(|folder| linked_in(folder)).for_each(|path| reads.push(path));
+        named.iter().flat_map(|folder| link_targets_in(folder)).for_each(|path| reads.push(path));
     }
     if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
         for base in &bases {
@@ -126,7 +126,7 @@ pub(super) fn reads(
             let inside = |folder: &PathBuf| {
                 roots.iter().any(|root| folder.starts_with(root) && folder != root)
             };
-            if repository::bare(base).is_some_and(|folder| inside(&folder)) {
+            if repository::find_bare_repository(base).is_some_and(|folder| inside(&folder)) {
                 reads.push(PathBuf::from("/"));
             }
         }
@@ -193,7 +193,11 @@ const SEARCHED_LEVELS: usize = 3;
 
 /// Returns a protected file that a recursive search of the directory would read; the root directory
 /// if only the ignore file names it. `names`: the search includes hidden files.
-fn closed_below(folder: &Path, names: bool, left_alone: Option<&GeminiIgnore>) -> Option<PathBuf> {
+fn first_protected_below(
+    folder: &Path,
+    names: bool,
+    left_alone: Option<&GeminiIgnore>,
+) -> Option<PathBuf> {
     let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
     let mut seen = 0;
     while let Some((folder, level)) = folders.pop_front() {
@@ -227,7 +231,7 @@ fn is_closed_name(path: &Path) -> bool {
 }
 
 /// Returns the targets of links in the directory: a recursive `diff` reads them.
-fn linked_in(folder: &Path) -> Vec<PathBuf> {
+fn link_targets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     links.filter_map(|link| link.path().canonicalize().ok()).take(MOST_PATHS).collect()
@@ -288,7 +292,7 @@ fn words(command: &str) -> Option<Vec<String>> {
             (None, '\'' | '"') => quote = Some(character),
             (None, '$') if characters.peek() == Some(&'\'') => {
                 characters.next();
-                let rest = command.get(command.len() - left(&characters)..)?;
+                let rest = command.get(command.len() - remaining_bytes(&characters)..)?;
                 let decoded = bash::ansi::decode(rest).ok()?;
                 word.push_str(&decoded.text?);
                 let behind = rest.get(decoded.length..)?;
@@ -312,7 +316,7 @@ fn words(command: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the number of remaining bytes.
-fn left(characters: &Peekable<Chars<'_>>) -> usize {
+fn remaining_bytes(characters: &Peekable<Chars<'_>>) -> usize {
     characters.clone().map(char::len_utf8).sum()
 }
 
@@ -343,7 +347,7 @@ mod tests {
         symlink("/etc", root.join("sub/deep/etcl")).expect("a link");
         let found = |command: &str| {
             let roots = [root.clone()];
-            let mut reads = reads(command, &root, &roots, None).paths;
+            let mut reads = read_paths(command, &root, &roots, None).paths;
             reads.sort();
             reads.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
         };
@@ -394,7 +398,7 @@ mod tests {
         fs::create_dir_all(root.join("ev/.git/objects")).expect("folders");
         fs::write(root.join("ev/.git/HEAD"), "").expect("a file");
         for command in ["cd $'ev' && git diff", "cd e$'v'; git diff", "cd $'e\x76'; git diff"] {
-            let found = reads(command, &root, std::slice::from_ref(&root), None).paths;
+            let found = read_paths(command, &root, std::slice::from_ref(&root), None).paths;
             assert!(found.contains(&root.join("ev")), "{command}");
         }
     }
@@ -410,7 +414,7 @@ mod tests {
         }
         let asks = |command: &str| {
             let roots = [root.clone()];
-            reads(command, &root, &roots, None).paths.contains(&PathBuf::from("/"))
+            read_paths(command, &root, &roots, None).paths.contains(&PathBuf::from("/"))
         };
         assert!(asks("cd x && git diff") && asks("cd x/objects; git log"));
         assert!(!asks("cd x && ls") && !asks("cd y && git diff") && !asks("git diff"));
@@ -424,7 +428,7 @@ mod tests {
         std::fs::create_dir(root.join("clean")).expect("folder");
         std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
         let closed = |command: &str| {
-            reads(command, &root, std::slice::from_ref(&root), None)
+            read_paths(command, &root, std::slice::from_ref(&root), None)
                 .paths
                 .contains(&root.join("src/deep/.env"))
         };
@@ -457,9 +461,9 @@ mod tests {
         }
         std::fs::write(root.join(".geminiignore"), "gi\n").expect("file");
         let roots = [root.clone()];
-        let rules = GeminiIgnore::of(&roots);
+        let rules = GeminiIgnore::load(&roots);
         let asks = |command: &str| {
-            let found = reads(command, &root, &roots, rules.as_ref());
+            let found = read_paths(command, &root, &roots, rules.as_ref());
             found.paths.contains(&PathBuf::from("/"))
         };
         for command in ["cat gi", "head < gi", "rg K", "grep -r K src", "cd src && cat deep/gi"] {
@@ -480,9 +484,10 @@ mod tests {
             symlink(&root, name.join("up")).expect("a link");
         }
         let all: String = (0..200).map(|number| format!("cd {number}/up; ")).collect();
-        assert!(!reads(&all, &root, std::slice::from_ref(&root), None).paths.is_empty());
+        assert!(!read_paths(&all, &root, std::slice::from_ref(&root), None).paths.is_empty());
         let names: String = (0..200).map(|number| format!(" {number}")).collect();
-        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root), None).paths;
+        let reads =
+            read_paths(&format!("cd {names}"), &root, std::slice::from_ref(&root), None).paths;
         assert!(reads.contains(&PathBuf::from("/")), "{reads:?}");
     }
 }

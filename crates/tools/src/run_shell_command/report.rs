@@ -20,7 +20,7 @@ pub(super) fn not_started(error: &StartError) -> ToolResult {
 }
 
 /// Reports a command that may not run or whose sandbox could not be prepared.
-pub(super) fn not_prepared(why: &str) -> ToolResult {
+pub(super) fn preparation_error(why: &str) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
 }
 
@@ -54,8 +54,8 @@ pub(super) fn finished(done: &FinishedCommand) -> ToolResult {
             text.push_str(&format!("\nProcess Group PGID: {}", done.pid));
         }
     }
-    let mut outcome = ToolResult::text(untrusted::wrap(&text)).shown(display(done));
-    outcome.for_model.whole = whole(&done.output);
+    let mut outcome = ToolResult::text(untrusted::wrap(&text)).with_display(display(done));
+    outcome.for_model.whole = full_output_file(&done.output);
     if let (None, Ending::Exited { code }) = (done.stop, done.ending)
         && code != 0
     {
@@ -69,11 +69,11 @@ fn cancelled(done: &FinishedCommand, output: &str) -> ToolResult {
     let sentence = stop_sentence(StopReason::Cancelled);
     let message = format!("[Operation Cancelled] {sentence}");
     let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-    let mut outcome = ToolResult::failure(error).shown(display(done));
+    let mut outcome = ToolResult::failure(error).with_display(display(done));
     if !output.is_empty() {
         let text = format!("{sentence} The output before that:\n{output}");
         outcome.for_model.output = untrusted::wrap(&text);
-        outcome.for_model.whole = whole(&done.output);
+        outcome.for_model.whole = full_output_file(&done.output);
     }
     outcome
 }
@@ -88,11 +88,11 @@ pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> ToolResult 
     let display =
         Display::text(if output.is_empty() { sentence.clone() } else { output.to_owned() });
     if reason != StopReason::Cancelled {
-        return ToolResult::text(untrusted::wrap(&text)).shown(display);
+        return ToolResult::text(untrusted::wrap(&text)).with_display(display);
     }
     let message = format!("[Operation Cancelled] {sentence}");
     let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-    let mut outcome = ToolResult::failure(error).shown(display);
+    let mut outcome = ToolResult::failure(error).with_display(display);
     if !output.is_empty() {
         outcome.for_model.output = untrusted::wrap(&text);
     }
@@ -100,7 +100,7 @@ pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> ToolResult 
 }
 
 /// Returns the file with the complete output, if the output is truncated.
-fn whole(output: &Output) -> Option<PathBuf> {
+fn full_output_file(output: &Output) -> Option<PathBuf> {
     let file = output.file.as_ref().filter(|file| file.complete && file.problem.is_none())?;
     output.kept.tail.as_ref().map(|_| file.path.clone())
 }
@@ -120,7 +120,7 @@ pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -
         text.push_str(&format!("\nInitial output:\n{output}"));
     }
     let mut outcome = ToolResult::text(untrusted::wrap(&text))
-        .shown(Display::text(format!("Command moved to background (PID: {pid})")));
+        .with_display(Display::text(format!("Command moved to background (PID: {pid})")));
     outcome.data = Some(json!({"pid": pid, "command": command, "initialOutput": output}));
     outcome
 }
@@ -181,7 +181,7 @@ pub(super) fn output_text(output: &Output) -> String {
 
 /// Returns the output with its colors; without output, how the command ended.
 fn display(done: &FinishedCommand) -> Display {
-    let text = shown(&done.output);
+    let text = display_output(&done.output);
     if !text.is_empty() {
         return Display::text(text);
     }
@@ -194,7 +194,7 @@ fn display(done: &FinishedCommand) -> Display {
 }
 
 /// Returns the truncated output for the user, with its colors.
-pub(super) fn shown(output: &Output) -> String {
+pub(super) fn display_output(output: &Output) -> String {
     if output.binary {
         return format!("[Binary output, {} bytes, not shown]", output.bytes);
     }

@@ -113,7 +113,7 @@ pub(super) fn configuration_in(folder: &Path) -> Option<PathBuf> {
 
 /// Returns the bare repository that git would find from `folder`: any directory with the right file
 /// names is one, and its configuration is an ordinary file.
-pub(super) fn bare(folder: &Path) -> Option<PathBuf> {
+pub(super) fn find_bare_repository(folder: &Path) -> Option<PathBuf> {
     let folder = physical(folder);
     let folder = if folder.is_file() { folder.parent()? } else { &folder };
     let found = folder.ancestors().take(HIGHEST).find_map(|folder| {
@@ -275,12 +275,12 @@ fn names_programs(text: &str) -> bool {
         let mut rest = line.trim_start_matches('\u{feff}').trim_start();
         while let Some(header) = rest.strip_prefix('[') {
             let name = header.split(['"', ']']).next().unwrap_or_default();
-            if is_telling(name) {
+            if identifies_repository(name) {
                 return true;
             }
             rest = after_header(header).trim_start();
         }
-        is_telling(rest.split(['=', '#', ';']).next().unwrap_or_default())
+        identifies_repository(rest.split(['=', '#', ';']).next().unwrap_or_default())
     })
 }
 
@@ -300,7 +300,7 @@ fn after_header(header: &str) -> &str {
     ""
 }
 
-fn is_telling(name: &str) -> bool {
+fn identifies_repository(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     TELLING.iter().any(|word| name.contains(word))
 }

@@ -13,7 +13,7 @@ const OPEN_OF_OURS: &[&str] =
     &["policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
 /// Returns the hidden files and directories of the user's home directories.
-pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
+pub(super) fn hidden_home_paths(home: &Path, ours: &Path) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> =
         protected_names::SECRETS_OF_HOME.iter().map(|name| home.join(name)).collect();
     let names = |folder: &Path| {
@@ -68,7 +68,7 @@ const OF_SYSTEM: [&str; 12] = [
 ];
 
 /// Returns the directories of hidden paths outside the home directories.
-pub(super) fn directories_elsewhere(hidden: &[PathBuf], dirs: &[&PathBuf]) -> Vec<PathBuf> {
+pub(super) fn parents_outside_homes(hidden: &[PathBuf], dirs: &[&PathBuf]) -> Vec<PathBuf> {
     let is_of_home = |path: &Path| dirs.iter().any(|home| path.starts_with(home));
     let is_of_system = |path: &Path| OF_SYSTEM.iter().any(|top| path.starts_with(top));
     let parents = hidden.iter().filter(|path| !is_of_home(path)).filter_map(|path| path.parent());
@@ -155,9 +155,9 @@ mod tests {
             .collect();
         assert_eq!(hidden.get(5..), Some(added.as_slice()));
         assert!(!hidden.contains(&home.join(".pypirc")) && !hidden.contains(&home.join(".aws")));
-        assert_eq!(directories_elsewhere(&hidden, &[&home]), [away]);
+        assert_eq!(parents_outside_homes(&hidden, &[&home]), [away]);
         for hidden in ["/key", "/etc/key", "/proc/1/x"] {
-            assert!(directories_elsewhere(&[hidden.into()], &[]).is_empty(), "{hidden}");
+            assert!(parents_outside_homes(&[hidden.into()], &[]).is_empty(), "{hidden}");
         }
         let mut filtered: Vec<PathBuf> = directories_with_hidden(&home, &hidden).collect();
         filtered.sort();

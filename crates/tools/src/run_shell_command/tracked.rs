@@ -33,7 +33,7 @@ pub(super) const QUIET: &[&str] = &[
 ];
 
 /// Whether the line runs only git, with subcommands that start no other program.
-pub(super) fn is_git_alone(line: &ShellLine) -> bool {
+pub(super) fn runs_only_git(line: &ShellLine) -> bool {
     let only_git = |command: &bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| !call.configured)
             && bash::dangerous(command).is_none()
@@ -52,12 +52,12 @@ pub(super) fn removes_worktrees(line: &ShellLine) -> bool {
         bash::git_subcommand(command).is_some_and(|call| call.name == "worktree")
             && words.next().flatten() == Some("remove")
     };
-    is_git_alone(line) && line.commands.iter().all(removes)
+    runs_only_git(line) && line.commands.iter().all(removes)
 }
 
 /// Returns the paths of `hidden` that stay hidden from git: files that are not in its history, and
 /// files with project secrets. Blocking.
-pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn still_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut left = Vec::new();
     let mut repositories: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
     for path in hidden {
@@ -87,7 +87,7 @@ pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
 /// Returns the tracked files among `paths`, and in directories among them, whose contents match the
 /// index. An index entry could be forged, but its hash proves that the author knew the contents.
 fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
-    let tracked = staged(top, paths)?;
+    let tracked = staged_files(top, paths)?;
     let files: Vec<&(String, PathBuf)> = tracked
         .iter()
         .filter(|(_, path)| !path.file_name().is_some_and(is_secret_name))
@@ -159,7 +159,9 @@ pub(super) fn stumbled_over(
     if !plan.confine || !bash::uses_git(line) {
         return Vec::new();
     }
-    let Some(top) = directory.ancestors().find(|folder| is_top(folder)) else { return Vec::new() };
+    let Some(top) = directory.ancestors().find(|folder| is_repository_top(folder)) else {
+        return Vec::new();
+    };
     let inside: Vec<PathBuf> = plan
         .hidden
         .iter()
@@ -192,7 +194,7 @@ pub(super) fn stumbled_over(
     if named.is_empty() {
         return named;
     }
-    let tracked = listed(top, &named).unwrap_or_default();
+    let tracked = tracked_files(top, &named).unwrap_or_default();
     named.into_iter().filter(|path| tracked.contains(path)).collect()
 }
 
@@ -235,20 +237,20 @@ pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
 
 /// Returns the root of the working tree that contains the path.
 pub(super) fn repository_of(path: &Path) -> Option<PathBuf> {
-    path.ancestors().skip(1).find(|folder| is_top(folder)).map(Path::to_path_buf)
+    path.ancestors().skip(1).find(|folder| is_repository_top(folder)).map(Path::to_path_buf)
 }
 
-fn is_top(folder: &Path) -> bool {
+fn is_repository_top(folder: &Path) -> bool {
     folder.join(".git").symlink_metadata().is_ok()
 }
 
 /// Returns the tracked files among the paths, as absolute paths; `None` if git fails.
-fn listed(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
-    Some(staged(top, paths)?.into_iter().map(|(_, path)| path).collect())
+fn tracked_files(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
+    Some(staged_files(top, paths)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Like `listed`, with the blob of each file in the index. A file with a conflict has several.
-fn staged(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
+/// Like `tracked_files`, with the blob of each file in the index. A file with a conflict has several.
+fn staged_files(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);
     let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));
@@ -304,7 +306,7 @@ mod tests {
         }
         let root = place.root();
         let hidden = ["a.lock", "b.lock", "conf", "notes"].map(|name| root.join(name)).to_vec();
-        let mut left = left_hidden(hidden);
+        let mut left = still_hidden(hidden);
         left.sort();
         let expected = ["b.lock", "conf/.env", "conf/deep/other", "conf/new", "notes"];
         assert_eq!(left, expected.map(|name| root.join(name)));
@@ -317,20 +319,20 @@ mod tests {
         said("b.lock");
         said("conf/new");
         let hidden = ["a.lock", "b.lock", "conf"].map(|name| root.join(name)).to_vec();
-        let mut left = left_hidden(hidden);
+        let mut left = still_hidden(hidden);
         left.sort();
         let expected = ["a.lock", "b.lock", "conf/.env", "conf/deep/other", "conf/new"];
         assert_eq!(left, expected.map(|name| root.join(name)));
         // Without a repository, nothing is known.
         let alone = tempfile::tempdir().expect("a folder");
         let path = alone.path().join("a");
-        assert_eq!(left_hidden(vec![path.clone()]), [path]);
+        assert_eq!(still_hidden(vec![path.clone()]), [path]);
     }
 
     #[test]
     fn git_only_lines_are_distinguished_from_others() {
         for line in ["git diff", "git stash && git pull", "git commit -am x > log"] {
-            assert!(is_git_alone(&bash::analyse(line)), "{line}");
+            assert!(runs_only_git(&bash::analyse(line)), "{line}");
         }
         for (line, removes) in [
             ("git worktree remove --force x && git worktree remove y", true),
@@ -353,7 +355,7 @@ mod tests {
             "ls",
             "",
         ] {
-            assert!(!is_git_alone(&bash::analyse(line)), "{line}");
+            assert!(!runs_only_git(&bash::analyse(line)), "{line}");
         }
     }
 

@@ -71,7 +71,7 @@ impl Shell for UserShell {
         let errand = UserCommand {
             command: Command {
                 text: command.command,
-                before: Some(telling(&end)),
+                before: Some(with_directory_report(&end)),
                 directory,
                 environment: self.options.user_command_environment(),
                 mode,
@@ -165,13 +165,13 @@ impl UserCommand {
         let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
         match running.follow(&run.cancel, detach_after, &mut live).await {
             CommandOutcome::Finished(done) => {
-                let looking = tokio::task::spawn_blocking(move || ended_in(&end, &began));
+                let looking = tokio::task::spawn_blocking(move || changed_directory(&end, &began));
                 finished(&done, looking.await.ok().flatten())
             }
             CommandOutcome::Detached(detached) => ShellOutcome {
                 ending: ShellEnding::Background { pid: detached.pid },
                 output: report::output_text(&detached.output),
-                display: report::shown(&detached.output),
+                display: report::display_output(&detached.output),
                 directory: None,
             },
         }
@@ -198,19 +198,19 @@ fn finished(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome 
     ShellOutcome {
         ending,
         output: report::output_text(&done.output),
-        display: report::shown(&done.output),
+        display: report::display_output(&done.output),
         directory,
     }
 }
 
 /// Makes the shell write its final working directory.
-fn telling(end: &Path) -> String {
+fn with_directory_report(end: &Path) -> String {
     let note = format!("{{ pwd -P >{}; }} 2>/dev/null", shell_words::quote(&end.to_string_lossy()));
     format!("trap {} EXIT", shell_words::quote(&note))
 }
 
 /// Returns the final working directory of a shell if it changed. Blocking.
-fn ended_in(end: &Path, began: &Path) -> Option<PathBuf> {
+fn changed_directory(end: &Path, began: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(end).ok()?;
     if let Err(error) = std::fs::remove_file(end) {
         tracing::debug!(%error, "a note of a shell stays");

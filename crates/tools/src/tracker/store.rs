@@ -122,10 +122,10 @@ impl Tracker {
             return Err(format!("the tracker already has {MOST} tasks, the maximum"));
         }
         if let Some(parent) = &parent {
-            known(tasks, parent)?;
+            find_task(tasks, parent)?;
         }
         for dependency in &dependencies {
-            known(tasks, dependency)?;
+            find_task(tasks, dependency)?;
         }
         let id = std::iter::repeat_with(new_id)
             .find(|id| !tasks.contains_key(id))
@@ -133,7 +133,7 @@ impl Tracker {
         let more = Object::new();
         let status = Status::Open;
         let task = Task { id, title, description, kind, status, parent, dependencies, more };
-        self.keep(tasks, task.clone())?;
+        self.save_task(tasks, task.clone())?;
         Ok(task)
     }
 
@@ -141,7 +141,7 @@ impl Tracker {
     pub(super) fn update(&self, id: &str, changes: TaskChanges) -> Result<Task, String> {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
-        let mut task = known(tasks, id)?.clone();
+        let mut task = find_task(tasks, id)?.clone();
         if let Some(dependencies) = changes.dependencies {
             task.dependencies.clear();
             for dependency in dependencies {
@@ -160,7 +160,7 @@ impl Tracker {
             }
             task.status = status;
         }
-        self.keep(tasks, task.clone())?;
+        self.save_task(tasks, task.clone())?;
         Ok(task)
     }
 
@@ -168,13 +168,13 @@ impl Tracker {
     pub(super) fn add_dependency(&self, id: &str, dependency: &str) -> Result<(), String> {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
-        let mut task = known(tasks, id)?.clone();
+        let mut task = find_task(tasks, id)?.clone();
         link(tasks, &mut task, dependency)?;
-        self.keep(tasks, task)
+        self.save_task(tasks, task)
     }
 
     /// Writes a task, then adds it to the loaded tasks.
-    fn keep(&self, tasks: &mut Tasks, task: Task) -> Result<(), String> {
+    fn save_task(&self, tasks: &mut Tasks, task: Task) -> Result<(), String> {
         self.write(&task).map_err(|error| format!("failed to save the task: {error}"))?;
         tasks.insert(task.id.clone(), task);
         Ok(())
@@ -188,12 +188,12 @@ impl Tracker {
     }
 }
 
-fn known<'t>(tasks: &'t Tasks, id: &str) -> Result<&'t Task, String> {
+fn find_task<'t>(tasks: &'t Tasks, id: &str) -> Result<&'t Task, String> {
     tasks.get(id).ok_or_else(|| format!("unknown task `{id}`"))
 }
 
 fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> {
-    known(tasks, dependency)?;
+    find_task(tasks, dependency)?;
     if dependency == task.id {
         return Err(format!("`{dependency}` cannot depend on itself"));
     }

@@ -180,7 +180,9 @@ impl Invocation for Call {
                 (done, todos(&self.tracker.all()))
             });
             match working.await {
-                Ok((Ok(text), todos)) => ToolResult::text(text).shown(Display::Todos { todos }),
+                Ok((Ok(text), todos)) => {
+                    ToolResult::text(text).with_display(Display::Todos { todos })
+                }
                 Ok((Err(why), _)) => failed(why),
                 Err(error) => failed(error.to_string()),
             }

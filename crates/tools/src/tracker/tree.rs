@@ -9,7 +9,7 @@ use super::store::{Status, Task, Tasks};
 
 /// Returns the tasks in tree order, each with its depth. Tasks with a missing parent, or in a
 /// cycle, are at the top level.
-fn in_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
+fn tree_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
     let has_parent =
         |task: &&Task| task.parent.as_ref().is_some_and(|parent| tasks.contains_key(parent));
     let mut ordered = Vec::new();
@@ -34,7 +34,7 @@ fn in_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
 /// Returns the graph for the model.
 pub(super) fn drawn(tasks: &Tasks) -> String {
     let mut text = "Task Tracker Graph:\n".to_owned();
-    for (task, depth) in in_order(tasks) {
+    for (task, depth) in tree_order(tasks) {
         let sign = match task.status {
             Status::Open => "⭕",
             Status::InProgress => "🚧",
@@ -68,7 +68,7 @@ pub(super) fn todos(tasks: &Tasks) -> Vec<Todo> {
             Status::Closed => TodoStatus::Completed,
         },
     };
-    in_order(tasks).into_iter().map(todo).collect()
+    tree_order(tasks).into_iter().map(todo).collect()
 }
 
 #[cfg(test)]

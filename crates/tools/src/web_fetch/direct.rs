@@ -8,7 +8,7 @@ use parallax_protocol::media::{HEAD, has_signature, media_type_of};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
 use super::download::DownloadedPage;
-use super::{FetchState, MAX_TEXT, admit, download, limits, urls};
+use super::{FetchState, MAX_TEXT, download, filter_allowed, limits, urls};
 use parallax_protocol::untrusted;
 
 const ACCEPT: &str = "text/markdown,text/plain;q=0.9,application/json;q=0.9,text/html;q=0.8,\
@@ -20,7 +20,7 @@ const MAX_HEADERS: usize = 4_000;
 
 pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResult, ToolError> {
     let failure = |message| ToolError::new(ToolErrorKind::WebFetchProcessingError, message);
-    let (admitted, skipped) = admit(shared, wanted).await;
+    let (admitted, skipped) = filter_allowed(shared, wanted).await;
     let Some(url) = admitted.first() else {
         return Err(failure(format!("The URL was skipped:\n{}", skipped.join("\n"))));
     };
@@ -29,14 +29,14 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResul
         .map_err(|message| failure(format!("Failed to fetch {url}: {message}")))?;
     let status = page.status;
     if status.is_client_error() || status.is_server_error() {
-        let head = limits::cut(&head(&page), MAX_HEADERS);
+        let head = limits::truncate(&head(&page), MAX_HEADERS);
         let body = shared.page_text(page, true).await.unwrap_or_default();
         let text = format!(
             "Request failed with status {status}\n{head}\n{}",
-            limits::cut(&body, MAX_ERROR_TEXT)
+            limits::truncate(&body, MAX_ERROR_TEXT)
         );
         return Ok(ToolResult::text(untrusted::wrap(&text))
-            .shown(Display::text(format!("{url} returned status {status}"))));
+            .with_display(Display::text(format!("{url} returned status {status}"))));
     }
     let (mime, size) = (page.mime(), page.body.len());
     let shown = Display::text(format!("Read {size} bytes from {url}"));
@@ -46,7 +46,8 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResul
     if is_media && (found.is_some() || !has_signature(&mime)) {
         // The content decides, not the declared type.
         let mime = found.map_or(mime, str::to_owned);
-        let mut outcome = ToolResult::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
+        let mut outcome =
+            ToolResult::text(format!("{mime}, {size} bytes from {url}")).with_display(shown);
         outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));
         return Ok(outcome);
     }
@@ -54,7 +55,7 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResul
         .page_text(page, true)
         .await
         .ok_or_else(|| failure(format!("{url} is not text but `{mime}` ({size} bytes)")))?;
-    Ok(ToolResult::text(untrusted::wrap(&limits::cut(&text, MAX_TEXT))).shown(shown))
+    Ok(ToolResult::text(untrusted::wrap(&limits::truncate(&text, MAX_TEXT))).with_display(shown))
 }
 
 fn head(page: &DownloadedPage) -> String {

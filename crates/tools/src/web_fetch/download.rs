@@ -43,7 +43,7 @@ pub(super) async fn get(
 ) -> Result<DownloadedPage, String> {
     let mut waits = BACKOFF.into_iter();
     loop {
-        let attempt = tokio::time::timeout(DEADLINE, once(client, url, accept)).await;
+        let attempt = tokio::time::timeout(DEADLINE, download_once(client, url, accept)).await;
         let result = attempt.unwrap_or_else(|_| {
             Err(DownloadFailure {
                 message: format!("no complete response within {} s", DEADLINE.as_secs()),
@@ -63,7 +63,7 @@ pub(super) async fn get(
     }
 }
 
-async fn once(
+async fn download_once(
     client: &GuardedClient,
     url: &Url,
     accept: &str,

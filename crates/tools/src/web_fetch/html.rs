@@ -17,7 +17,7 @@ const WIDTH: usize = 100_000;
 pub(crate) fn to_text(html: &str, base: Option<&Url>) -> String {
     let end = (0..=MAX_HTML.min(html.len())).rev().find(|at| html.is_char_boundary(*at));
     let html = html.get(..end.unwrap_or(0)).unwrap_or("");
-    if !is_tame(html) {
+    if !is_cheap_to_parse(html) {
         return strip_tags(html);
     }
     let decorator = Markdown { base: base.cloned(), links: Vec::new() };
@@ -131,7 +131,7 @@ const SHALLOW: [&str; 25] = [
 
 /// Whether the cost of parsing is proportional to the page's size: hostile pages nest deeply or
 /// make the parser multiply elements.
-fn is_tame(html: &str) -> bool {
+fn is_cheap_to_parse(html: &str) -> bool {
     let (mut depth, mut formatting, mut elements) = (0_usize, 0_usize, 0_usize);
     let mut foreign = 0_usize;
     // Text inside a script may look like tags.

@@ -16,7 +16,7 @@ pub(super) struct RateLimit {
 
 impl RateLimit {
     /// Counts a request at `now`; returns `false` if the host has reached its limit.
-    pub(super) fn take(&self, host: &str, now: Instant) -> bool {
+    pub(super) fn try_acquire(&self, host: &str, now: Instant) -> bool {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if !hosts.contains_key(host) && hosts.len() >= HOSTS {
             // Forget the least recently used host.
@@ -59,7 +59,7 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
 }
 
 /// Returns the first `most` characters of `text`, with a note if it was truncated.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(super) fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!(
             "{}\n\n[Content truncated: the first {most} characters are shown]",
@@ -79,13 +79,13 @@ mod tests {
     fn eleventh_request_of_a_minute_waits() {
         let (limit, begin) = (RateLimit::default(), Instant::now());
         for _ in 0..10 {
-            assert!(limit.take("a.example", begin));
+            assert!(limit.try_acquire("a.example", begin));
         }
-        assert!(!limit.take("a.example", begin + Duration::from_secs(59)));
-        assert!(limit.take("b.example", begin));
-        assert!(limit.take("a.example", begin + Duration::from_secs(60)));
+        assert!(!limit.try_acquire("a.example", begin + Duration::from_secs(59)));
+        assert!(limit.try_acquire("b.example", begin));
+        assert!(limit.try_acquire("a.example", begin + Duration::from_secs(60)));
         for host in 0..3_000 {
-            limit.take(&host.to_string(), begin + Duration::from_secs(61));
+            limit.try_acquire(&host.to_string(), begin + Duration::from_secs(61));
         }
         assert_eq!(limit.hosts.lock().expect("lock").len(), HOSTS);
     }

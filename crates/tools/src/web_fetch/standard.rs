@@ -10,7 +10,9 @@ use parallax_protocol::model::{Answer, ModelError, Request, ToolSet};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 
-use super::{FetchState, MAX_TEXT, PARALLEL, admit, download, escape, limits, retrievals, urls};
+use super::{
+    FetchState, MAX_TEXT, PARALLEL, download, escape, filter_allowed, limits, retrievals, urls,
+};
 use crate::citations::CitedText;
 use parallax_protocol::untrusted;
 
@@ -23,7 +25,7 @@ pub(super) async fn run(
     urls: &[Url],
     cancel: &CancellationToken,
 ) -> Result<ToolResult, ToolError> {
-    let (admitted, mut skipped) = admit(shared, urls).await;
+    let (admitted, mut skipped) = filter_allowed(shared, urls).await;
     if admitted.is_empty() {
         return Err(ToolError::new(
             ToolErrorKind::WebFetchProcessingError,
@@ -43,11 +45,11 @@ pub(super) async fn run(
         Ok(None) => {}
         Ok(Some(answer)) => {
             let cited = CitedText::read(&answer);
-            missing = unread(&answer, &admitted);
+            missing = unread_urls(&answer, &admitted);
             if missing.len() < admitted.len()
                 && !(cited.text.trim().is_empty() && cited.sources.is_empty())
             {
-                sections.push(limits::cut(&cited.with_list(), MAX_TEXT));
+                sections.push(limits::truncate(&cited.with_list(), MAX_TEXT));
             }
         }
         Err(error) => tracing::debug!(%error, "the service did not read the pages"),
@@ -72,7 +74,7 @@ pub(super) async fn run(
     }
     let shown =
         format!("Read {} of {} page(s)", urls.len().saturating_sub(skipped.len()), urls.len());
-    Ok(ToolResult::text(untrusted::wrap(&sections.join("\n\n"))).shown(Display::text(shown)))
+    Ok(ToolResult::text(untrusted::wrap(&sections.join("\n\n"))).with_display(Display::text(shown)))
 }
 
 async fn primary(
@@ -115,7 +117,7 @@ async fn ask(
 
 /// Returns the URLs that the service reports as not read. Those that it does not mention count as
 /// read, because it reports redirected pages under another URL.
-fn unread(answer: &Answer, urls: &[Url]) -> Vec<Url> {
+fn unread_urls(answer: &Answer, urls: &[Url]) -> Vec<Url> {
     let retrievals = retrievals(answer.meta.url_context.as_ref());
     if !retrievals.is_empty() && retrievals.iter().all(|(_, read)| !read) {
         return urls.to_vec();
@@ -168,7 +170,7 @@ async fn fallback(
     let shares = limits::fair_shares(&lengths, MAX_TEXT);
     let mut sources = String::new();
     for ((url, text), share) in texts.iter().zip(shares) {
-        let text = limits::cut(text, share).replace("</source", "&lt;/source");
+        let text = limits::truncate(text, share).replace("</source", "&lt;/source");
         sources
             .push_str(&format!("<source url=\"{}\">\n{text}\n</source>\n", escape(url.as_str())));
     }
@@ -184,5 +186,5 @@ async fn fallback(
     if text.trim().is_empty() {
         return Err(failure("The pages were read, but the model did not respond".to_owned()));
     }
-    Ok(Fallback { text: limits::cut(&text, MAX_TEXT), failed })
+    Ok(Fallback { text: limits::truncate(&text, MAX_TEXT), failed })
 }

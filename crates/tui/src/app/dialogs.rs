@@ -37,7 +37,7 @@ use crate::app::run_command;
 use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{ListDialog, ListItem, Response};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 impl App {
     /// Opens a dialog, replacing the one that is open.
@@ -64,15 +64,15 @@ impl App {
         let request = match ServerRequest::new(server, question, reply) {
             Ok(request) => request,
             Err(what) => {
-                let server = clean(server);
+                let server = sanitize(server);
                 return self.warn(format!(
                     "Declined a request of MCP server `{server}`: it asked {what}."
                 ));
             }
         };
-        let around = self.around_dialogs();
+        let around = self.dialog_context();
         if self.dialogs.push_server_request(request, &around, &self.theme) {
-            self.dialog_came();
+            self.make_way_for_dialog();
         }
     }
 
@@ -87,12 +87,12 @@ impl App {
     /// Opens the first waiting request of a server if no other dialog is open.
     pub(super) fn next_server_request(&mut self) {
         if self.dialogs.next_server_request(self.clock.now_ms(), &self.theme) {
-            self.dialog_came();
+            self.make_way_for_dialog();
         }
     }
 
     /// Makes way for a dialog that opened by itself.
-    fn dialog_came(&mut self) {
+    fn make_way_for_dialog(&mut self) {
         self.completion.close();
         self.drop_hint();
     }
@@ -131,7 +131,7 @@ impl App {
         match purpose {
             // Without an answer, nothing in the folder is read.
             Purpose::Trust => self.effect(Effect::Quit { delete: false }),
-            Purpose::LooseSettings => startup_questions::loose_settings_answered(self, false),
+            Purpose::LooseSettings => startup_questions::handle_loose_settings(self, false),
             Purpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
             Purpose::Theme(before) => {
                 self.theme = *before;
@@ -140,18 +140,18 @@ impl App {
             Purpose::Key(_) | Purpose::ProviderKey(_) | Purpose::ProviderModel => {
                 sign_in::open(self, None);
             }
-            Purpose::AddFolder(folders) => run_command::folder_trust_said(self, folders, false),
+            Purpose::AddFolder(folders) => run_command::handle_folder_trust(self, folders, false),
             Purpose::SettingValue(_) => settings::reopen(self),
             Purpose::RewindHow(_) => rewind::request(self),
             Purpose::DeleteSession(_) => sessions::open(self),
-            Purpose::CustomShell => custom_commands::answered(self, "no"),
+            Purpose::CustomShell => custom_commands::handle_answer(self, "no"),
             Purpose::Outside { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
                 outside_files::closed(self, &text, steer.as_ref());
             }
-            Purpose::Consent => extensions::consent_answered(self, "no"),
-            Purpose::Hooks => skills_and_hooks::hooks_closed(self),
+            Purpose::Consent => extensions::handle_consent_answer(self, "no"),
+            Purpose::Hooks => skills_and_hooks::apply_hook_changes(self),
             Purpose::DocsPage => info::docs(self, ""),
-            Purpose::AcceptAgents(waiting) => accept::answered(self, waiting, false),
+            Purpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, false),
             Purpose::ServerQuestion | Purpose::ServerField => {
                 self.answer_server(ServerAnswer::Closed)
             }
@@ -161,7 +161,7 @@ impl App {
 
     /// Returns to the settings if the theme was opened from there.
     fn after_theme(&mut self) {
-        if self.settings_view.is_aside() {
+        if self.settings_view.is_set_aside() {
             settings::reopen(self);
         }
     }
@@ -183,7 +183,7 @@ impl App {
             }
             Purpose::LooseSettings => {
                 self.dialogs.close();
-                startup_questions::loose_settings_answered(self, id == "accept");
+                startup_questions::handle_loose_settings(self, id == "accept");
             }
             Purpose::PolicyUpdate => {
                 self.dialogs.close();
@@ -199,7 +199,7 @@ impl App {
             }
             Purpose::Theme(_) => {
                 self.dialogs.close();
-                self.keep_theme(id);
+                self.save_theme(id);
                 self.after_theme();
             }
             Purpose::Sessions => {
@@ -218,7 +218,7 @@ impl App {
             }
             Purpose::Rewind => {
                 if let Ok(turn) = id.parse() {
-                    rewind::ask_what(self, turn);
+                    rewind::ask_rewind_scope(self, turn);
                 }
             }
             Purpose::RewindHow(turn) => rewind::chosen(self, turn, id),
@@ -237,14 +237,14 @@ impl App {
             Purpose::Help | Purpose::DocsPage | Purpose::Pages => {}
             Purpose::Footer => status_line_items::chosen(self, id),
             Purpose::Docs => info::docs_page(self, id),
-            Purpose::SettingValue(key) => settings::typed(self, &key, id),
+            Purpose::SettingValue(key) => settings::handle_typed(self, &key, id),
             Purpose::Editor => {
                 self.dialogs.close();
                 let value = serde_json::Value::String(id.to_owned());
-                self.keep_setting("general.preferredEditor", Some(value));
+                self.save_setting("general.preferredEditor", Some(value));
             }
             Purpose::AddFolder(folders) => {
-                run_command::folder_trust_said(self, folders, id == "yes")
+                run_command::handle_folder_trust(self, folders, id == "yes")
             }
             Purpose::Permissions => {
                 self.dialogs.close();
@@ -269,7 +269,7 @@ impl App {
             Purpose::Tasks => lists::show_task(self, id),
             Purpose::CustomShell => {
                 self.dialogs.close();
-                custom_commands::answered(self, id);
+                custom_commands::handle_answer(self, id);
             }
             Purpose::Queue => lists::take_queued(self, id),
             Purpose::LargePrompt { text, steer } => {
@@ -280,15 +280,15 @@ impl App {
                 }
             }
             Purpose::Outside { text, steer, paths } => {
-                outside_files::answered(self, id == "yes", text, steer, paths);
+                outside_files::handle_answer(self, id == "yes", text, steer, paths);
             }
             Purpose::Hooks => skills_and_hooks::hook_chosen(self, id),
-            Purpose::AcceptAgents(waiting) => accept::answered(self, waiting, id == "yes"),
+            Purpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, id == "yes"),
             Purpose::AgentSettings(name) => config::chosen(self, &name, id),
-            Purpose::AgentSetting(name, setting) => config::typed(self, &name, setting, id),
+            Purpose::AgentSetting(name, setting) => config::handle_typed(self, &name, setting, id),
             Purpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
             Purpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
-            Purpose::Consent => extensions::consent_answered(self, id),
+            Purpose::Consent => extensions::handle_consent_answer(self, id),
             Purpose::ExtensionSettings(name) => extensions::setting_chosen(self, &name, id),
             Purpose::ExtensionValue(name, variable) => {
                 extensions::value_typed(self, &name, &variable, id);
@@ -300,7 +300,7 @@ impl App {
     fn pressed(&mut self, purpose: &Purpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
-            || (key.typed() == Some('x') && !matches!(purpose, Purpose::Sessions));
+            || (key.character() == Some('x') && !matches!(purpose, Purpose::Sessions));
         match purpose {
             Purpose::Sessions if delete && !id.is_empty() => {
                 let items = vec![
@@ -314,7 +314,7 @@ impl App {
             Purpose::Sessions if key == Key::ctrl('r') => sessions::sort(self, true),
             Purpose::Sessions if key == Key::ctrl('o') => sessions::toggle_one_shots(self),
             Purpose::Context if delete => context::change(self, self.context.drop_result(id)),
-            Purpose::Context if key.typed() == Some('p') => {
+            Purpose::Context if key.character() == Some('p') => {
                 context::change(self, self.context.pin(id));
             }
             Purpose::Queue if delete => lists::drop_queued(self, id),
@@ -334,7 +334,7 @@ impl App {
                 choices::use_model(self, id, true);
             }
             Purpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
-                status_line_items::moved(self, id, key.code == KeyCode::Left);
+                status_line_items::move_item(self, id, key.code == KeyCode::Left);
             }
             Purpose::Settings if key == Key::ctrl('l') => settings::reset(self, id),
             Purpose::Settings if key.code == KeyCode::Tab => settings::switch_scope(self),
@@ -378,7 +378,7 @@ impl App {
         if let Some(why) = refused {
             return self.error(why);
         }
-        match self.launch.as_ref().is_some_and(parallax_sdk::SessionConfig::is_everything) {
+        match self.launch.as_ref().is_some_and(parallax_sdk::SessionConfig::is_home_or_root) {
             true => {
                 let items = vec![
                     ListItem::new("no", "No, keep asking", ""),
@@ -398,12 +398,12 @@ impl App {
         if let Some(Preview::Plan { path, text }) = preview {
             return plan::edit(self, path, text);
         }
-        let Some(change) = self.asked_change() else { return };
+        let Some(change) = self.proposed_change() else { return };
         let change = match change {
             Ok(change) => change,
             Err(why) => return self.toast(why),
         };
-        let name = self.asked_file_name();
+        let name = self.requested_file_name();
         let text = change.new.clone();
         self.effect(Effect::Edit {
             text,
@@ -417,14 +417,14 @@ impl App {
 
     /// Applies only some hunks of the proposed change.
     pub(super) fn take_hunks(&mut self, taken: &[usize]) {
-        let Some(change) = self.asked_change() else { return };
-        match change.and_then(|change| change.with(taken).map(|text| (change, text))) {
+        let Some(change) = self.proposed_change() else { return };
+        match change.and_then(|change| change.apply_hunks(taken).map(|text| (change, text))) {
             Ok((change, text)) => self.change_to(&change, &text),
             Err(why) => self.toast(why),
         }
     }
 
-    fn asked_change(&self) -> Option<Result<ProposedChange, String>> {
+    fn proposed_change(&self) -> Option<Result<ProposedChange, String>> {
         let ask = &self.dialogs.approval()?.ask;
         match &ask.preview {
             Some(Preview::Diff(diff)) => Some(ProposedChange::read(diff)),
@@ -432,7 +432,7 @@ impl App {
         }
     }
 
-    fn asked_file_name(&self) -> String {
+    fn requested_file_name(&self) -> String {
         let name = self.dialogs.approval().and_then(|question| match &question.ask.preview {
             Some(Preview::Diff(diff)) => diff.file_path.file_name(),
             _ => None,

@@ -32,7 +32,7 @@ impl App {
         self.tick();
         let is_prompt =
             matches!(&event.body, EventBody::ItemStarted { start: ItemStart::User { .. }, .. });
-        if !is_prompt && is_work(&event.body) {
+        if !is_prompt && is_turn_work(&event.body) {
             self.announce_work();
         }
         if !self.sent.is_echoed(&event.body) {
@@ -43,7 +43,7 @@ impl App {
         }
         self.session.count(event);
         self.debug.apply(event);
-        self.note_begun(&event.body);
+        self.note_prompt_shown(&event.body);
         self.turn.event(&event.body, self.clock.now_ms());
         match &event.body {
             EventBody::SessionReady(ready) => {
@@ -55,7 +55,7 @@ impl App {
                 }
                 self.facts.mode = ready.mode;
                 if let Some(companion) = self.editor.companion().cloned() {
-                    editor::trusts(self, &companion);
+                    editor::apply_editor_trust(self, &companion);
                 }
                 for text in self.prompt_queue.take_early() {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
@@ -113,7 +113,7 @@ impl App {
                 let mut question = QuestionDialog::new(ask.clone());
                 question.plain = self.settings.screen_reader;
                 question.in_editor = editor::open(self, ask);
-                let around = self.around_dialogs();
+                let around = self.dialog_context();
                 self.dialogs.push_approval(question, &around);
                 self.waiting(true);
                 self.notify(&format!("{} asks: {}", self.notifier(), ask.title));
@@ -174,14 +174,14 @@ impl App {
             EventBody::TurnEnded(ended) => self.end(ended),
             _ => {}
         }
-        self.retitle();
+        self.update_title();
         if !matches!(event.body, EventBody::ItemDelta { .. }) {
             self.refresh_status_line();
         }
     }
 
     /// Notes that the prompt of the turn has reached the transcript.
-    fn note_begun(&mut self, body: &EventBody) {
+    fn note_prompt_shown(&mut self, body: &EventBody) {
         let begun = match body {
             EventBody::ItemStarted { start, .. } => !matches!(start, ItemStart::Shell(_)),
             EventBody::CallState(_) | EventBody::ModelCall(_) => true,
@@ -258,7 +258,7 @@ impl App {
         self.dialogs.clear_approvals();
         editor::close_all(self);
         self.effect(Effect::Progress(false));
-        self.effect(Effect::Run(self.look_at_branch()));
+        self.effect(Effect::Run(self.read_branch()));
         // Without an answer (stopped by the user, or too long for the model), the prompt returns to
         // the composer.
         let too_long = matches!(
@@ -274,9 +274,10 @@ impl App {
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
         let end = TurnEnd { is_cancelled, taken_back: ended.taken_back, too_long };
         let back = self.prompt_queue.turn_ended(end);
-        self.give_back(&back);
+        self.return_prompts(&back);
         if !is_cancelled {
-            let prompt = self.session.typed().last().map(|prompt| crate::sanitize::one_row(prompt));
+            let prompt =
+                self.session.typed_prompts().last().map(|prompt| crate::sanitize::one_row(prompt));
             let prompt = prompt.map(|prompt| format!(": {}", shortened(&prompt, PROMPT_COLUMNS)));
             let done = format!("{} is done{}", self.notifier(), prompt.unwrap_or_default());
             self.notify(&done);
@@ -291,7 +292,7 @@ impl App {
     }
 
     /// Puts prompts without an answer back into the composer, in order.
-    fn give_back(&mut self, texts: &[String]) {
+    fn return_prompts(&mut self, texts: &[String]) {
         if !texts.is_empty() {
             self.composer.insert_before(&texts.join("\n\n"));
         }
@@ -314,7 +315,7 @@ impl App {
     fn works_on_history(&mut self) {
         self.turn.begin_compaction(self.clock.now_ms());
         self.effect(Effect::Progress(true));
-        self.retitle();
+        self.update_title();
     }
 
     /// Handles the end of a compaction, successful or not, and sends the queued prompts.
@@ -344,7 +345,7 @@ impl App {
 }
 
 /// Whether the event is a part of the work on a prompt.
-fn is_work(event: &EventBody) -> bool {
+fn is_turn_work(event: &EventBody) -> bool {
     matches!(
         event,
         EventBody::ItemStarted { .. }

@@ -45,10 +45,10 @@ impl App {
         }
         if self.is_paging() {
             pager::key(self, key);
-        } else if self.dialogs.is_too_early(key, &self.around_dialogs()) {
+        } else if self.dialogs.is_too_early(key, &self.dialog_context()) {
             self.write_on(key);
         } else if self.turns_to_dialog(key)
-            || self.dialogs.follows_an_answer(key, &self.around_dialogs())
+            || self.dialogs.repeats_answer(key, &self.dialog_context())
         {
             // The dialog was drawn too recently to be answered.
         } else if self.dialogs.is_open() {
@@ -106,7 +106,7 @@ impl App {
     /// Moves the focus to a dialog that opened by itself over text. Returns whether the key did
     /// only that.
     fn turns_to_dialog(&mut self, key: Key) -> bool {
-        let around = self.around_dialogs();
+        let around = self.dialog_context();
         let turns = self.dialogs.turns_to_it(key, &around);
         if turns {
             self.hint_second_press(SecondPress::Answer, "press it again to answer");
@@ -117,14 +117,14 @@ impl App {
     /// Gives the key to the composer; the dialog waits for a pause in typing.
     fn write_on(&mut self, key: Key) {
         self.dialogs.step_aside(self.clock.now_ms());
-        if key.typed().is_some() {
+        if key.character().is_some() {
             self.composer_key(key);
         }
     }
 
     /// Passes a key to the dialog and records the time if it answered a request.
     fn answer(&mut self, key: Key, answer: impl FnOnce(&mut Self, Key)) {
-        let before = self.dialogs.before_answer();
+        let before = self.dialogs.state_before_answer();
         answer(self, key);
         self.dialogs.note_answer(&before, self.clock.now_ms());
     }
@@ -135,10 +135,10 @@ impl App {
             return self.effect(Effect::Quit { delete: false });
         }
         let is_server = self.dialogs.purpose() == Some(&Purpose::ServerQuestion);
-        if is_server && begins_text(key, "jk") {
+        if is_server && is_text_key(key, "jk") {
             return self.write_on(key);
         }
-        let dialog_key = DialogKey::mapped(&self.keymap, key, typing);
+        let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
         if let Some(overlay) = self.dialogs.overlay_mut() {
             let response = overlay.key(dialog_key, key);
             self.overlay_answer(response);
@@ -155,8 +155,8 @@ impl App {
         }
         // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
         let yes = self.dialogs.take_yes();
-        let says_yes = key.typed() == Some('y') && !yes && self.dialogs.can_say_yes();
-        if !typing && (yes || !says_yes) && begins_text(key, if yes { "" } else { "ejk" }) {
+        let says_yes = key.character() == Some('y') && !yes && self.dialogs.has_yes_choice();
+        if !typing && (yes || !says_yes) && is_text_key(key, if yes { "" } else { "ejk" }) {
             self.dialogs.note_typing(self.clock.now_ms());
             if yes {
                 self.composer.buffer_mut().insert("y");
@@ -166,7 +166,7 @@ impl App {
         if !typing && says_yes && self.dialogs.stand_on_yes() {
             return;
         }
-        let dialog_key = DialogKey::mapped(&self.keymap, key, typing);
+        let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
         let Some(answer) = self.dialogs.approval_key(dialog_key, key) else { return };
         match answer {
             QuestionAnswer::Stay => {}
@@ -275,9 +275,9 @@ impl App {
                 "truncating long content"
             });
         }
-        match self.pane.unfold(&self.transcript, self.window.width(), &self.theme) {
+        match self.pane.expand_next(&self.transcript, self.window.width(), &self.theme) {
             Ok(ExpandedContent { rows, has_more }) => {
-                self.say(rows);
+                self.show_rows(rows);
                 if has_more {
                     let key = self.keymap.hinted(KeyCommand::ShowMoreLines);
                     self.toast(format!("{key} again for earlier truncated content"));
@@ -445,25 +445,25 @@ impl App {
         if self.everywhere_key(key, KeymapContext::COMPOSER) {
             return;
         }
-        if self.keeps_draft(key) || completions::key(self, key) {
+        if self.protects_draft(key) || completions::key(self, key) {
             return;
         }
-        if key.typed().is_some() || key.code == KeyCode::Backspace {
+        if key.character().is_some() || key.code == KeyCode::Backspace {
             self.dialogs.note_typing(self.clock.now_ms());
         }
-        self.surround();
+        self.update_composer_context();
         let action = self.composer.key_at(key, &*self.keymap, self.clock.input_at());
         self.composer_action(action, key);
     }
 
     /// Whether this key would send text that was in the composer when a request arrived.
-    fn keeps_draft(&mut self, key: Key) -> bool {
-        let around = self.around_dialogs();
-        self.dialogs.keeps_draft(key, &around)
+    fn protects_draft(&mut self, key: Key) -> bool {
+        let around = self.dialog_context();
+        self.dialogs.protects_draft(key, &around)
     }
 
     /// Passes the state around the composer to it.
-    pub(super) fn surround(&mut self) {
+    pub(super) fn update_composer_context(&mut self) {
         self.composer.set_surroundings(ComposerContext {
             busy: self.is_busy(),
             running: self.is_busy() || self.shell.is_running(),
@@ -487,7 +487,7 @@ impl App {
                 completions::update(self);
             }
             ComposerAction::Submit(submission) => self.submitted(&submission),
-            ComposerAction::Steer(submission) => self.steered(&submission),
+            ComposerAction::Steer(submission) => self.submit_while_running(&submission),
             ComposerAction::Queue(submission) => {
                 self.transcript.note_typed(&submission.text, &submission.shown);
                 self.queue(submission.text);
@@ -554,7 +554,7 @@ impl App {
 }
 
 /// Whether a key starts a text or a command. Keys in `answers` do not.
-fn begins_text(key: Key, answers: &str) -> bool {
+fn is_text_key(key: Key, answers: &str) -> bool {
     let begins = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
-    key.typed().filter(begins).is_some_and(|char| !answers.contains(char))
+    key.character().filter(begins).is_some_and(|char| !answers.contains(char))
 }

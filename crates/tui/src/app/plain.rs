@@ -14,14 +14,14 @@ const COMPLETIONS: usize = 8;
 /// only those that changed.
 pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Frame {
     announce(app, &mut finished);
-    let view = app.dialogs.spoken(width, MOST_ROWS, &app.theme, app.clock.now_ms());
+    let view = app.dialogs.screen_reader_view(width, MOST_ROWS, &app.theme, app.clock.now_ms());
     if let Some(view) = view {
         finished.extend(app.screen_reader.dialog(&view, width));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
         return Frame { finished, live, cursor: view.cursor, over: None };
     }
     app.screen_reader.no_dialog();
-    let completions = app.completion.spoken(COMPLETIONS);
+    let completions = app.completion.screen_reader_lines(COMPLETIONS);
     finished.extend(app.screen_reader.completions(completions, width));
     // During work, an empty composer would be read out after each output.
     let is_empty = app.composer.is_empty() && !app.composer.is_searching();
@@ -43,8 +43,8 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));
     finished.extend(app.screen_reader.compaction(app.turn.is_compaction()));
-    finished.extend(app.screen_reader.waiting(app.prompt_queue.spoken()));
-    let around = app.around_shell();
+    finished.extend(app.screen_reader.waiting(app.prompt_queue.screen_reader_lines()));
+    let around = app.shell_context();
     finished.extend(app.shell.announce(&around));
     finished.extend(app.transcript.take_heard(&app.theme));
     if app.screen_reader.shortcuts(app.hints.shows_shortcuts()) {

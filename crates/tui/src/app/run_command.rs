@@ -182,7 +182,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Theme => choices::use_theme(app, arguments),
         SlashCommand::Todos => {
             let rows = app.todos.rows(app.window.width(), &app.theme);
-            app.say(rows);
+            app.show_rows(rows);
         }
         SlashCommand::Tools => info::tools(app, false),
         SlashCommand::ToolsDescriptions => info::tools(app, true),
@@ -190,7 +190,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Undo => undo(app, arguments),
         SlashCommand::Vim => {
             let on = !app.settings.vim;
-            app.keep_setting("general.vimMode", Some(Value::Bool(on)));
+            app.save_setting("general.vimMode", Some(Value::Bool(on)));
             app.toast(if on { "vi keys" } else { "standard keys" });
         }
     }
@@ -199,7 +199,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
 /// Scrolls the conversation out of view; it stays in the scrollback.
 fn scroll_away(app: &mut App) {
     if !app.settings.screen_reader {
-        app.say(vec![Line::EMPTY; app.window.rows()]);
+        app.show_rows(vec![Line::EMPTY; app.window.rows()]);
     }
 }
 
@@ -258,7 +258,7 @@ fn ask_folder_trust(app: &mut App, folders: Vec<PathBuf>) {
 }
 
 /// Handles the answer for the first directory.
-pub(crate) fn folder_trust_said(app: &mut App, mut folders: Vec<PathBuf>, trusted: bool) {
+pub(crate) fn handle_folder_trust(app: &mut App, mut folders: Vec<PathBuf>, trusted: bool) {
     app.dialogs.close();
     if folders.is_empty() {
         return;
@@ -319,7 +319,7 @@ fn reload_memory(app: &mut App) {
     if app.is_busy() {
         return app.toast("Not available while the agent is running (esc to stop)");
     }
-    app.reload_then(|app| {
+    app.reload_and_then(|app| {
         app.ask_session(
             |session| session.context_files.len(),
             |app, files| match files {

@@ -82,9 +82,9 @@ impl App {
             let inputs = facts.session_library().input_history(HISTORY);
             let commands = facts.shell_history().lines();
             let own_prompt = facts.facts().has_own_prompt();
-            let news = crate::welcome::news_after_update(&facts);
+            let news = crate::welcome::update_notes(&facts);
             Box::new(move |app| {
-                welcome::news(app, news);
+                welcome::show_news(app, news);
                 (app.facts.sandbox, app.facts.confined) = sandbox;
                 app.facts.auth = auth;
                 app.facts.own_prompt = own_prompt;
@@ -93,17 +93,17 @@ impl App {
         })));
         // The launch is not stored in the state yet.
         self.effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
-        self.retitle();
+        self.update_title();
     }
 
     /// Returns a job that reads the current Git branch.
-    pub(super) fn look_at_branch(&self) -> Job {
+    pub(super) fn read_branch(&self) -> Job {
         branch_of(self.launch.as_ref().map(|launch| launch.options().directory.clone()))
     }
 
     /// Handles an opened session and shows its history.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
-        self.session.opened(open.id.as_str(), || open.counted_before());
+        self.session.opened(open.id.as_str(), || open.initial_stats());
         self.tell_counts();
         self.turn.resume(open.route_before());
         let again = self.session.is_shown();
@@ -118,7 +118,8 @@ impl App {
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
-        let (items, skipped) = parallax_sessions::recorded_items::recent(&open.past(), most);
+        let (items, skipped) =
+            parallax_sessions::recorded_items::recent(&open.initial_records(), most);
         let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
         let was_prompted = self.session.is_prompted();
         self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
@@ -185,7 +186,7 @@ impl App {
         }
         let text = format!("  {}", words.join(" · "));
         if !words.is_empty() && (self.session.is_new_summary(&text) || requested) {
-            self.say(vec![Line::styled(text, self.theme.secondary)]);
+            self.show_rows(vec![Line::styled(text, self.theme.secondary)]);
         }
     }
 
@@ -231,14 +232,14 @@ impl App {
     /// Previews a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
         if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
-            self.theme = theme::fitted(theme, &self.settings, self.window.colors());
+            self.theme = theme::adapt_theme(theme, &self.settings, self.window.colors());
         }
     }
 
-    pub(super) fn keep_theme(&mut self, name: &str) {
+    pub(super) fn save_theme(&mut self, name: &str) {
         self.show_theme(name);
         self.settings.theme = Some(name.to_owned());
-        self.keep_setting_in(
+        self.save_setting_in(
             self.settings_view.scope(),
             "ui.theme",
             Some(Value::String(name.to_owned())),
@@ -246,12 +247,12 @@ impl App {
     }
 
     /// Saves a user setting and applies it.
-    pub(super) fn keep_setting(&mut self, key: &str, value: Option<Value>) {
-        self.keep_setting_in(SettingScope::User, key, value);
+    pub(super) fn save_setting(&mut self, key: &str, value: Option<Value>) {
+        self.save_setting_in(SettingScope::User, key, value);
     }
 
     /// Saves a setting in the given scope and applies it.
-    pub(super) fn keep_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
+    pub(super) fn save_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let key = key.to_owned();
         self.effect(Effect::Run(Box::new(move || {
@@ -288,7 +289,9 @@ impl App {
         if self.settings.status_line.is_none() || self.own_line.is_running() {
             return;
         }
-        let Some(command) = self.launch.as_ref().and_then(StatusLineCommand::of) else { return };
+        let Some(command) = self.launch.as_ref().and_then(StatusLineCommand::from_config) else {
+            return;
+        };
         let facts = self.status_facts();
         if !self.own_line.begin(&facts) {
             return;

@@ -55,7 +55,7 @@ impl App {
     /// Submits a prompt or a command, as typed or from the command line.
     pub(crate) fn submit_typed(&mut self, text: String) {
         // Command files decide which command this is.
-        if is_slash(&text) && self.catalog.must_load() {
+        if is_slash(&text) && self.catalog.needs_loading() {
             return custom_commands::load_for(self, Some(text));
         }
         match parse(&text, &self.catalog.names()) {
@@ -83,7 +83,7 @@ impl App {
     }
 
     /// Handles Enter while the agent is running.
-    pub(super) fn steered(&mut self, submission: &Submission) {
+    pub(super) fn submit_while_running(&mut self, submission: &Submission) {
         completions::update(self);
         let text = submission.text.clone();
         self.transcript.note_typed(&text, &submission.shown);

@@ -10,7 +10,7 @@ use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::keymap::{KeyCommand, KeymapContext};
-use crate::layout::{cut_marked, shortened};
+use crate::layout::{shortened, truncate_with_mark};
 use crate::status;
 use crate::status_line;
 use crate::tokens::LOW;
@@ -49,10 +49,10 @@ impl App {
             return pager::frame(self, columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
-        let around = self.around_dialogs();
+        let around = self.dialog_context();
         self.dialogs.note_drawn(&around);
         self.tick();
-        self.surround();
+        self.update_composer_context();
         let (columns, rows) = (self.window.columns().max(1), self.window.rows().max(1));
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
@@ -74,9 +74,9 @@ impl App {
             Layout::Full => {
                 let composer = composer
                     .and_then(|(first, count)| Some(((first + room).checked_sub(cut)?, count)));
-                self.pane.place(room, composer);
+                self.pane.record_layout(room, composer);
             }
-            _ => self.pane.place(0, None),
+            _ => self.pane.record_layout(0, None),
         }
         let asked = self.dialogs.is_asking();
         self.transcript.hides_asked = self.is_answering();
@@ -133,7 +133,7 @@ impl App {
             let text = "? A request waits until you stop typing.";
             rows.push(Line::styled(shortened(text, width), self.theme.warning.bold()));
         }
-        if self.dialogs.text_is_in_the_way(&self.around_dialogs()) {
+        if self.dialogs.text_is_in_the_way(&self.dialog_context()) {
             let text = "Your text is kept. Press ↑, ↓, y, or enter to answer the request first.";
             rows.push(Line::styled(shortened(text, width), self.theme.warning));
         }
@@ -145,7 +145,7 @@ impl App {
             rows.push(Line::styled(shortened(hint, width), self.theme.warning));
         }
         if !asked {
-            rows.extend(self.shell.silence_row(&self.around_shell(), width, &self.theme));
+            rows.extend(self.shell.silence_row(&self.shell_context(), width, &self.theme));
         }
         let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
@@ -189,7 +189,7 @@ impl App {
         self.facts.shows_all = self.settings.footer_is_chosen;
         // The input line stays visible regardless of what is below it.
         let writing = if low { 1 } else { 3 };
-        let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
+        let foot = self.render_footer(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
         let middle = self.middle(width, height, room, low);
         let spare = height.saturating_sub(rows.len() + middle.rows.len() + foot.len());
@@ -227,8 +227,8 @@ impl App {
             mode => status_line::mode(mode, &self.theme).1,
         };
         let (told, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
-        let rule =
-            Line::styled("─".repeat(told), rule_style).and("─".repeat(rest), self.theme.border);
+        let rule = Line::styled("─".repeat(told), rule_style)
+            .with_span("─".repeat(rest), self.theme.border);
         if self.shell.has_focus() {
             let row = focus_row(&self.keymap, width, &self.theme);
             let rows = if low { vec![row] } else { vec![rule.clone(), row, rule] };
@@ -260,7 +260,7 @@ impl App {
     }
 
     /// Returns the footer, or the shortcuts in its place.
-    fn foot(&self, width: usize, room: usize, low: bool) -> Vec<Line> {
+    fn render_footer(&self, width: usize, room: usize, low: bool) -> Vec<Line> {
         if self.hints.shows_shortcuts() {
             let mut rows = self.shortcuts(width);
             if rows.len() > room {
@@ -338,7 +338,7 @@ impl App {
                 line.push(Span::styled(key.to_lowercase(), self.theme.accent));
                 line.push(Span::styled(format!("{}{text}", " ".repeat(pad)), self.theme.secondary));
             }
-            rows.push(cut_marked(line, width));
+            rows.push(truncate_with_mark(line, width));
         }
         rows
     }
@@ -357,7 +357,7 @@ impl App {
         if self.shell.has_focus() {
             return Vec::new();
         }
-        let own = self.shell.keys(&self.around_shell());
+        let own = self.shell.keys(&self.shell_context());
         let mut keys = Vec::new();
         let key = |command| self.keymap.hinted(command);
         let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];

@@ -1,9 +1,10 @@
 //! Parses slash commands.
 
 use parallax_commands::{
-    CommandSpec, OWN_PREFIX, TABLE, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
+    CommandSpec, OWN_PREFIX, TABLE, equivalent_command, is_alias, is_parallax_only,
+    other_agent_hint, strip_parallax_prefix,
 };
-use parallax_config::near;
+use parallax_config::similar_names;
 
 /// Commands that can be abbreviated.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
@@ -41,10 +42,12 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
     }
     let (name, mut rest) = word(rest);
     let is_other = |name: &str| others.iter().any(|other| other == name);
-    let meant = match own_of(name) {
+    let meant = match strip_parallax_prefix(name) {
         Some(_) if is_other(name) => return ParsedLine::Custom,
         Some(own) => own,
-        None if (is_own(name) || is_alias(name)) && is_other(name) => return ParsedLine::Custom,
+        None if (is_parallax_only(name) || is_alias(name)) && is_other(name) => {
+            return ParsedLine::Custom;
+        }
         None => name,
     };
     let Some(mut spec) = find(meant, others) else {
@@ -55,19 +58,19 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
         if name.contains('/') {
             return ParsedLine::Text;
         }
-        if let Some(here) = of_other_agent(name) {
+        if let Some(here) = equivalent_command(name) {
             return parse(&format!("/{here} {rest}"), others);
         }
-        if let Some(hint) = hint_of_other_agent(name) {
+        if let Some(hint) = other_agent_hint(name) {
             return ParsedLine::Elsewhere(name.to_owned(), hint);
         }
         let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
-        return ParsedLine::Unknown(name.to_owned(), owned(near(name, known)));
+        return ParsedLine::Unknown(name.to_owned(), to_strings(similar_names(name, known)));
     };
     let mut path = name.to_owned();
     loop {
         let (name, after) = word(rest);
-        match spec.subcommands.iter().find(|sub| sub.is(name)) {
+        match spec.subcommands.iter().find(|sub| sub.has_name(name)) {
             Some(sub) => {
                 path = format!("{path} {name}");
                 (spec, rest) = (sub, after);
@@ -83,7 +86,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
 /// Returns the name and the remaining aliases of a built-in command beside custom commands: the
 /// prefixed name if a custom command has its plain name.
 pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (String, Vec<String>) {
-    let is_gone = |name: &str| (is_own(name) || is_alias(name)) && taken(name);
+    let is_gone = |name: &str| (is_parallax_only(name) || is_alias(name)) && taken(name);
     let name = match is_gone(spec.name) {
         true => format!("{OWN_PREFIX}{}", spec.name),
         false => spec.name.to_owned(),
@@ -95,7 +98,7 @@ pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (Strin
 /// Finds a command by name. `/resume` and `/chat` may be abbreviated if the abbreviation is
 /// unambiguous.
 fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
-    let exact = TABLE.iter().find(|spec| spec.is(name));
+    let exact = TABLE.iter().find(|spec| spec.has_name(name));
     if exact.is_some() || name.len() < SHORTEST || others.iter().any(|other| other == name) {
         return exact;
     }
@@ -109,14 +112,14 @@ fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
 /// Returns the error for a word after a command that does not accept it.
 fn stray(spec: &CommandSpec, command: String, word: &str) -> ParsedLine {
     let listed = || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name);
-    let mut near = near(word, listed());
+    let mut near = similar_names(word, listed());
     if near.is_empty() {
         near = listed().collect();
     }
-    ParsedLine::Stray { command, word: word.to_owned(), near: owned(near) }
+    ParsedLine::Stray { command, word: word.to_owned(), near: to_strings(near) }
 }
 
-fn owned(names: Vec<&str>) -> Vec<String> {
+fn to_strings(names: Vec<&str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
@@ -170,7 +173,7 @@ mod tests {
             let ParsedLine::Command(spec, _) = parse(line, &others) else { panic!("{line}") };
             assert_eq!(spec.command, meant, "{line}");
         }
-        let stats = TABLE.iter().find(|spec| spec.is("stats")).unwrap();
+        let stats = TABLE.iter().find(|spec| spec.has_name("stats")).unwrap();
         let called = called(stats, |name| others.iter().any(|other| other == name));
         assert_eq!(called, ("stats".to_owned(), vec!["usage".to_owned()]));
     }

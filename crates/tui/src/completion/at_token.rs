@@ -16,13 +16,13 @@ pub struct AtToken {
 
 /// Returns the word around `cursor` (in bytes). An `@` counts at the start of the line, after
 /// whitespace, and after an opening bracket; `\@` does not.
-pub fn at_token(line: &str, cursor: usize) -> Option<AtToken> {
+pub fn find_at_token(line: &str, cursor: usize) -> Option<AtToken> {
     let from = line.floor_char_boundary(cursor.saturating_sub(MAX_BEFORE));
     let mut before = line.get(..from)?.chars().next_back();
     let mut at = from;
     while at < cursor {
         let char = line.get(at..)?.chars().next()?;
-        if char == '@' && before.is_none_or(opens) {
+        if char == '@' && before.is_none_or(can_precede_token) {
             let token = read(line, at, cursor);
             if token.range.end >= cursor {
                 return Some(token);
@@ -37,7 +37,7 @@ pub fn at_token(line: &str, cursor: usize) -> Option<AtToken> {
     None
 }
 
-fn opens(char: char) -> bool {
+fn can_precede_token(char: char) -> bool {
     char.is_whitespace() || matches!(char, '(' | '[' | '{' | '<')
 }
 
@@ -91,7 +91,7 @@ mod tests {
         ] {
             let cursor = text.find('|').unwrap();
             let line = text.replacen('|', "", 1);
-            let found = at_token(&line, cursor);
+            let found = find_at_token(&line, cursor);
             let found =
                 found.as_ref().map(|token| (&line[token.range.clone()], token.query.as_str()));
             assert_eq!(found, expected, "{text}");

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use parallax_commands::{hint_of_other_agent, of_other_agent};
+use parallax_commands::{equivalent_command, other_agent_hint};
 
 use super::fuzzy::Fuzzy;
 use super::list::Candidate;
@@ -51,7 +51,7 @@ impl std::fmt::Debug for CommandInfo {
 }
 
 impl CommandInfo {
-    fn is(&self, word: &str) -> bool {
+    fn has_name(&self, word: &str) -> bool {
         self.name == word || self.aliases.iter().any(|alias| alias == word)
     }
 }
@@ -67,7 +67,7 @@ pub struct CommandMatches {
 
 /// Returns the matches at `cursor` in a line that starts with `/`, or `None` if it is not a
 /// command.
-pub fn fitting(
+pub fn matching_commands(
     commands: &[CommandInfo],
     line: &str,
     cursor: usize,
@@ -84,7 +84,7 @@ pub fn fitting(
     loop {
         let typed = line.get(start..cursor)?;
         let Some((word, _)) = typed.split_once(char::is_whitespace) else { break };
-        let Some(command) = level.iter().find(|command| command.is(word)) else {
+        let Some(command) = level.iter().find(|command| command.has_name(word)) else {
             // The arguments begin here, if the command has any.
             level = &[];
             break;
@@ -132,8 +132,9 @@ const USUAL: [&str; 9] =
 /// prefixes, then by score. Commands that are turned off follow what begins alike.
 fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
     // A command of another agent is taken as typed, not completed to what begins alike.
-    let is_foreign = of_other_agent(typed).is_some() || hint_of_other_agent(typed).is_some();
-    let is_ours = |command: &CommandInfo| command.name.starts_with(typed) || command.is(typed);
+    let is_foreign = equivalent_command(typed).is_some() || other_agent_hint(typed).is_some();
+    let is_ours =
+        |command: &CommandInfo| command.name.starts_with(typed) || command.has_name(typed);
     if slash && is_foreign && !commands.iter().any(is_ours) {
         return Vec::new();
     }
@@ -176,7 +177,7 @@ fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy)
             section: command.section.clone().filter(|_| typed.is_empty()),
             whole: true,
             runs: command.auto_execute && command.completer.is_none(),
-            exact: !typed.is_empty() && command.is(typed),
+            exact: !typed.is_empty() && command.has_name(typed),
             optional: false,
         })
         .collect()
@@ -226,7 +227,7 @@ mod tests {
     fn inserts(line: &str) -> Option<Vec<String>> {
         let cursor = line.find('|').unwrap();
         let line = line.replacen('|', "", 1);
-        let fitting = fitting(&tree(), &line, cursor, &mut Fuzzy::words())?;
+        let fitting = matching_commands(&tree(), &line, cursor, &mut Fuzzy::words())?;
         let replaced = &line[fitting.range.clone()];
         Some(
             fitting
@@ -266,7 +267,8 @@ mod tests {
     fn most_used_of_equal_prefixes_is_first() {
         let commands = [command("mode", &[]), command("model", &[]), command("mop", &[])];
         let first = |line: &str| {
-            let fitting = fitting(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+            let fitting =
+                matching_commands(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
             fitting.candidates[0].insert.clone()
         };
         assert_eq!([first("/mo"), first("/mod"), first("/model")], ["/model"; 3]);
@@ -279,7 +281,8 @@ mod tests {
         let off = CommandInfo { disabled: true, ..command("restore", &[]) };
         let commands = [off, command("rewind", &[]), command("resume", &[]), command("reset", &[])];
         let first = |line: &str| {
-            let fitting = fitting(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+            let fitting =
+                matching_commands(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
             fitting.candidates[0].insert.clone()
         };
         assert_eq!(
@@ -296,7 +299,7 @@ mod tests {
 
     #[test]
     fn exactly_typed_command_is_recognized() {
-        let fitting = fitting(&tree(), "/compact", 8, &mut Fuzzy::words()).unwrap();
+        let fitting = matching_commands(&tree(), "/compact", 8, &mut Fuzzy::words()).unwrap();
         assert!(fitting.candidates[0].exact && fitting.candidates[0].runs);
     }
 

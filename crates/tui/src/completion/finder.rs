@@ -161,7 +161,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
             };
             // Handle all pending messages before answering.
             for message in message.into_iter().chain(receiver.try_iter()) {
-                if !self.take(message) {
+                if !self.handle(message) {
                     return;
                 }
             }
@@ -179,7 +179,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
         })
     }
 
-    fn take(&mut self, message: FinderMessage) -> bool {
+    fn handle(&mut self, message: FinderMessage) -> bool {
         match message {
             FinderMessage::Stop => return false,
             FinderMessage::Ask(generation, question) => {
@@ -282,7 +282,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
                 within.clear();
             }
             query.clone_into(before);
-            self.fuzzy.best(&self.paths, query, MAX_FOUND, Some(within))
+            self.fuzzy.best_matches(&self.paths, query, MAX_FOUND, Some(within))
         };
         numbers.into_iter().filter_map(|number| self.paths.get(number as usize).cloned()).collect()
     }

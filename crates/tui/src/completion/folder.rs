@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const MAX_ENTRIES: usize = 10_000;
 
 /// Whether a query is a path and not a search in the project.
-pub fn is_place(query: &str) -> bool {
+pub fn is_path(query: &str) -> bool {
     ["/", "~/", "./", "../"].iter().any(|start| query.starts_with(start)) || query == ".."
 }
 

@@ -43,7 +43,7 @@ impl Fuzzy {
     /// Returns the indexes of the best `most` texts, best first, shorter ones first among equals.
     /// `within` restricts the search to these indexes and receives all matches, so that a longer
     /// query only needs to search those.
-    pub fn best(
+    pub fn best_matches(
         &mut self,
         texts: &[String],
         query: &str,
@@ -100,11 +100,11 @@ mod tests {
                 .to_vec();
         let mut fuzzy = Fuzzy::paths();
         let mut within = Vec::new();
-        assert_eq!(fuzzy.best(&paths, "main", 3, Some(&mut within)), [2, 4, 1]);
+        assert_eq!(fuzzy.best_matches(&paths, "main", 3, Some(&mut within)), [2, 4, 1]);
         assert_eq!(within, [0, 1, 2, 4]);
-        assert_eq!(fuzzy.best(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
-        assert_eq!(fuzzy.best(&paths, "Main", 9, None), [4]);
-        assert_eq!(fuzzy.best(&paths, "zzz", 9, None), [] as [u32; 0]);
+        assert_eq!(fuzzy.best_matches(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
+        assert_eq!(fuzzy.best_matches(&paths, "Main", 9, None), [4]);
+        assert_eq!(fuzzy.best_matches(&paths, "zzz", 9, None), [] as [u32; 0]);
         let mut parts = Fuzzy::parts_of_paths();
         assert_eq!(parts.score("src/main.rs", "smain"), None);
         assert!(parts.score("src/main.rs", "main").is_some());

@@ -179,7 +179,7 @@ impl List {
     }
 
     /// Whether more is shown after a pause in typing.
-    pub fn holds_back(&self) -> bool {
+    pub fn is_holding_back(&self) -> bool {
         let visible = self.shown.get(self.window()).unwrap_or_default();
         visible.iter().any(|shown| *shown < ShownPart::Whole)
     }
@@ -242,7 +242,7 @@ impl List {
     }
 
     /// Returns the first candidates and the selected one in words, for a screen reader.
-    pub fn spoken(&self, most: usize) -> Vec<String> {
+    pub fn screen_reader_lines(&self, most: usize) -> Vec<String> {
         let mut rows = Vec::new();
         for (number, candidate) in self.candidates.iter().enumerate() {
             let chosen = number == self.selected && (self.moved || !candidate.optional);
@@ -279,7 +279,7 @@ impl List {
             true => crate::layout::shortened(&candidate.label, most_name),
             false => shortened(&candidate.label, most_name),
         };
-        let mut row = Line::styled(mark, theme.accent).and(name.clone(), style);
+        let mut row = Line::styled(mark, theme.accent).with_span(name.clone(), style);
         let description: String = candidate
             .description
             .chars()
@@ -413,12 +413,12 @@ mod tests {
         let mut candidates = list.candidates().to_vec();
         candidates[1].label = "another".to_owned();
         list.set(candidates, false);
-        assert!(list.holds_back());
+        assert!(list.is_holding_back());
         let after = shown(&list, 40, 10);
         assert_eq!((after[0].as_str(), after[1].as_str()), (rows[0].as_str(), "  another"));
         assert_eq!(after[2], rows[2]);
         list.tell_all();
-        assert!(!list.holds_back());
+        assert!(!list.is_holding_back());
         assert_eq!(shown(&list, 40, 10)[1], "  another             does 1");
     }
 

@@ -5,7 +5,7 @@ use parallax_screen::Line;
 
 use crate::dialog::ListItem;
 use crate::layout::shortened;
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Background processes as last reported.
@@ -45,7 +45,7 @@ impl BackgroundTasks {
     pub(crate) fn output(&self, id: &str, theme: &Theme) -> Option<Vec<Line>> {
         let process = self.processes.iter().find(|one| one.pid.to_string() == id)?;
         let mut rows = vec![Line::styled(format!("$ {}", process.command), theme.text.bold())];
-        rows.extend(process.last_lines.iter().map(|line| Line::raw(clean(line))));
+        rows.extend(process.last_lines.iter().map(|line| Line::raw(sanitize(line))));
         let log = format!("full output: {}", process.log.display());
         rows.push(Line::styled(log, theme.secondary));
         Some(rows)
@@ -65,7 +65,7 @@ fn end_words(process: &BackgroundProcess) -> String {
         BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
         BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
     };
-    let command = shortened(&clean(&process.command), COMMAND);
+    let command = shortened(&sanitize(&process.command), COMMAND);
     format!("background command {how}: {command} (/shells)")
 }
 
@@ -76,8 +76,11 @@ fn item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
         BackgroundState::Exited { code: None } => "ended".to_owned(),
         BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
     };
-    let preview =
-        process.last_lines.iter().map(|line| Line::styled(clean(line), theme.secondary)).collect();
-    let label = format!("{} {}", process.pid, clean(&process.command));
+    let preview = process
+        .last_lines
+        .iter()
+        .map(|line| Line::styled(sanitize(line), theme.secondary))
+        .collect();
+    let label = format!("{} {}", process.pid, sanitize(&process.command));
     ListItem::new(process.pid.to_string(), label, state).previewed(preview)
 }

@@ -8,7 +8,7 @@ use parallax_screen::Line;
 use crate::commands::NAME_COLUMNS;
 use crate::completion::Argument;
 use crate::layout::explained;
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Commands as read from their files.
@@ -32,7 +32,7 @@ impl LoadedCommands {
             .collect();
         names.extend(
             catalog
-                .all_broken()
+                .file_errors_by_name()
                 .map(|(name, problem)| (name.to_owned(), format!("Invalid: {problem}"))),
         );
         let skills = commands.skills().into_iter();
@@ -82,7 +82,7 @@ impl CommandCatalog {
     }
 
     /// Whether the names must be loaded before a typed command can be told apart.
-    pub(crate) fn must_load(&self) -> bool {
+    pub(crate) fn needs_loading(&self) -> bool {
         self.commands.is_some() && !self.is_loaded
     }
 
@@ -129,7 +129,7 @@ impl CommandCatalog {
         let mut rows = vec![Line::EMPTY, Line::styled("Custom commands", theme.accent.bold())];
         for (name, description) in &self.custom {
             let name = Line::styled(format!("  /{name}"), theme.accent);
-            let what = Line::styled(clean(description), theme.text);
+            let what = Line::styled(sanitize(description), theme.text);
             rows.extend(explained(name, what, NAME_COLUMNS, width));
         }
         rows

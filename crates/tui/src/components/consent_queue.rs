@@ -8,7 +8,7 @@ use parallax_screen::{Line, wrap};
 
 use super::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// An extension operation that waits for consent.
@@ -33,7 +33,7 @@ impl ConsentQueue {
         theme: &Theme,
     ) {
         let row = |line: &String| {
-            wrap(&Line::styled(format!("  {}", clean(line)), theme.text), width.max(20), &[])
+            wrap(&Line::styled(format!("  {}", sanitize(line)), theme.text), width.max(20), &[])
         };
         let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
         rows.push(Line::styled(

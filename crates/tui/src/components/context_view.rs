@@ -7,7 +7,7 @@ use parallax_screen::Line;
 use super::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::context_view::rows;
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::status_line::count;
 use crate::theme::Theme;
 
@@ -94,7 +94,7 @@ fn item(item: &ContextItem) -> ListItem {
     if item.pinned {
         detail.push_str(" · pinned");
     }
-    ListItem::new(name(item.place), clean(&item.title), detail)
+    ListItem::new(name(item.place), sanitize(&item.title), detail)
 }
 
 /// Returns the row id of a place.

@@ -58,7 +58,7 @@ impl CurrentSession {
     }
 
     /// Records that no session accepts operations.
-    pub(crate) fn unready(&mut self) {
+    pub(crate) fn mark_not_ready(&mut self) {
         self.is_ready = false;
     }
 
@@ -109,7 +109,7 @@ impl CurrentSession {
     }
 
     /// The prompts typed in this session.
-    pub(crate) fn typed(&self) -> &[String] {
+    pub(crate) fn typed_prompts(&self) -> &[String] {
         &self.typed
     }
 

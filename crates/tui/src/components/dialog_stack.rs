@@ -32,13 +32,13 @@ pub(crate) struct DialogStack {
 impl DialogStack {
     /// Opens an overlay in place of the one that is open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
-        self.incoming.opens(self.incoming.by_key);
+        self.incoming.record_opened(self.incoming.by_key);
         self.overlay = Some(overlay);
     }
 
     /// Opens an overlay that no key requested.
     pub(crate) fn open_automatically(&mut self, overlay: Overlay) {
-        self.incoming.opens(false);
+        self.incoming.record_opened(false);
         self.overlay = Some(overlay);
     }
 
@@ -60,7 +60,7 @@ impl DialogStack {
     /// Whether the overlay covers the window, so that the conversation is in view again when it is
     /// closed.
     pub(crate) fn covers(&self) -> bool {
-        self.purpose().is_some_and(Purpose::is_browsed)
+        self.purpose().is_some_and(Purpose::is_browsable)
     }
 
     /// Whether an overlay or an approval request is open.
@@ -160,7 +160,7 @@ impl DialogStack {
     }
 
     /// Whether `y` is a choice of the open approval dialog.
-    pub(crate) fn can_say_yes(&self) -> bool {
+    pub(crate) fn has_yes_choice(&self) -> bool {
         self.overlay.is_none() && self.approvals.front().is_some_and(QuestionDialog::has_yes)
     }
 
@@ -242,7 +242,7 @@ impl DialogStack {
     }
 
     /// Returns the rows of the dialog that takes keys for a screen reader.
-    pub(crate) fn spoken(
+    pub(crate) fn screen_reader_view(
         &self,
         width: usize,
         height: usize,
@@ -250,7 +250,7 @@ impl DialogStack {
         now_ms: u64,
     ) -> Option<DialogView> {
         match &self.overlay {
-            Some(overlay) => Some(overlay.spoken(width, height, theme)),
+            Some(overlay) => Some(overlay.screen_reader_view(width, height, theme)),
             None => self.approval_view(width, height, theme, now_ms),
         }
     }

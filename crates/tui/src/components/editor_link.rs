@@ -80,7 +80,7 @@ impl EditorLink {
             diff_of(ask).filter(|_| ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
         let (Some(companion), Some(diff)) = (companion, diff) else { return Ok(None) };
         let editor = one_row(companion.editor_name()).into_owned();
-        match ProposedChange::from_texts_or_read(diff) {
+        match ProposedChange::from_diff_or_file(diff) {
             Ok(change) => {
                 self.open.insert(ask.id.clone());
                 Ok(Some(EditorDiff { path: diff.file_path.clone(), text: change.new, editor }))
@@ -132,7 +132,7 @@ impl EditorLink {
         text: Option<&str>,
     ) -> Result<Decide, String> {
         let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
-        let change = ProposedChange::from_texts_or_read(diff)?;
+        let change = ProposedChange::from_diff_or_file(diff)?;
         if is_same(text, &change.new) || decide.outcome == ApprovalResponse::ModifyWithEditor {
             return Ok(decide);
         }
@@ -146,7 +146,7 @@ impl EditorLink {
     /// Returns the response to a request for an edited change that was already accepted.
     pub(crate) fn accepted(&mut self, ask: &ApprovalRequest) -> Option<Decide> {
         let (text, decide) = self.accepted.remove(&ask.call)?;
-        let change = diff_of(ask).and_then(|diff| ProposedChange::from_texts_or_read(diff).ok());
+        let change = diff_of(ask).and_then(|diff| ProposedChange::from_diff_or_file(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {
             // The text to be written is not the text that was accepted.
             return None;

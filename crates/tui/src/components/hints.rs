@@ -78,7 +78,7 @@ impl Hints {
     }
 
     /// The time until the hint disappears, in milliseconds, at least one.
-    pub(crate) fn left_ms(&self, now_ms: u64) -> Option<u64> {
+    pub(crate) fn remaining_ms(&self, now_ms: u64) -> Option<u64> {
         self.toast.as_ref().map(|toast| toast.until.saturating_sub(now_ms).max(1))
     }
 
@@ -128,7 +128,7 @@ impl Hints {
 
     /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
     /// closed by itself.
-    pub(crate) fn drop_second_press(&mut self) {
+    pub(crate) fn clear_second_press(&mut self) {
         let over =
             |toast: &Toast| matches!(toast.again, Some(SecondPress::Escape | SecondPress::Answer));
         if self.toast.as_ref().is_some_and(over) {
@@ -213,7 +213,7 @@ mod tests {
         hints.show("saved", 0);
         hints.before_input();
         assert_eq!(hints.text(), Some("saved"));
-        assert_eq!(hints.left_ms(1_000), Some(2_000));
+        assert_eq!(hints.remaining_ms(1_000), Some(2_000));
         hints.announce(SecondPress::Escape, "again", 0);
         hints.expire(ESCAPE_MS - 1);
         assert_eq!(hints.text(), Some("again"));

@@ -100,7 +100,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     /// Whether the dialog is one that the user browses, which takes most of the window. Questions
     /// stay below the conversation instead.
-    pub(crate) fn is_browsed(&self) -> bool {
+    pub(crate) fn is_browsable(&self) -> bool {
         matches!(
             self,
             Self::Context
@@ -191,9 +191,14 @@ impl Overlay {
     }
 
     /// Returns the rows for a screen reader.
-    pub(crate) fn spoken(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+    pub(crate) fn screen_reader_view(
+        &self,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+    ) -> DialogView {
         match &self.body {
-            OverlayBody::List(list) => list.spoken(width, theme),
+            OverlayBody::List(list) => list.screen_reader_view(width, theme),
             OverlayBody::Field(_) | OverlayBody::Panel(_) => self.view(width, height, theme),
         }
     }

@@ -250,7 +250,7 @@ impl PromptQueue {
     }
 
     /// Returns the messages that wait during a turn in words, for a screen reader.
-    pub(crate) fn spoken(&self) -> Vec<String> {
+    pub(crate) fn screen_reader_lines(&self) -> Vec<String> {
         let waiting = self.pending().into_iter().filter(|(_, is_editable, _)| *is_editable);
         let said = |title: &str, text: &str| format!("{title}: {}", first_line(text));
         waiting
@@ -276,7 +276,7 @@ mod tests {
         let rows = queue.rows(20, &Theme::default());
         let rows: Vec<String> = rows.iter().map(Line::text).collect();
         assert_eq!(rows, ["After this turn (↑ …", "  › one …", "  › a message that …"]);
-        assert_eq!(queue.spoken()[0], "After this turn: one …");
+        assert_eq!(queue.screen_reader_lines()[0], "After this turn: one …");
     }
 
     fn queue(texts: &[&str]) -> PromptQueue {

@@ -9,7 +9,7 @@ use parallax_sdk::rewind_preview::{ChangeKind, FileRestore};
 use super::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::diff_view::{self, DiffOptions};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Maximum number of files and prompts listed.
@@ -83,7 +83,7 @@ impl RewindView {
             .take(NAMED)
             .map(|prompt| {
                 let first = prompt.text.lines().next().unwrap_or_default();
-                Line::styled(format!("  > {}", clean(first)), theme.user)
+                Line::styled(format!("  > {}", sanitize(first)), theme.user)
             })
             .collect();
         if dropped.len() > NAMED {
@@ -96,7 +96,7 @@ impl RewindView {
                 let changed = files.iter().filter(|file| file.kept.is_none()).count();
                 (file_rows(files, options), changed)
             }
-            Err(why) => (vec![Line::styled(clean(why), theme.warning)], 0),
+            Err(why) => (vec![Line::styled(sanitize(why), theme.warning)], 0),
         };
         let (prompts, changes) = (count(dropped.len(), "prompt"), count(changed, "file"));
         let mut both = chat.clone();
@@ -154,9 +154,9 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
     let mut rows = Vec::new();
     for file in files.iter().take(NAMED) {
         let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
-        let name = clean(&path.unwrap_or(&file.path).to_string_lossy());
+        let name = sanitize(&path.unwrap_or(&file.path).to_string_lossy());
         let (what, style) = match (&file.kept, file.kind) {
-            (Some(why), _) => (format!("unchanged: {}", clean(why)), theme.warning),
+            (Some(why), _) => (format!("unchanged: {}", sanitize(why)), theme.warning),
             (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
             (None, ChangeKind::Deleted) => ("will be deleted".to_owned(), theme.error),
             (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),
@@ -166,8 +166,8 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
         });
         rows.push(
             Line::styled(format!("{name} "), theme.text.bold())
-                .and(what, style)
-                .and(counts, theme.secondary),
+                .with_span(what, style)
+                .with_span(counts, theme.secondary),
         );
         let shown = file.diff.as_ref().filter(|_| file.kept.is_none());
         if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {

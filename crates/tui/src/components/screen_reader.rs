@@ -44,7 +44,7 @@ impl ScreenReader {
             if text.strip_prefix(NO_POINTER).is_some_and(was_selected) {
                 continue;
             }
-            let text = in_words(text, opened && at == 0);
+            let text = describe_marker(text, opened && at == 0);
             rows.extend(wrap(&Line::raw(text), width, &[Span::raw(NO_POINTER)]));
         }
         self.rows = texts;
@@ -138,7 +138,7 @@ impl ScreenReader {
 
 /// Returns a row with a word in place of a marker at its start. Only the title of a request has the
 /// marker of requests.
-fn in_words(text: &str, is_title: bool) -> String {
+fn describe_marker(text: &str, is_title: bool) -> String {
     let asks = is_title.then_some((ASKS, "asks:"));
     let words = [(POINTER.trim_end(), "selected:"), (SEARCH.trim_end(), "search:")];
     for (marker, word) in words.into_iter().chain(asks) {

@@ -50,7 +50,7 @@ struct FieldLimits {
 }
 
 impl FieldLimits {
-    fn of(property: &Value, kind: &FieldKind) -> Self {
+    fn from_schema(property: &Value, kind: &FieldKind) -> Self {
         let number = |key: &str| property.get(key).and_then(Value::as_f64);
         let (least, most) = match kind {
             FieldKind::Number { .. } => ("minimum", "maximum"),
@@ -162,7 +162,7 @@ pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
             required: required.contains(&name.as_str()),
             name: name.clone(),
             default: default(property, &kind),
-            bounds: FieldLimits::of(property, &kind),
+            bounds: FieldLimits::from_schema(property, &kind),
             kind,
         })
     };

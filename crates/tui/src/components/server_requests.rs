@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::overlay::{Overlay, Purpose};
 use super::server_form::{FieldChoice, FieldKind, FormField, fields};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// The maximum number of characters of a server's text.
@@ -82,7 +82,7 @@ impl ServerRequest {
         if let RequestKind::Url(url) = &kind
             && !is_page(url)
         {
-            return decline(format!("to open `{}`, which is not a web page", clean(url)), reply);
+            return decline(format!("to open `{}`, which is not a web page", sanitize(url)), reply);
         }
         Ok(Self {
             server: server.to_owned(),
@@ -98,11 +98,11 @@ impl ServerRequest {
     /// The dialog that asks whether to answer.
     fn dialog(&self, theme: &Theme) -> Overlay {
         let mut intro: Vec<Line> =
-            self.message.lines().map(|line| Line::styled(clean(line), theme.text)).collect();
-        let mut title = format!("Request from MCP server `{}`", clean(&self.server));
+            self.message.lines().map(|line| Line::styled(sanitize(line), theme.text)).collect();
+        let mut title = format!("Request from MCP server `{}`", sanitize(&self.server));
         let items = match &self.kind {
             RequestKind::Url(url) => {
-                intro.push(Line::styled(clean(url), theme.link));
+                intro.push(Line::styled(sanitize(url), theme.link));
                 vec![
                     ListItem::new("no", "No", ""),
                     ListItem::new("yes", "Open this URL in the browser", ""),
@@ -110,8 +110,8 @@ impl ServerRequest {
                 ]
             }
             RequestKind::SignIn => {
-                title = format!("MCP server `{}` requires authentication", clean(&self.server));
-                let later = format!("`/mcp auth {}` signs in later", clean(&self.server));
+                title = format!("MCP server `{}` requires authentication", sanitize(&self.server));
+                let later = format!("`/mcp auth {}` signs in later", sanitize(&self.server));
                 vec![
                     ListItem::new("yes", "Sign in with the browser", ""),
                     ListItem::new("no", "Not now", later),
@@ -150,8 +150,8 @@ impl ServerRequest {
     /// The dialog of the first field; `at` is the row of the cursor.
     fn field_dialog(&self, at: Option<&str>, theme: &Theme) -> Option<Overlay> {
         let field = self.fields.front()?;
-        let title = format!("{}: {}", clean(&self.server), clean(&field.title));
-        let mut intro = vec![clean(&field.description)];
+        let title = format!("{}: {}", sanitize(&self.server), sanitize(&field.title));
+        let mut intro = vec![sanitize(&field.description)];
         intro.retain(|text| !text.is_empty());
         if !field.required {
             intro.push("Can be left empty.".to_owned());
@@ -167,13 +167,14 @@ impl ServerRequest {
                 vec![ListItem::new("true", "Yes", ""), ListItem::new("false", "No", "")]
             }
             FieldKind::Choice(choices) => {
-                let item = |it: &FieldChoice| ListItem::new(it.value.clone(), clean(&it.title), "");
+                let item =
+                    |it: &FieldChoice| ListItem::new(it.value.clone(), sanitize(&it.title), "");
                 choices.iter().map(item).collect()
             }
             FieldKind::Several(choices) => {
                 let item = |it: &FieldChoice| {
                     let mark = if self.chosen.contains(&it.value) { "[x]" } else { "[ ]" };
-                    ListItem::new(it.value.clone(), format!("{mark} {}", clean(&it.title)), "")
+                    ListItem::new(it.value.clone(), format!("{mark} {}", sanitize(&it.title)), "")
                 };
                 let done = ListItem::new(CHOSEN, "Done", "");
                 choices.iter().map(item).chain([done]).collect()
@@ -331,7 +332,7 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
             0 => String::new(),
             _ => format!(" ({left_out} more characters)"),
         };
-        facts.push(format!("System prompt of the server: {}{more}", clean(&system)));
+        facts.push(format!("System prompt of the server: {}{more}", sanitize(&system)));
     }
     facts.push(format!(
         "The answer goes only to the server and can use at most {tokens} of its remaining {left} \

@@ -9,7 +9,7 @@ use parallax_sessions::tree;
 use super::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::markdown::{RenderOptions, render};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 use crate::transcript::display_name;
 
@@ -31,7 +31,7 @@ struct Searching {
 
 impl Searching {
     /// Requests a search. Returns whether to start it now.
-    fn wants(&mut self, text: &str) -> bool {
+    fn request(&mut self, text: &str) -> bool {
         if self.is_running {
             self.next = Some(text.to_owned());
             return false;
@@ -111,7 +111,7 @@ impl Order {
 }
 
 fn session_item(entry: &SessionEntry) -> ListItem {
-    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+    ListItem::new(entry.id.clone(), sanitize(&entry.title), entry.age())
 }
 
 /// Returns a list item, indented by its fork depth.
@@ -120,7 +120,7 @@ fn below(depth: usize, entry: &SessionEntry) -> ListItem {
         0 => String::new(),
         depth => format!("{}└ ", "  ".repeat((depth - 1).min(DEEPEST))),
     };
-    ListItem::new(entry.id.clone(), format!("{mark}{}", clean(&entry.title)), entry.age())
+    ListItem::new(entry.id.clone(), format!("{mark}{}", sanitize(&entry.title)), entry.age())
 }
 
 /// Returns the size of a session file in bytes.
@@ -201,7 +201,7 @@ impl SessionBrowser {
             }
             _ => sessions.iter().filter(|entry| order.lists(entry)).map(session_item).collect(),
         };
-        list.retitle(order.title_of(sessions));
+        list.set_title(order.title_of(sessions));
         list.replace(items);
     }
 
@@ -214,10 +214,10 @@ impl SessionBrowser {
     /// now.
     pub(crate) fn search(&mut self, list: &mut ListDialog) -> Option<String> {
         let text = list.search_text().trim().to_owned();
-        if text.chars().count() < LEAST_TYPED || list.looked_for(&text) {
+        if text.chars().count() < LEAST_TYPED || list.record_search(&text) {
             return None;
         }
-        self.searching.wants(&text).then_some(text)
+        self.searching.request(&text).then_some(text)
     }
 
     /// Records that a search ended. Returns the text to search for now.
@@ -232,18 +232,19 @@ impl SessionBrowser {
 }
 
 /// Returns the snippet with the matches highlighted.
-pub(crate) fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
+pub(crate) fn hit_row(hit: &SearchHit, theme: &Theme) -> Line {
     let mut row = Line::styled(format!("prompt {}: ", hit.turn), theme.secondary);
     for (at, piece) in hit.snippet.split(MARKS).enumerate() {
         let style = if at % 2 == 1 { theme.accent.bold() } else { theme.text };
-        row = row.and(clean(piece), style);
+        row = row.with_span(sanitize(piece), style);
     }
     row
 }
 
 /// Returns the preview rows of a session.
 pub(crate) fn preview_rows(items: &[RecordedItem], theme: &Theme) -> Vec<Line> {
-    let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
+    let first =
+        |text: &str| sanitize(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
     let rows = items.iter().filter_map(|item| match item {
         RecordedItem::User { text, .. } => {
             Some(Line::styled(format!("> {}", first(text)), theme.user))
@@ -267,12 +268,12 @@ mod tests {
     #[test]
     fn search_runs_once_and_then_with_the_newest_text() {
         let mut searching = Searching::default();
-        assert!(searching.wants("wa"));
-        assert!(!searching.wants("wal") && !searching.wants("walr"));
+        assert!(searching.request("wa"));
+        assert!(!searching.request("wal") && !searching.request("walr"));
         assert_eq!(searching.ended().as_deref(), Some("walr"));
-        assert!(!searching.wants("walru"));
+        assert!(!searching.request("walru"));
         assert_eq!(searching.ended().as_deref(), Some("walru"));
         assert_eq!(searching.ended(), None);
-        assert!(searching.wants("seal"));
+        assert!(searching.request("seal"));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::status_line::{self, StatusLineData};
 use crate::theme::Theme;
 
@@ -84,7 +84,7 @@ impl SettingsView {
     }
 
     /// Whether the list was set aside for a dialog opened from it.
-    pub(crate) fn is_aside(&self) -> bool {
+    pub(crate) fn is_set_aside(&self) -> bool {
         self.aside.is_some()
     }
 
@@ -94,7 +94,7 @@ impl SettingsView {
             SettingScope::User => SettingScope::Workspace,
             SettingScope::Workspace => SettingScope::User,
         };
-        list.retitle(match purpose {
+        list.set_title(match purpose {
             Purpose::Theme(_) => self.theme_title(),
             _ => self.scoped(SETTINGS),
         });
@@ -153,7 +153,7 @@ impl SettingsView {
         let row = |item: &FooterItem, sign: &str| {
             let label = format!("{sign} {}", item.as_str());
             let sample = footer_sample(*item, facts, width, theme);
-            ListItem::new(item.as_str(), label, item.meaning()).previewed(sample)
+            ListItem::new(item.as_str(), label, item.description()).previewed(sample)
         };
         let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
         let order = self.footer_order(&shown);
@@ -211,7 +211,11 @@ impl SettingsView {
 }
 
 /// The status line with an item moved to the left or right, if it can move.
-pub(crate) fn footer_moved(shown: &[FooterItem], id: &str, left: bool) -> Option<Vec<FooterItem>> {
+pub(crate) fn move_footer_item(
+    shown: &[FooterItem],
+    id: &str,
+    left: bool,
+) -> Option<Vec<FooterItem>> {
     let mut shown = shown.to_vec();
     let at = shown.iter().position(|item| item.as_str() == id)?;
     let to = if left { at.checked_sub(1) } else { Some(at + 1) };
@@ -255,7 +259,7 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
         Some(Layer::Workspace | Layer::WorkspaceGemini) => "  (workspace)",
         Some(Layer::System | Layer::SystemDefaults) => "  (system)",
     };
-    let item = ListItem::new(row.key, row.label, format!("{}{scope}", shown(&row.value)));
+    let item = ListItem::new(row.key, row.label, format!("{}{scope}", format_value(&row.value)));
     let tab = tabs(rows).iter().position(|tab| *tab == row.category);
     let keywords = format!("{} {}", row.key, row.doc);
     ListItem { tab: tab.unwrap_or(0), keywords, ..item.previewed(preview) }
@@ -278,12 +282,12 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
         _ if row.key == "ui.theme" => SettingStep::Themes,
         _ => {
             let mut intro = vec![row.doc.to_owned(), format!("default: {}", default_of(row))];
-            intro.extend(wanted(row.key, row.kind));
+            intro.extend(input_format(row.key, row.kind));
             if let (FOOTER, Some(items)) = (row.key, footer) {
                 let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
                 intro.push(format!("currently shown: {}", items.join(", ")));
             }
-            let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
+            let now = if row.value.is_null() { String::new() } else { format_value(&row.value) };
             let dialog = FieldDialog::new(row.label, intro, Field::with(now));
             SettingStep::Show(Overlay::field(Purpose::SettingValue(row.key.to_owned()), dialog))
         }
@@ -307,21 +311,21 @@ fn tabs(rows: &[SettingRow]) -> Vec<&'static str> {
 
 /// Formats the default of a setting.
 fn default_of(row: &SettingRow) -> String {
-    if row.default.is_null() { "none".to_owned() } else { shown(&row.default) }
+    if row.default.is_null() { "none".to_owned() } else { format_value(&row.default) }
 }
 
 /// Formats a value as one line.
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
-        Value::String(text) => clean(text),
-        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        Value::String(text) => sanitize(text),
+        Value::Array(items) => items.iter().map(format_value).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }
 
 /// Returns the input format of a setting, if it needs explanation.
-fn wanted(key: &str, kind: SettingType) -> Option<String> {
+fn input_format(key: &str, kind: SettingType) -> Option<String> {
     match kind {
         _ if key == FOOTER => {
             Some(format!("names in order, separated by commas: {}", FooterItem::words()))
@@ -343,7 +347,7 @@ fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
         let words: Vec<String> =
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         if let Some(word) = FooterItem::unknown(&words).first() {
-            return Err(format!("unknown status line item `{}`", clean(word)));
+            return Err(format!("unknown status line item `{}`", sanitize(word)));
         }
     }
     Ok(value)

@@ -3,7 +3,7 @@
 use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, wrap};
 
-use crate::layout::{count, cut_marked, shortened};
+use crate::layout::{count, shortened, truncate_with_mark};
 use crate::sanitize::one_row;
 use crate::theme::Theme;
 use crate::transcript::done_of;
@@ -71,9 +71,9 @@ impl TodoTray {
             let mut line = Line::styled(head, theme.secondary);
             if let Some(todo) = current {
                 let text = format!("  » {}", one_row(&todo.description));
-                line = line.and(text, theme.text);
+                line = line.with_span(text, theme.text);
             }
-            return vec![cut_marked(line, width)];
+            return vec![truncate_with_mark(line, width)];
         }
         let mut rows = vec![Line::styled(head, theme.secondary)];
         rows.extend(self.todos.iter().flat_map(|todo| row(todo, width, theme)));
@@ -111,7 +111,7 @@ fn row(todo: &Todo, width: usize, theme: &Theme) -> Vec<Line> {
         TodoStatus::Completed | TodoStatus::Cancelled => theme.secondary,
         _ => theme.text,
     };
-    let line = Line::styled(format!("  {sign}"), style).and(text, text_style);
+    let line = Line::styled(format!("  {sign}"), style).with_span(text, text_style);
     wrap(&line, width, &[Span::raw("    ")])
 }
 

@@ -5,7 +5,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, text_width};
 
 use crate::dialog::Field;
 use crate::keymap::{KeyCommand, Keymap, KeymapContext};
-use crate::layout::cut;
+use crate::layout::truncate_row;
 use crate::theme::Theme;
 use crate::transcript::{Anchor, SearchNeedle, Transcript};
 
@@ -134,7 +134,7 @@ impl TranscriptPane {
 
     /// Records where the elements of the frame are: the rows of the transcript, and the first row
     /// and the number of rows of the composer's text.
-    pub(crate) fn place(&mut self, transcript: usize, composer: Option<(usize, usize)>) {
+    pub(crate) fn record_layout(&mut self, transcript: usize, composer: Option<(usize, usize)>) {
         self.places.transcript = transcript;
         self.places.composer = composer;
     }
@@ -186,13 +186,13 @@ impl TranscriptPane {
     ///
     /// # Errors
     /// Returns the reason why there is none.
-    pub(crate) fn unfold(
+    pub(crate) fn expand_next(
         &mut self,
         transcript: &Transcript,
         width: usize,
         theme: &Theme,
     ) -> Result<ExpandedContent, &'static str> {
-        let folded = |before| transcript.folded_before(before, width, theme);
+        let folded = |before| transcript.truncated_before(before, width, theme);
         let (newest, rows) = folded(usize::MAX).ok_or("nothing was truncated")?;
         // If something new was truncated since, start there again.
         let walk = self.unfolding.take().filter(|(began, _)| *began == newest);
@@ -252,7 +252,7 @@ impl TranscriptPane {
             return done;
         }
         let page = isize::try_from(self.size.1).unwrap_or(20).max(2) - 1;
-        match (key.code, key.typed()) {
+        match (key.code, key.character()) {
             (KeyCode::Up, _) | (_, Some('k')) => self.scroll(-1, transcript, theme),
             (KeyCode::Down | KeyCode::Enter, _) | (_, Some('j')) => {
                 self.scroll(1, transcript, theme);
@@ -374,7 +374,7 @@ impl TranscriptPane {
         now_ms: u64,
     ) -> (Vec<Line>, Option<(usize, usize)>) {
         let room = height.saturating_sub(1).max(1);
-        self.place(room, None);
+        self.record_layout(room, None);
         let rows = self.rows(transcript, (width, room), theme, now_ms);
         let Some(pager) = &self.pager else { return (Vec::new(), None) };
         let mut live: Vec<Line> = rows.into_iter().map(|row| pager.needle.mark(row)).collect();
@@ -383,7 +383,7 @@ impl TranscriptPane {
             Some(field) => {
                 let (text, column) = field.row(width.saturating_sub(2));
                 cursor = Some(((column + 1).min(width), live.len()));
-                Line::styled("/", theme.accent).and(text, theme.text)
+                Line::styled("/", theme.accent).with_span(text, theme.text)
             }
             None => self.pager_foot(pager, width, word, keymap, theme),
         };
@@ -426,7 +426,7 @@ impl TranscriptPane {
                 }
             }
         }
-        cut(line, width)
+        truncate_row(line, width)
     }
 }
 
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn mouse_press_distinguishes_scroll_bar_and_composer() {
         let (mut pane, transcript) = (TranscriptPane::default(), Transcript::new());
-        pane.place(10, Some((11, 2)));
+        pane.record_layout(10, Some((11, 2)));
         assert_eq!(pane.press((3, 12), 79, &transcript), Press::Composer(3, 1));
         assert_eq!(pane.press((3, 13), 79, &transcript), Press::Done);
         pane.drag(0, &transcript);

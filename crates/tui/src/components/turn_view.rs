@@ -40,7 +40,7 @@ impl TurnView {
                 start: start @ (ItemStart::Text | ItemStart::Thought),
             } => {
                 if let Some(working) = &mut self.working {
-                    working.begins_text(matches!(start, ItemStart::Text));
+                    working.start_text(matches!(start, ItemStart::Text));
                 }
                 self.streams = Some(item.clone());
             }
@@ -88,7 +88,7 @@ impl TurnView {
                     working.thought = subject;
                 }
             }
-            (ItemDone::Tool(_), Some(working)) => working.ran(item),
+            (ItemDone::Tool(_), Some(working)) => working.record_tool_end(item),
             _ => {}
         }
     }
@@ -180,7 +180,7 @@ impl TurnView {
     }
 
     /// Whether the row about the work moves by itself.
-    pub(crate) fn is_moving(&self) -> bool {
+    pub(crate) fn is_animated(&self) -> bool {
         self.working.as_ref().is_some_and(|working| !working.waiting)
     }
 

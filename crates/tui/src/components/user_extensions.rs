@@ -63,7 +63,7 @@ impl UserExtensions {
     }
 
     /// Whether updates were looked for in this run. Counts as done from now on.
-    pub(crate) fn looked_for_updates(&mut self) -> bool {
+    pub(crate) fn record_update_check(&mut self) -> bool {
         std::mem::replace(&mut self.looked_for_updates, true)
     }
 }

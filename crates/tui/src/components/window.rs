@@ -94,7 +94,7 @@ impl Window {
     }
 
     /// Takes a new title. Returns whether it differs.
-    pub(crate) fn retitle(&mut self, title: &str) -> bool {
+    pub(crate) fn set_title(&mut self, title: &str) -> bool {
         let is_new = self.title != title;
         if is_new {
             title.clone_into(&mut self.title);

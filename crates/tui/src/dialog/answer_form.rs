@@ -225,7 +225,7 @@ impl AnswerForm {
                 page.other.key(raw);
                 false
             }
-            (DialogKey::Other(key), row) => match (key.typed(), row) {
+            (DialogKey::Other(key), row) => match (key.character(), row) {
                 (Some(' '), FormRow::Option(at)) => page.choose(at) && !page.question.multi_select,
                 (Some('j'), _) => return self.page_key(DialogKey::Down, raw),
                 (Some('k'), _) => return self.page_key(DialogKey::Up, raw),
@@ -240,11 +240,11 @@ impl AnswerForm {
             },
             _ => false,
         };
-        if answered { self.answered() } else { FormResult::Stay }
+        if answered { self.finish_page() } else { FormResult::Stay }
     }
 
     /// Marks the page as answered and goes to the next one.
-    fn answered(&mut self) -> FormResult {
+    fn finish_page(&mut self) -> FormResult {
         if let Some(page) = self.pages.get_mut(self.at) {
             page.done = true;
         }
@@ -330,10 +330,10 @@ impl AnswerForm {
             let sign = if page.answer().is_empty() { IDLE } else { DONE };
             let header = sanitize::one_row(&page.question.header).into_owned();
             let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
-            line = line.and(format!("{sign} {header}"), style).and("  ", theme.text);
+            line = line.with_span(format!("{sign} {header}"), style).with_span("  ", theme.text);
         }
         let style = if self.at == self.pages.len() { theme.accent.bold() } else { theme.secondary };
-        line.and("Review", style)
+        line.with_span("Review", style)
     }
 
     fn review(&self, width: usize, theme: &Theme) -> Vec<Line> {
@@ -344,8 +344,8 @@ impl AnswerForm {
             let header = sanitize::one_row(&page.question.header).into_owned();
             let line = Line::styled(format!("  {header}: "), theme.secondary);
             let line = match answer.is_empty() {
-                true => line.and("not answered", theme.warning),
-                false => line.and(answer, theme.text),
+                true => line.with_span("not answered", theme.warning),
+                false => line.with_span(answer, theme.text),
             };
             rows.extend(wrap(&line, width, &hang));
         }
@@ -359,7 +359,7 @@ impl QuestionPage {
         let mut sign = Some(Line::styled(format!("{ASKS} "), theme.warning.bold()));
         let rows = text.lines().map(|line| {
             let line = sanitize::expand_tabs(line, &mut 0).into_owned();
-            sign.take().unwrap_or_else(|| Line::raw("  ")).and(line, theme.text.bold())
+            sign.take().unwrap_or_else(|| Line::raw("  ")).with_span(line, theme.text.bold())
         });
         rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
     }
@@ -384,11 +384,11 @@ impl QuestionPage {
                 (false, false) => "",
             };
             let line = Line::styled(format!("{}. {box_sign}{label}", index + 1), theme.text);
-            let line = crate::layout::cut_marked(line, width.saturating_sub(2));
+            let line = crate::layout::truncate_with_mark(line, width.saturating_sub(2));
             rows.push(selectable(line, on, width, theme));
             if !meaning.is_empty() {
                 let line = Line::styled(format!("     {meaning}"), theme.secondary);
-                rows.push(crate::layout::cut_marked(line, width));
+                rows.push(crate::layout::truncate_with_mark(line, width));
             }
         }
         let on = self.row() == FormRow::Other;
@@ -408,10 +408,10 @@ impl QuestionPage {
             ""
         });
         let line = match text.is_empty() {
-            true => line.and(sanitize::one_row(placeholder).into_owned(), theme.secondary),
-            false => line.and(text, theme.text),
+            true => line.with_span(sanitize::one_row(placeholder).into_owned(), theme.secondary),
+            false => line.with_span(text, theme.text),
         };
-        rows.push(crate::layout::cut_marked(line, width));
+        rows.push(crate::layout::truncate_with_mark(line, width));
         if self.question.multi_select {
             let on = self.row() == FormRow::Done;
             rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     fn press(form: &mut AnswerForm, key: Key) -> FormResult {
-        form.key(DialogKey::of(key), key)
+        form.key(DialogKey::from_default_key(key), key)
     }
 
     fn type_in(form: &mut AnswerForm, text: &str) {

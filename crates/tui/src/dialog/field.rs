@@ -38,7 +38,7 @@ impl Field {
 
     /// Handles a key. Returns whether it was an editing key.
     pub(crate) fn key(&mut self, key: Key) -> bool {
-        if let Some(char) = key.typed() {
+        if let Some(char) = key.character() {
             self.insert(char.encode_utf8(&mut [0; 4]));
             return true;
         }
@@ -46,12 +46,12 @@ impl Field {
         match key.code {
             KeyCode::Backspace if ctrl || key.modifiers == Modifiers::ALT => self.erase_word(),
             KeyCode::Char('w') if ctrl => self.erase_word(),
-            KeyCode::Backspace => self.erase(self.before()..self.cursor),
-            KeyCode::Char('h') if ctrl => self.erase(self.before()..self.cursor),
+            KeyCode::Backspace => self.erase(self.previous_boundary()..self.cursor),
+            KeyCode::Char('h') if ctrl => self.erase(self.previous_boundary()..self.cursor),
             KeyCode::Delete => self.erase(self.cursor..self.after()),
             KeyCode::Char('u') if ctrl => self.erase(0..self.cursor),
             KeyCode::Char('k') if ctrl => self.erase(self.cursor..self.text.len()),
-            KeyCode::Left => self.cursor = self.before(),
+            KeyCode::Left => self.cursor = self.previous_boundary(),
             KeyCode::Right => self.cursor = self.after(),
             KeyCode::Home => self.cursor = 0,
             KeyCode::Char('a') if ctrl => self.cursor = 0,
@@ -90,7 +90,7 @@ impl Field {
         self.erase(start..self.cursor);
     }
 
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
     }
 
@@ -135,8 +135,8 @@ pub(super) fn search_row(search: &Field, width: usize, theme: &Theme) -> (Line, 
     let (text, column) = search.row(width.saturating_sub(3));
     let row = Line::styled(SEARCH, theme.secondary);
     let row = match text.is_empty() {
-        true => row.and("Type to search", theme.secondary),
-        false => row.and(text, theme.text),
+        true => row.with_span("Type to search", theme.secondary),
+        false => row.with_span(text, theme.text),
     };
     (row, column + text_width(SEARCH))
 }
@@ -199,7 +199,7 @@ impl FieldDialog {
         }
         let (text, column) = self.field.row(width.saturating_sub(3));
         let at = rows.len();
-        rows.push(Line::styled("> ", theme.accent).and(text, theme.text));
+        rows.push(Line::styled("> ", theme.accent).with_span(text, theme.text));
         if let Some(problem) = &self.problem {
             let line = Line::styled(format!("{FAILED} {problem}"), theme.error);
             rows.extend(parallax_screen::wrap(&line, width, &[Span::raw("  ")]));

@@ -9,7 +9,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 
 use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
-use crate::layout::cut;
+use crate::layout::truncate_row;
 use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
 use crate::tokens::{NO_POINTER, selectable, selectable_rows};
@@ -166,7 +166,7 @@ impl ListDialog {
     }
 
     /// Replaces the title.
-    pub(crate) fn retitle(&mut self, title: impl Into<String>) {
+    pub(crate) fn set_title(&mut self, title: impl Into<String>) {
         self.title = title.into();
     }
 
@@ -200,7 +200,7 @@ impl ListDialog {
     }
 
     /// Returns whether this text was already searched for externally, and records it.
-    pub(crate) fn looked_for(&mut self, text: &str) -> bool {
+    pub(crate) fn record_search(&mut self, text: &str) -> bool {
         let again = self.looked == text;
         text.clone_into(&mut self.looked);
         again
@@ -208,7 +208,7 @@ impl ListDialog {
 
     /// Adds results of an external search: items with a row that shows the match. They are used as
     /// long as the search text stays the same.
-    pub(crate) fn found(&mut self, text: &str, found: Vec<(String, Line)>) {
+    pub(crate) fn add_results(&mut self, text: &str, found: Vec<(String, Line)>) {
         if self.search_text().trim() == text {
             self.found = Some(Box::new((text.to_owned(), found.into_iter().collect())));
             self.filter();
@@ -216,7 +216,7 @@ impl ListDialog {
     }
 
     /// Returns the row of an externally found item.
-    fn found_row(&self, id: &str) -> Option<&Line> {
+    fn result_row(&self, id: &str) -> Option<&Line> {
         let (text, found) = self.found.as_deref()?;
         found.get(id).filter(|_| self.search_text().trim() == text)
     }
@@ -284,7 +284,7 @@ impl ListDialog {
             // While searching, they move the cursor in the search text.
             DialogKey::First if self.search_text().is_empty() => self.cursor = 0,
             DialogKey::Last if self.search_text().is_empty() => self.cursor = last,
-            _ => return self.other(raw),
+            _ => return self.handle_other_key(raw),
         }
         self.digits.clear();
         match self.current() {
@@ -293,11 +293,11 @@ impl ListDialog {
         }
     }
 
-    fn other(&mut self, raw: Key) -> Response {
+    fn handle_other_key(&mut self, raw: Key) -> Response {
         // Keys that a list may use itself, before the search does.
         let own = ['k', 'l', 'r', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
             || raw.code == KeyCode::Delete;
-        if let Some(digit @ '1'..='9') = raw.typed().filter(|_| self.shows_digits()) {
+        if let Some(digit @ '1'..='9') = raw.character().filter(|_| self.shows_digits()) {
             let at = digit as usize - '1' as usize;
             if at < self.matching.len() {
                 self.cursor = at;
@@ -314,7 +314,7 @@ impl ListDialog {
                 };
             }
         } else if let KeyCode::Char(char) = raw.code
-            && raw.typed().is_some()
+            && raw.character().is_some()
         {
             match char {
                 '0'..='9' => return self.digit(char),
@@ -388,7 +388,7 @@ impl ListDialog {
                 by_label.push(index);
             } else if holds(&format!("{} {} {}", item.label, item.detail, item.keywords)) {
                 by_detail.push(index);
-            } else if self.found_row(&item.id).is_some() {
+            } else if self.result_row(&item.id).is_some() {
                 elsewhere.push(index);
             }
         }
@@ -419,8 +419,8 @@ impl ListDialog {
         }
         let head = rows.len();
         let most = if height < HIGH { SHOWN } else { height / 2 };
-        let shown = most.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
-        let first = self.first_shown(shown);
+        let shown = most.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
+        let first = self.first_visible(shown);
         let label_width = self.label_width(width);
         let mut cut_short = None;
         let room = height.saturating_sub(rows.len() + 1);
@@ -460,8 +460,8 @@ impl ListDialog {
             let room = height.saturating_sub(rows.len() + 1);
             rows.extend(first_rows(wrap(&text, width, &[Span::raw("  ")]), room, width));
         }
-        self.foot(&mut rows, width, height, shown, theme);
-        let mut rows: Vec<Line> = rows.into_iter().map(|row| cut(row, width)).collect();
+        self.push_footer(&mut rows, width, height, shown, theme);
+        let mut rows: Vec<Line> = rows.into_iter().map(|row| truncate_row(row, width)).collect();
         // Empty rows above the list and above the hint, if both fit.
         if rows.len() + 2 <= height {
             rows.insert(rows.len() - 1, Line::EMPTY);
@@ -529,19 +529,19 @@ impl ListDialog {
 
     /// Returns an item with its whole text.
     fn item_rows(&self, offset: usize, item: &ListItem, width: usize, theme: &Theme) -> Vec<Line> {
-        let (lead, style) = self.lead(offset, item, theme);
+        let (lead, style) = self.row_prefix(offset, item, theme);
         let hang = [Span::raw(" ".repeat(lead.width()))];
         let room = width.saturating_sub(text_width(NO_POINTER));
-        let mut rows = wrap(&lead.and(item.label.clone(), style), room, &hang);
+        let mut rows = wrap(&lead.with_span(item.label.clone(), style), room, &hang);
         if !item.detail.is_empty() {
             let left = room.saturating_sub(hang[0].width()).max(8);
             let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), left, &[]);
             rows.extend(detail.into_iter().map(|row| prefixed(&hang, row)));
         }
-        self.marked(rows, offset, width, theme)
+        self.with_marker(rows, offset, width, theme)
     }
 
-    fn first_shown(&self, shown: usize) -> usize {
+    fn first_visible(&self, shown: usize) -> usize {
         let last_first = self.matching.len().saturating_sub(shown);
         self.cursor.saturating_sub(shown / 2).min(last_first)
     }
@@ -558,13 +558,19 @@ impl ListDialog {
 
     /// Returns the rows of an item with the marker before the first; the selected item is
     /// highlighted.
-    fn marked(&self, rows: Vec<Line>, offset: usize, width: usize, theme: &Theme) -> Vec<Line> {
+    fn with_marker(
+        &self,
+        rows: Vec<Line>,
+        offset: usize,
+        width: usize,
+        theme: &Theme,
+    ) -> Vec<Line> {
         let selected = offset == self.cursor;
         selectable_rows(rows, selected, width, theme)
     }
 
     /// Returns the number before an item's label, and the label's style.
-    fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
+    fn row_prefix(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
         let label = if item.disabled.is_some() { theme.secondary } else { theme.text };
         let number = match self.search {
             Some(_) if self.shows_digits() => match offset {
@@ -589,7 +595,7 @@ impl ListDialog {
         width: usize,
         theme: &Theme,
     ) -> (Line, bool) {
-        let (lead, label) = self.lead(offset, item, theme);
+        let (lead, label) = self.row_prefix(offset, item, theme);
         let room = width.saturating_sub(lead.width() + text_width(NO_POINTER));
         // In a narrow window the label alone is more useful than truncated label and detail.
         let (most, label_width) = match item.detail.is_empty() || width < NARROW {
@@ -600,7 +606,7 @@ impl ListDialog {
         let mut is_whole = text == item.label;
         let pad = label_width.saturating_sub(text_width(&text)) + 2;
         let left = room.saturating_sub(text_width(&text) + pad);
-        let mut line = lead.and(text, label);
+        let mut line = lead.with_span(text, label);
         if !item.detail.is_empty() {
             let detail = if left > 4 { shortened(&item.detail, left) } else { String::new() };
             is_whole &= detail == item.detail;
@@ -613,14 +619,21 @@ impl ListDialog {
     }
 
     /// Returns the number of rows that the foot always needs.
-    fn foot_rows(&self) -> usize {
+    fn footer_row_count(&self) -> usize {
         2 + usize::from(self.under_way.is_some())
     }
 
-    fn foot(&self, rows: &mut Vec<Line>, width: usize, height: usize, shown: usize, theme: &Theme) {
+    fn push_footer(
+        &self,
+        rows: &mut Vec<Line>,
+        width: usize,
+        height: usize,
+        shown: usize,
+        theme: &Theme,
+    ) {
         if let Some(item) = self.current() {
-            let room = height.saturating_sub(rows.len() + self.foot_rows());
-            let preview = self.found_row(&item.id).into_iter().chain(&item.preview);
+            let room = height.saturating_sub(rows.len() + self.footer_row_count());
+            let preview = self.result_row(&item.id).into_iter().chain(&item.preview);
             let wrapped: Vec<Line> = preview.flat_map(|line| wrap(line, width, &[])).collect();
             let wrapped = first_rows(wrapped, room.saturating_sub(1), width);
             if !wrapped.is_empty() {
@@ -649,7 +662,7 @@ fn first_rows(mut rows: Vec<Line>, room: usize, width: usize) -> Vec<Line> {
     if let Some(last) = rows.last_mut().filter(|_| is_cut) {
         let style = last.spans.last().map(|span| span.style).unwrap_or_default();
         let text = std::mem::take(last);
-        *last = cut(text, width.saturating_sub(1)).and("…", style);
+        *last = truncate_row(text, width.saturating_sub(1)).with_span("…", style);
     }
     rows
 }

@@ -6,7 +6,7 @@ use parallax_screen::{Key, Line, Span, wrap};
 
 use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
-use crate::layout::{cut_marked, hint_row};
+use crate::layout::{hint_row, truncate_with_mark};
 use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
 
@@ -65,10 +65,12 @@ impl Panel {
         let title = Line::styled(self.title, theme.accent.bold());
         match titles.as_slice() {
             [] => title,
-            [only] => cut_marked(title.and(format!(" · {only}"), theme.secondary), width),
+            [only] => {
+                truncate_with_mark(title.with_span(format!(" · {only}"), theme.secondary), width)
+            }
             titles => {
                 let left = width.saturating_sub(title.width() + 1);
-                let mut row = title.and(" ", theme.text);
+                let mut row = title.with_span(" ", theme.text);
                 row.spans.extend(tabs::row(titles, self.page, left, theme).spans);
                 row
             }
@@ -88,13 +90,13 @@ impl Panel {
     }
 
     /// Returns the words that are searched for.
-    fn wanted(&self) -> Vec<String> {
+    fn search_words(&self) -> Vec<String> {
         let typed = self.search.as_ref().map(|search| search.text().to_lowercase());
         typed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
     /// Returns the rows of all pages that contain all words, below the titles of the pages.
-    fn found(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
+    fn matching_rows(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
         let finds = |entry: &Vec<Line>| {
             let text: String = entry.iter().map(|row| row.text().to_lowercase() + " ").collect();
             wanted.iter().all(|word| text.contains(word))
@@ -135,7 +137,7 @@ impl Panel {
         self.first = self.first.min(last);
         match key {
             DialogKey::Cancel | DialogKey::Confirm => return Response::Closed,
-            DialogKey::Other(key) => match key.typed() {
+            DialogKey::Other(key) => match key.character() {
                 Some('q') => return Response::Closed,
                 Some('/') => (self.search, self.first) = (Some(Field::default()), 0),
                 Some('j') => return self.key(DialogKey::Down, raw),
@@ -161,13 +163,13 @@ impl Panel {
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let head = self.head(width, theme);
-        let text = match self.wanted().as_slice() {
+        let text = match self.search_words().as_slice() {
             [] => self
                 .pages
                 .get(self.page)
                 .map_or_else(Vec::new, |page| page_rows(page, width, theme)),
             // A search covers all pages.
-            wanted => self.found(wanted, width, theme),
+            wanted => self.matching_rows(wanted, width, theme),
         };
         // The title, the hint, and the search row; empty rows if there is space.
         let taken = 2 + usize::from(self.search.is_some());
@@ -255,7 +257,7 @@ mod tests {
 
     fn press(panel: &mut Panel, code: KeyCode) -> Response {
         let key = Key::plain(code);
-        panel.key(DialogKey::of(key), key)
+        panel.key(DialogKey::from_default_key(key), key)
     }
 
     fn panel() -> Panel {

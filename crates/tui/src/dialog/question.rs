@@ -171,13 +171,13 @@ impl QuestionDialog {
             DialogKey::Down => self.cursor = (self.cursor + 1) % self.choices.len(),
             DialogKey::PageUp => self.turn(false),
             DialogKey::PageDown => self.turn(true),
-            DialogKey::Left if self.keeps_rules() => self.change_rule(false),
-            DialogKey::Right if self.keeps_rules() => self.change_rule(true),
+            DialogKey::Left if self.saves_rules() => self.change_rule(false),
+            DialogKey::Right if self.saves_rules() => self.change_rule(true),
             DialogKey::Next | DialogKey::Previous if self.choices.contains(&Choice::Save) => {
                 self.saves_everywhere ^= true;
             }
             DialogKey::Confirm => return self.choose(),
-            DialogKey::Other(key) => match key.typed() {
+            DialogKey::Other(key) => match key.character() {
                 Some(digit @ '1'..='9') => {
                     let index = digit as usize - '1' as usize;
                     if index < self.choices.len() {
@@ -249,7 +249,7 @@ impl QuestionDialog {
     }
 
     /// Whether an answer would save the displayed rule.
-    fn keeps_rules(&self) -> bool {
+    fn saves_rules(&self) -> bool {
         self.choices.iter().any(|choice| {
             matches!(
                 choice,
@@ -262,7 +262,7 @@ impl QuestionDialog {
 
     /// Whether the displayed rule can be edited.
     fn can_edit(&self) -> bool {
-        self.keeps_rules() && self.selected_rule().is_some()
+        self.saves_rules() && self.selected_rule().is_some()
     }
 
     fn change_rule(&mut self, broader: bool) {
@@ -274,10 +274,10 @@ impl QuestionDialog {
     fn hunk_key(&mut self, mut hunks: Hunks, key: DialogKey) -> QuestionAnswer {
         match key {
             DialogKey::Cancel => return QuestionAnswer::Stay,
-            DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.taken()),
+            DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.selected()),
             DialogKey::Up => hunks.step(-1),
             DialogKey::Down => hunks.step(1),
-            DialogKey::Other(key) if key.typed() == Some(' ') => hunks.toggle(),
+            DialogKey::Other(key) if key.character() == Some(' ') => hunks.toggle(),
             _ => {}
         }
         self.hunks = Some(hunks);
@@ -302,7 +302,7 @@ impl QuestionDialog {
                 }
                 QuestionAnswer::Stay
             }
-            (Typing::Amount(field, _), DialogKey::Confirm) => self.raise_by(field),
+            (Typing::Amount(field, _), DialogKey::Confirm) => self.raise_budget(field),
             (mut typing, _) => {
                 typing.field().key(raw);
                 self.typing = Some(typing);
@@ -329,7 +329,7 @@ impl QuestionDialog {
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {
                 if let Some(Preview::Diff(diff)) = &self.ask.preview {
-                    self.hunks = Some(Hunks::of(&diff.diff));
+                    self.hunks = Some(Hunks::parse(&diff.diff));
                 }
                 QuestionAnswer::Stay
             }
@@ -341,14 +341,14 @@ impl QuestionDialog {
                 self.typing = Some(Typing::Feedback(Field::default()));
                 QuestionAnswer::Stay
             }
-            Some(Choice::Keep) => self.keep_rule(RuleScope::Session),
-            Some(Choice::Save) if self.saves_everywhere => self.keep_rule(RuleScope::Always),
-            Some(Choice::Save) => self.keep_rule(RuleScope::Project),
+            Some(Choice::Keep) => self.save_rule(RuleScope::Session),
+            Some(Choice::Save) if self.saves_everywhere => self.save_rule(RuleScope::Always),
+            Some(Choice::Save) => self.save_rule(RuleScope::Project),
         }
     }
 
     /// Allows the call and saves the displayed rule.
-    fn keep_rule(&self, scope: RuleScope) -> QuestionAnswer {
+    fn save_rule(&self, scope: RuleScope) -> QuestionAnswer {
         let outcome = match scope {
             RuleScope::Session => ApprovalResponse::ProceedAlways,
             RuleScope::Project | RuleScope::Always => ApprovalResponse::ProceedAlwaysAndSave,

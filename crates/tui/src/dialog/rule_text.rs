@@ -73,13 +73,13 @@ pub(crate) fn short_words(rule: &SuggestedRule) -> String {
     let commands = match prefixes.len() {
         1 if is_exact => "this exact command".to_owned(),
         _ if is_exact => "these exact commands".to_owned(),
-        _ => prefixes_in_short(prefixes),
+        _ => abbreviate_prefixes(prefixes),
     };
     described(rule, commands)
 }
 
 /// Returns exact commands as they are, and prefixes with `…` after them.
-fn prefixes_in_short(prefixes: &[String]) -> String {
+fn abbreviate_prefixes(prefixes: &[String]) -> String {
     let short = prefixes.iter().map(|prefix| match prefix.strip_suffix(" $") {
         Some(exact) => format!("`{exact}`"),
         None => format!("`{prefix} …`"),
@@ -102,7 +102,7 @@ fn described(rule: &SuggestedRule, commands: String) -> String {
     if rule.allow_redirection {
         text.push_str(", with redirections");
     }
-    let leave = rule.permissions.leave();
+    let leave = rule.permissions.describe();
     if !leave.is_empty() {
         text.push_str(&format!(", with {leave}"));
     }

@@ -21,7 +21,7 @@ pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> 
     let place = format!(" {}/{} ", open + 1, titles.len());
     let title = titles.get(open).copied().unwrap_or_default();
     let title = shortened(title, width.saturating_sub(place.len() + 2));
-    Line::styled(format!(" {title} "), theme.selected).and(place, theme.secondary)
+    Line::styled(format!(" {title} "), theme.selected).with_span(place, theme.secondary)
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl TerminalFrontEnd {
         if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
             app.warn(format!("keybindings.json: {more} more warnings"));
         }
-        let taken = app.keymap.taken();
+        let taken = app.keymap.override_notices();
         if !taken.is_empty() {
             app.info(format!("keybindings.json: {}", taken.join("; ")));
         }
@@ -143,7 +143,7 @@ impl TerminalFrontEnd {
     /// Continues after settings and trust are known.
     pub(super) fn prepared(&mut self, mut launch: SessionConfig) {
         self.trust = None;
-        let careful = launch.begin_careful();
+        let careful = launch.restrict_yolo();
         welcome::header(&mut self.app, &launch);
         self.app.launched(&launch);
         let loose: Vec<String> = launch
@@ -204,7 +204,7 @@ impl TerminalFrontEnd {
             return mcp::servers_changed(&mut self.app, Vec::new());
         };
         mcp::servers_changed(&mut self.app, view.resources());
-        let (mut news, jobs) = (view.news(), self.jobs.clone());
+        let (mut news, jobs) = (view.updates(), self.jobs.clone());
         let mut wanted = view.sign_ins();
         drop(view);
         tokio::spawn(async move {
@@ -248,12 +248,12 @@ impl TerminalFrontEnd {
     /// Opens a session in place of the open one. A job does the work, so that keys are handled in
     /// the meantime.
     pub(super) fn open_session(&mut self, choice: SessionChoice) {
-        self.app.session.unready();
+        self.app.session.mark_not_ready();
         self.start_companion();
         let mut options = self.options.clone();
         options.session = choice;
         let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
-            Some(Ok(launch)) => launch.asked_by(Arc::new(UserPrompts(self.jobs.clone()))),
+            Some(Ok(launch)) => launch.with_user_prompter(Arc::new(UserPrompts(self.jobs.clone()))),
             Some(Err(failure)) => return self.app.failed(&failure.message),
             None => return,
         };
@@ -295,7 +295,7 @@ impl TerminalFrontEnd {
                 if std::mem::take(&mut self.browse) {
                     sessions::open(&mut self.app);
                 }
-                editor::offer(&mut self.app);
+                editor::offer_connection(&mut self.app);
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
                 self.app.session.set_keyless(true);

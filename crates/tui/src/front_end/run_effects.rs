@@ -49,7 +49,7 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
 }
 
 /// Puts the prompt back into the composer and shows the reason.
-fn not_sent(why: String, typed: String) -> JobContinuation {
+fn restore_prompt(why: String, typed: String) -> JobContinuation {
     Box::new(move |app| {
         app.failed(&why);
         app.composer.insert_before(&typed);
@@ -60,19 +60,19 @@ impl TerminalFrontEnd {
     /// Carries out all pending effects.
     pub(super) async fn carry_out(&mut self) {
         loop {
-            self.look_at_picture();
+            self.prepare_picture();
             let effects = self.app.take_effects();
             if effects.is_empty() {
                 return;
             }
             self.dirty = true;
             for effect in effects {
-                self.one(effect).await;
+                self.run_effect(effect).await;
             }
         }
     }
 
-    async fn one(&mut self, effect: Effect) {
+    async fn run_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(op) => self.send(op).await,
             Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
@@ -213,7 +213,7 @@ impl TerminalFrontEnd {
     /// Sends a prompt with the contents of its `@path` references, which are read on a thread.
     async fn expand(&mut self, text: String, steer: Option<SteerId>, ask: bool) {
         let Some(session) = &self.session else {
-            return not_sent("The session is not open.".to_owned(), text)(&mut self.app);
+            return restore_prompt("The session is not open.".to_owned(), text)(&mut self.app);
         };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
         let shown = self.app.typed_for(&text);
@@ -250,11 +250,11 @@ impl TerminalFrontEnd {
                     }
                     match ops.send(order(prompt, steer)).await {
                         Ok(()) => return,
-                        Err(error) => not_sent(error.to_string(), typed),
+                        Err(error) => restore_prompt(error.to_string(), typed),
                     }
                 }
-                Ok(Ok(Err(failure))) => not_sent(failure.message, typed),
-                Err(error) => not_sent(error.to_string(), typed),
+                Ok(Ok(Err(failure))) => restore_prompt(failure.message, typed),
+                Err(error) => restore_prompt(error.to_string(), typed),
             };
             // The front end may be gone.
             let _ = jobs.send(then).await;
@@ -340,7 +340,7 @@ impl TerminalFrontEnd {
             );
             reports_mode = (is_copy || !self.app.session.is_shown())
                 && (mode != session.open.mode || mode == ApprovalMode::Plan);
-            before = Some(match session.open.is_kept() {
+            before = Some(match session.open.is_resumable() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
             });
@@ -348,7 +348,7 @@ impl TerminalFrontEnd {
             let hurry = tokio::time::sleep(SHORT_FAREWELL);
             said = match choice {
                 SessionChoice::Clear => session.open.clear_until(hurry).await,
-                _ => session.open.close_until(hurry).await,
+                _ => session.open.close_with_limit(hurry).await,
             };
         }
         self.app.forget();
@@ -376,7 +376,7 @@ impl TerminalFrontEnd {
     fn copy(&mut self, text: String) {
         let terminal = self.screen.capabilities().terminal;
         let only_terminal = self.app.settings.osc52_copy
-            || clipboard::belongs_to_terminal(&variable)
+            || clipboard::uses_terminal_clipboard(&variable)
             || terminal == TerminalKind::Screen;
         if terminal != TerminalKind::Tmux && only_terminal {
             return self.copy_by_terminal(&text);
@@ -423,7 +423,7 @@ impl TerminalFrontEnd {
     }
 
     /// Prepares the next picture on a thread, one at a time.
-    fn look_at_picture(&mut self) {
+    fn prepare_picture(&mut self) {
         let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
         let drawing = self.drawing();
         let window = self.screen.size();
@@ -472,7 +472,7 @@ impl TerminalFrontEnd {
             loop {
                 let Some(session) = &mut self.session else { return };
                 match session.events.next().await {
-                    Some(event) if !self.tell(&event) => {}
+                    Some(event) if !self.handle_event(&event) => {}
                     _ => return,
                 }
             }
@@ -485,7 +485,7 @@ impl TerminalFrontEnd {
         self.end_turn().await;
         pager::close(&mut self.app);
         self.app.transcript.settle_pictures();
-        let last = info::farewell(&mut self.app, self.delete);
+        let last = info::exit_summary(&mut self.app, self.delete);
         if self.app.window.has_title() {
             // The title belongs to a program that has ended.
             drop(self.screen.set_title(""));
@@ -512,7 +512,7 @@ impl TerminalFrontEnd {
                 }
                 signals.next().await;
             };
-            for said in session.open.close_until(hurry).await {
+            for said in session.open.close_with_limit(hurry).await {
                 // The terminal has been restored, so this may write to it.
                 let _ = writeln!(std::io::stderr(), "{said}");
             }
@@ -520,7 +520,7 @@ impl TerminalFrontEnd {
         if let (true, Some(launch)) = (self.delete, launch) {
             // The program is ending; what cannot be deleted now stays.
             drop(launch.session_library().delete_session(&id));
-            drop(launch.session_library().forget_inputs(self.app.session.typed()));
+            drop(launch.session_library().forget_inputs(self.app.session.typed_prompts()));
         }
     }
 }

@@ -37,12 +37,12 @@ impl KeymapContext {
         Self::EXTENSIONS,
     ];
 
-    const fn and(self, other: Self) -> Self {
+    const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Whether the sets have a context in common.
-    pub const fn meets(self, other: Self) -> bool {
+    pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
@@ -111,12 +111,12 @@ struct CommandRow {
 }
 
 const C: KeymapContext = KeymapContext::COMPOSER;
-const T: KeymapContext = KeymapContext::COMPOSER.and(KeymapContext::SUGGESTIONS);
-const EDITOR: KeymapContext = T.and(KeymapContext::SEARCH);
+const T: KeymapContext = KeymapContext::COMPOSER.union(KeymapContext::SUGGESTIONS);
+const EDITOR: KeymapContext = T.union(KeymapContext::SEARCH);
 const LISTS: KeymapContext =
-    KeymapContext::LIST.and(KeymapContext::DIALOG).and(KeymapContext::EXTENSIONS);
-const ALL: KeymapContext = EDITOR.and(LISTS).and(KeymapContext::BACKGROUND);
-const EVERYWHERE: KeymapContext = ALL.and(KeymapContext::SHELL);
+    KeymapContext::LIST.union(KeymapContext::DIALOG).union(KeymapContext::EXTENSIONS);
+const ALL: KeymapContext = EDITOR.union(LISTS).union(KeymapContext::BACKGROUND);
+const EVERYWHERE: KeymapContext = ALL.union(KeymapContext::SHELL);
 
 macro_rules! commands {
     ($($name:ident $id:literal $group:ident $contexts:expr, $keys:literal $(mac $mac:literal windows $windows:literal)?, $text:literal;)*) => {
@@ -208,10 +208,10 @@ commands! {
 
     SuggestAccept "suggest.accept" Suggestions KeymapContext::SUGGESTIONS, "tab enter", "Accept the \
                                                                                    completion";
-    SuggestPrevious "suggest.focusPrevious" Suggestions KeymapContext::SUGGESTIONS.and(KeymapContext::SEARCH), "up \
+    SuggestPrevious "suggest.focusPrevious" Suggestions KeymapContext::SUGGESTIONS.union(KeymapContext::SEARCH), "up \
                                                                                                     ctrl+p", "Previous \
                                                                                                               completion";
-    SuggestNext "suggest.focusNext" Suggestions KeymapContext::SUGGESTIONS.and(KeymapContext::SEARCH), "down \
+    SuggestNext "suggest.focusNext" Suggestions KeymapContext::SUGGESTIONS.union(KeymapContext::SEARCH), "down \
                                                                                             ctrl+n", "Next \
                                                                                                       completion";
     SuggestExpand "suggest.expand" Suggestions KeymapContext::SEARCH, "right", "Show a long entry in \
@@ -254,9 +254,9 @@ commands! {
     ScrollPageUp "scroll.pageUp" Scroll ALL, "pageup", "Scroll up one page";
     ScrollPageDown "scroll.pageDown" Scroll ALL, "pagedown", "Scroll down one page";
 
-    NavUp "nav.up" Navigation KeymapContext::LIST.and(KeymapContext::EXTENSIONS).and(KeymapContext::BACKGROUND), "up", "Previous \
+    NavUp "nav.up" Navigation KeymapContext::LIST.union(KeymapContext::EXTENSIONS).union(KeymapContext::BACKGROUND), "up", "Previous \
                                                                                                       row";
-    NavDown "nav.down" Navigation KeymapContext::LIST.and(KeymapContext::EXTENSIONS).and(KeymapContext::BACKGROUND), "down", "Next \
+    NavDown "nav.down" Navigation KeymapContext::LIST.union(KeymapContext::EXTENSIONS).union(KeymapContext::BACKGROUND), "down", "Next \
                                                                                                             row";
     DialogUp "nav.dialog.up" Navigation KeymapContext::DIALOG, "up k", "Previous row";
     DialogDown "nav.dialog.down" Navigation KeymapContext::DIALOG, "down j", "Next row";
@@ -268,7 +268,7 @@ commands! {
     BackgroundSelect "background.select" Background KeymapContext::BACKGROUND, "enter", "Show the \
                                                                                    selected \
                                                                                    process";
-    BackgroundToggle "background.toggle" Background C.and(KeymapContext::SHELL).and(KeymapContext::BACKGROUND), "ctrl+b", "Move \
+    BackgroundToggle "background.toggle" Background C.union(KeymapContext::SHELL).union(KeymapContext::BACKGROUND), "ctrl+b", "Move \
                                                                                                                the \
                                                                                                                running \
                                                                                                                command \

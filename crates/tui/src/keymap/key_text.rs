@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
         modifiers = modifiers.union(Modifiers::SHIFT);
     }
     let key = normal(Key::with(code, modifiers));
-    match key.typed() {
+    match key.character() {
         Some(char) if rest.len() > 1 && char.is_ascii_graphic() => {
             Err(KeyTextError::AsTyped(rest.to_owned(), char))
         }
@@ -70,15 +70,15 @@ pub fn normal(key: Key) -> Key {
     let others = Modifiers(key.modifiers.0 & !Modifiers::SHIFT.0);
     let shift = key.modifiers.contains(Modifiers::SHIFT);
     if others == Modifiers::NONE {
-        let char = if shift { single(char.to_uppercase(), char) } else { char };
+        let char = if shift { single_char(char.to_uppercase(), char) } else { char };
         return Key::plain(KeyCode::Char(char));
     }
-    let lower = single(char.to_lowercase(), char);
+    let lower = single_char(char.to_lowercase(), char);
     let modifiers = if lower == char { key.modifiers } else { others.union(Modifiers::SHIFT) };
     Key::with(KeyCode::Char(lower), modifiers)
 }
 
-fn single(mut chars: impl Iterator<Item = char>, otherwise: char) -> char {
+fn single_char(mut chars: impl Iterator<Item = char>, otherwise: char) -> char {
     match (chars.next(), chars.next()) {
         (Some(char), None) => char,
         _ => otherwise,

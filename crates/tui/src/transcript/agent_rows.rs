@@ -9,7 +9,7 @@ use parallax_screen::{Line, Span};
 use serde_json::Value;
 
 use super::describe;
-use super::draw::{ItemRenderer, cut};
+use super::draw::{ItemRenderer, truncate_row};
 use crate::layout::count;
 use crate::sanitize;
 use crate::tokens::{CANCELLED, DONE, FAILED};
@@ -27,16 +27,16 @@ pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     if !thought.is_empty() {
         let sign = draw.sign("∴", "thinks:");
         let line = Line::styled(format!("{sign} "), draw.theme.secondary)
-            .and(thought.into_owned(), draw.theme.comment);
-        rows.push(cut(&line, columns));
+            .with_span(thought.into_owned(), draw.theme.comment);
+        rows.push(truncate_row(&line, columns));
     }
     let most = if draw.options.expanded { usize::MAX } else { LIVE };
     rows.extend(steps(progress, most, columns, draw));
-    let mut facts = facts(progress);
+    let mut facts = progress_counts(progress);
     if progress.waiting {
         facts.push_str(" · waiting for approval");
     }
-    rows.push(cut(&Line::styled(facts, draw.theme.secondary), columns));
+    rows.push(truncate_row(&Line::styled(facts, draw.theme.secondary), columns));
     rows
 }
 
@@ -48,11 +48,11 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
         rows.extend(steps(progress, usize::MAX, columns, draw));
     }
     let (text, style) = match progress.end {
-        Some(AgentEnd::Goal) | None => (facts(progress), draw.theme.secondary),
-        Some(end) => (format!("{} · {}", ended(end), facts(progress)), draw.theme.error),
+        Some(AgentEnd::Goal) | None => (progress_counts(progress), draw.theme.secondary),
+        Some(end) => (format!("{} · {}", ended(end), progress_counts(progress)), draw.theme.error),
     };
-    rows.push(cut(&Line::styled(text, style), columns));
-    let result = readable(progress.result.trim());
+    rows.push(truncate_row(&Line::styled(text, style), columns));
+    let result = format_result(progress.result.trim());
     let result = sanitize::lines(&result);
     let lines: Vec<&str> = result.lines().collect();
     let most = if draw.options.expanded { usize::MAX } else { RESULT };
@@ -61,19 +61,19 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
         if draw.options.expanded {
             rows.extend(parallax_screen::wrap(&line, columns, &[]));
         } else {
-            rows.push(cut(&line, columns));
+            rows.push(truncate_row(&line, columns));
         }
     }
     if lines.len() > most {
         let more = format!("… {} (ctrl+o)", count(lines.len() - most, "more line"));
-        rows.push(cut(&Line::styled(more, draw.theme.secondary), columns));
+        rows.push(truncate_row(&Line::styled(more, draw.theme.secondary), columns));
     }
     rows
 }
 
 /// Formats a JSON object field by field, which is easier to read; returns any other result
 /// unchanged.
-fn readable(result: &str) -> Cow<'_, str> {
+fn format_result(result: &str) -> Cow<'_, str> {
     let Ok(fields) = serde_json::from_str::<Object>(result) else { return result.into() };
     let mut text = String::new();
     for (name, value) in &fields {
@@ -119,7 +119,7 @@ fn steps(
     let row = |(index, step): (usize, &AgentStep)| {
         let branch = if index == last { "└ " } else { "├ " };
         let branch = if draw.options.screen_reader { "" } else { branch };
-        cut(&step_row(step, branch, draw), columns)
+        truncate_row(&step_row(step, branch, draw), columns)
     };
     shown.iter().enumerate().map(row).collect()
 }
@@ -138,18 +138,18 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> 
     let title = sanitize::one_row(describe::without_verb(&step.name, &step.title)).into_owned();
     let mut line = Line::styled(branch, theme.border);
     line.push(sign);
-    let mut line = line.and(format!(" {name}"), theme.text);
+    let mut line = line.with_span(format!(" {name}"), theme.text);
     if !title.is_empty() && title != name {
-        line = line.and(format!("  {title}"), theme.secondary);
+        line = line.with_span(format!("  {title}"), theme.secondary);
     }
     if !step.error.is_empty() {
-        line = line.and(format!("  → {}", sanitize::one_row(&step.error)), theme.error);
+        line = line.with_span(format!("  → {}", sanitize::one_row(&step.error)), theme.error);
     }
     line
 }
 
 /// Returns the counts in one row.
-fn facts(progress: &AgentProgress) -> String {
+fn progress_counts(progress: &AgentProgress) -> String {
     let calls = usize::try_from(progress.calls).unwrap_or(usize::MAX);
     let turns = usize::try_from(progress.turns).unwrap_or(usize::MAX);
     let mut facts = vec![count(calls, "call"), count(turns, "turn")];

@@ -41,7 +41,7 @@ struct CommandAnnouncements {
 
 impl CommandAnnouncer {
     /// Handles output of a command.
-    pub(super) fn wrote(&mut self, id: &ItemId, text: &str) {
+    pub(super) fn handle_output(&mut self, id: &ItemId, text: &str) {
         let told = self.open.entry(id.clone()).or_default();
         for piece in text.split_inclusive('\n') {
             if told.over {
@@ -51,7 +51,7 @@ impl CommandAnnouncer {
             if !piece.ends_with('\n') && told.rest.len() < LONGEST {
                 return;
             }
-            let line = shown(&std::mem::take(&mut told.rest));
+            let line = final_line(&std::mem::take(&mut told.rest));
             if line.is_empty() {
                 continue;
             }
@@ -78,7 +78,7 @@ impl CommandAnnouncer {
     }
 
     /// Stops announcing a command that draws on the whole screen.
-    pub(super) fn draws(&mut self, id: &ItemId) {
+    pub(super) fn stop_announcing(&mut self, id: &ItemId) {
         self.open.entry(id.clone()).or_default().over = true;
     }
 
@@ -98,7 +98,7 @@ impl CommandAnnouncer {
         let plain: Vec<(usize, String)> = lines
             .iter()
             .enumerate()
-            .map(|(at, line)| (at, shown(line)))
+            .map(|(at, line)| (at, final_line(line)))
             .filter(|(_, line)| !line.is_empty())
             .collect();
         let is_there =
@@ -108,14 +108,14 @@ impl CommandAnnouncer {
             let before = if told.is_started { &[][..] } else { &late };
             let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
             let rest: Vec<&str> = before.iter().map(String::as_str).chain(rest).collect();
-            *output = CommandOutput::of(&rest.join("\n"));
+            *output = CommandOutput::from_text(&rest.join("\n"));
         }
         told.is_started.then_some(late)
     }
 }
 
 /// Returns the final state of a line without control sequences.
-fn shown(line: &str) -> String {
+fn final_line(line: &str) -> String {
     let mut shown = String::new();
     let mut replace = false;
     for piece in sanitize::pieces(line) {
@@ -155,9 +155,9 @@ mod tests {
 
     fn told(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
         let (mut heard, id) = (CommandAnnouncer::default(), ItemId::from("a"));
-        pieces.iter().for_each(|piece| heard.wrote(&id, piece));
+        pieces.iter().for_each(|piece| heard.handle_output(&id, piece));
         let news = std::mem::take(&mut heard.news);
-        let mut output = CommandOutput::of(whole);
+        let mut output = CommandOutput::from_text(whole);
         heard.ended(&id, &mut output);
         (news.into_iter().map(|(_, line)| line).collect(), output.text().to_owned())
     }
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn pending_lines_are_emitted_at_the_end() {
         let (mut heard, ids) = (CommandAnnouncer::default(), ["a", "b"].map(ItemId::from));
-        heard.wrote(&ids[0], "one\n");
+        heard.handle_output(&ids[0], "one\n");
         heard.news.clear();
-        heard.wrote(&ids[0], "two\nthr");
-        heard.wrote(&ids[1], "another\n");
-        let mut output = CommandOutput::of("one\ntwo\nthree");
+        heard.handle_output(&ids[0], "two\nthr");
+        heard.handle_output(&ids[1], "another\n");
+        let mut output = CommandOutput::from_text("one\ntwo\nthree");
         assert_eq!(heard.ended(&ids[0], &mut output), None);
         assert_eq!(output.text(), "two\nthree");
         assert_eq!(heard.news, [(ids[1].clone(), "another".to_owned())]);
@@ -190,8 +190,8 @@ mod tests {
         let (mut heard, id) = (CommandAnnouncer::default(), ItemId::from("a"));
         heard.runs(&id, "ls");
         heard.runs(&id, "ls");
-        heard.wrote(&id, "one\ntw");
-        let mut output = CommandOutput::of("one\ntwo");
+        heard.handle_output(&id, "one\ntw");
+        let mut output = CommandOutput::from_text("one\ntwo");
         let late = heard.ended(&id, &mut output);
         assert_eq!(late.as_deref(), Some(&["Running: ls".to_owned(), "one".to_owned()][..]));
         assert_eq!((output.text(), heard.news.len()), ("two", 0));

@@ -61,7 +61,7 @@ impl Answer {
     }
 
     /// Creates a complete answer of which no row was returned for the scrollback.
-    pub(super) fn whole(text: Arc<String>) -> Self {
+    pub(super) fn complete(text: Arc<String>) -> Self {
         Self {
             text: AnswerText::Whole(text),
             stream: None,
@@ -116,21 +116,21 @@ impl Answer {
         let first = !self.given;
         if self.is_open() {
             let Some(stream) = &mut self.stream else { return Vec::new() };
-            let rows = stream.take_finished(&look(draw));
+            let rows = stream.take_finished(&render_options(draw));
             self.given |= !rows.is_empty();
             return signed(rows, first, draw);
         }
         let stream = self.stream.take();
         if self.dropped {
-            return if self.given { vec![broken(draw)] } else { Vec::new() };
+            return if self.given { vec![interruption_line(draw)] } else { Vec::new() };
         }
         let rows = match stream {
-            Some(mut stream) => stream.finish(&look(draw)),
+            Some(mut stream) => stream.finish(&render_options(draw)),
             None if first => {
                 if ["```", "~~~"].iter().any(|fence| self.text().contains(fence)) {
                     wait_a_moment();
                 }
-                markdown::render(self.text(), &look(draw))
+                markdown::render(self.text(), &render_options(draw))
             }
             None => Vec::new(),
         };
@@ -139,18 +139,18 @@ impl Answer {
     }
 
     /// Returns the rows not returned before, as they look now.
-    pub(super) fn rest(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
+    pub(super) fn remaining_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.given;
         match &mut self.stream {
             _ if self.dropped => Vec::new(),
-            Some(stream) => signed(stream.rest(&look(draw)), first, draw),
+            Some(stream) => signed(stream.remaining_rows(&render_options(draw)), first, draw),
             None if first => self.rows(draw),
             None => Vec::new(),
         }
     }
 
     /// Whether rows were returned for the scrollback.
-    pub(super) fn is_given(&self) -> bool {
+    pub(super) fn is_committed(&self) -> bool {
         self.given
     }
 
@@ -182,10 +182,14 @@ impl Answer {
         seen.stream.push(text.get(seen.fed..).unwrap_or(""));
         seen.fed = text.len();
         let first = seen.rows.is_empty();
-        let more = seen.stream.take_finished(&look(draw));
+        let more = seen.stream.take_finished(&render_options(draw));
         seen.rows.extend(signed(more, first, draw));
         let mut rows = seen.rows.clone();
-        rows.extend(signed(seen.stream.rest(&look(draw)), rows.is_empty(), draw));
+        rows.extend(signed(
+            seen.stream.remaining_rows(&render_options(draw)),
+            rows.is_empty(),
+            draw,
+        ));
         self.seen = Some(seen);
         rows
     }
@@ -195,11 +199,11 @@ impl Answer {
         if self.dropped {
             return Vec::new();
         }
-        signed(markdown::render(self.text(), &look(draw)), true, draw)
+        signed(markdown::render(self.text(), &render_options(draw)), true, draw)
     }
 }
 
-fn look<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
+fn render_options<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
     markdown::RenderOptions {
         width: if draw.options.screen_reader { draw.width } else { draw.width.saturating_sub(2) },
         line_numbers: draw.options.line_numbers,
@@ -225,7 +229,7 @@ fn signed(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
     rows.into_iter().enumerate().map(put).collect()
 }
 
-fn broken(draw: &ItemRenderer<'_>) -> Line {
+fn interruption_line(draw: &ItemRenderer<'_>) -> Line {
     let sign = if draw.options.screen_reader { "" } else { "↻ " };
     Line::styled(format!("{sign}{BROKEN}"), draw.theme.warning)
 }

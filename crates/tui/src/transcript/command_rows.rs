@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::draw::ItemRenderer;
 use crate::highlight;
-use crate::layout::{cut, cut_marked, prefixed, shortened};
+use crate::layout::{prefixed, shortened, truncate_row, truncate_with_mark};
 use crate::sanitize;
 
 /// Maximum number of command rows unless expanded.
@@ -43,8 +43,8 @@ pub(super) fn rows(
     if rows.len() > most {
         rows.truncate(most);
         if let Some(last) = rows.last_mut() {
-            *last =
-                cut(std::mem::take(last), room.saturating_sub(2)).and(" …", draw.theme.secondary);
+            *last = truncate_row(std::mem::take(last), room.saturating_sub(2))
+                .with_span(" …", draw.theme.secondary);
         }
     }
     if rows.is_empty() {
@@ -70,5 +70,5 @@ pub(super) fn rows(
             }
         }
     }
-    rows.into_iter().map(|row| cut_marked(row, columns)).collect()
+    rows.into_iter().map(|row| truncate_with_mark(row, columns)).collect()
 }

@@ -73,7 +73,7 @@ fn short(value: &Value) -> String {
 }
 
 /// Formats the number of lines that a change adds and removes.
-pub(crate) fn counts(diff: &FileDiff) -> String {
+pub(crate) fn format_line_counts(diff: &FileDiff) -> String {
     match (diff.lines_added, diff.lines_removed) {
         (added, 0) => format!("+{added}"),
         (0, removed) => format!("−{removed}"),

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, Style, wrap};
 
 use super::ViewOptions;
-use crate::layout::{cut_marked, prefixed};
+use crate::layout::{prefixed, truncate_with_mark};
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{BULLET, SPINNER, SPINNER_MS};
@@ -41,7 +41,7 @@ pub(super) enum Shape {
 
 impl Shape {
     /// Whether an empty row separates two items.
-    pub(super) fn separates(before: Option<Self>, after: Self) -> bool {
+    pub(super) fn needs_blank_row(before: Option<Self>, after: Self) -> bool {
         match (before, after) {
             (None, _) | (_, Self::Attached) => false,
             (Some(before), _) => before != after || after == Self::Block,
@@ -75,7 +75,7 @@ impl<'a> ItemRenderer<'a> {
     }
 
     /// Returns external text as rows with a hanging sign.
-    pub(super) fn hanging(
+    pub(super) fn hanging_rows(
         &self,
         sign: &str,
         sign_style: Style,
@@ -95,14 +95,15 @@ impl<'a> ItemRenderer<'a> {
         let rest = [Span::raw(" ".repeat(width))];
         let put = |(index, row)| prefixed(if index == 0 { &first } else { &rest }, row);
         let rows = rows.into_iter().enumerate().map(put);
-        rows.map(|row| if row.width() > self.width { cut(&row, self.width) } else { row }).collect()
+        rows.map(|row| if row.width() > self.width { truncate_row(&row, self.width) } else { row })
+            .collect()
     }
 
     /// Draws the left side of a box with round corners beside rows, and no box for a screen reader.
     /// A right side would have to be padded, and a terminal that gets narrower would wrap it.
     pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
         let inner = self.inner();
-        let fit = |row: Line| if row.width() > inner { cut(&row, inner) } else { row };
+        let fit = |row: Line| if row.width() > inner { truncate_row(&row, inner) } else { row };
         let rows = rows.into_iter().map(fit);
         if self.options.screen_reader {
             return rows.collect();
@@ -118,7 +119,7 @@ impl<'a> ItemRenderer<'a> {
     }
 
     /// Returns lines of a command that were not announced to the screen reader before its end.
-    pub(super) fn heard(&self, late: Option<&[String]>) -> Vec<Line> {
+    pub(super) fn unannounced_lines(&self, late: Option<&[String]>) -> Vec<Line> {
         let line = |line: &String| Line::styled(line.clone(), self.theme.secondary);
         late.unwrap_or_default()
             .iter()
@@ -133,6 +134,6 @@ impl<'a> ItemRenderer<'a> {
 }
 
 /// Cuts a row to `width`, with `…` if something is missing.
-pub(super) fn cut(row: &Line, width: usize) -> Line {
-    cut_marked(row.clone(), width)
+pub(super) fn truncate_row(row: &Line, width: usize) -> Line {
+    truncate_with_mark(row.clone(), width)
 }

@@ -13,7 +13,7 @@ impl SearchNeedle {
     /// Creates a search for typed text.
     pub fn new(text: &str) -> Self {
         let exact = text.chars().any(char::is_uppercase);
-        Self { text: if exact { text.to_owned() } else { small(text) }, exact }
+        Self { text: if exact { text.to_owned() } else { lowercase(text) }, exact }
     }
 
     /// Returns the text.
@@ -22,29 +22,29 @@ impl SearchNeedle {
     }
 
     /// Returns the byte ranges of the matches.
-    fn places(&self, text: &str) -> Vec<(usize, usize)> {
+    fn match_ranges(&self, text: &str) -> Vec<(usize, usize)> {
         if self.text.is_empty() {
             return Vec::new();
         }
-        let among = if self.exact { text.to_owned() } else { small(text) };
+        let among = if self.exact { text.to_owned() } else { lowercase(text) };
         among.match_indices(&self.text).map(|(at, found)| (at, at + found.len())).collect()
     }
 
-    pub(super) fn is_in(&self, row: &Line) -> bool {
-        !self.places(&row.text()).is_empty()
+    pub(super) fn matches_row(&self, row: &Line) -> bool {
+        !self.match_ranges(&row.text()).is_empty()
     }
 
     /// Whether an answer with this source may have a matching row: each word must occur in it. Text
     /// that is not ASCII may come from an entity or a formula.
-    pub(super) fn may_come_from(&self, source: &str) -> bool {
+    pub(super) fn may_match(&self, source: &str) -> bool {
         let words = self.text.split(|char: char| !char.is_ascii_alphanumeric());
-        let source = if self.exact { source.to_owned() } else { small(source) };
+        let source = if self.exact { source.to_owned() } else { lowercase(source) };
         !self.text.is_ascii() || words.into_iter().all(|word| source.contains(word))
     }
 
     /// Highlights the matches in a row.
     pub fn mark(&self, row: Line) -> Line {
-        let places = self.places(&row.text());
+        let places = self.match_ranges(&row.text());
         if places.is_empty() {
             return row;
         }
@@ -76,7 +76,7 @@ impl SearchNeedle {
 }
 
 /// Lowercases characters whose lowercase form has the same length.
-fn small(text: &str) -> String {
+fn lowercase(text: &str) -> String {
     let small = |char: char| {
         let mut lower = char.to_lowercase();
         match (lower.next(), lower.next()) {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn search_match_is_highlighted_across_spans() {
         let style = Theme::default().accent;
-        let row = Line::raw("the Re").and("try waits; a retry", style);
+        let row = Line::raw("the Re").with_span("try waits; a retry", style);
         let marked = SearchNeedle::new("retry").mark(row.clone());
         assert_eq!(marked.text(), row.text());
         let out: Vec<&str> = marked
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(SearchNeedle::new("").mark(row.clone()), row);
         assert!(
             SearchNeedle::new("ÄRGER").exact
-                && SearchNeedle::new("ärger").is_in(&Line::raw("Ärger"))
+                && SearchNeedle::new("ärger").matches_row(&Line::raw("Ärger"))
         );
     }
 }

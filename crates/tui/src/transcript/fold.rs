@@ -32,7 +32,7 @@ impl Transcript {
                 if let Some(Item::Tool(tool)) =
                     self.asks.remove(ask).and_then(|at| self.items.get_mut(at))
                 {
-                    tool.answered(*outcome);
+                    tool.record_response(*outcome);
                 }
             }
             EventBody::CallState(state) => {
@@ -142,7 +142,7 @@ impl Transcript {
         if self.options.screen_reader
             && matches!(self.items.get(at), Some(Item::Tool(_) | Item::Shell(_)))
         {
-            self.heard.wrote(id, more);
+            self.heard.handle_output(id, more);
         }
         match self.items.get_mut(at) {
             Some(Item::Answer(answer)) => answer.push(more),
@@ -161,11 +161,11 @@ impl Transcript {
         let Some(at) = self.open.get(id).copied() else { return };
         self.memory.forget(at);
         if self.options.screen_reader && screen.full_screen {
-            self.heard.draws(id);
+            self.heard.stop_announcing(id);
         }
         match self.items.get_mut(at) {
             Some(Item::Tool(tool)) => tool.screen(screen),
-            Some(Item::Shell(shell)) => shell.output = CommandOutput::on(screen),
+            Some(Item::Shell(shell)) => shell.output = CommandOutput::from_screen(screen),
             _ => {}
         }
     }
@@ -186,7 +186,7 @@ impl Transcript {
                 answer.end(Arc::clone(text), *dropped);
             }
             (ItemDone::Text { text, dropped: false }, None) => {
-                self.items.push(Item::Answer(Box::new(Answer::whole(Arc::clone(text)))));
+                self.items.push(Item::Answer(Box::new(Answer::complete(Arc::clone(text)))));
             }
             (ItemDone::Thought { text: whole }, Some(Item::Thought { text, open })) => {
                 (*text, *open) = (whole.clone(), false);
@@ -215,7 +215,7 @@ impl Transcript {
                 self.items.push(Item::Shell(Box::new(item)));
             }
             (ItemDone::Tool(done), None) => {
-                self.items.push(Item::Tool(Box::new(Tool::whole(done))));
+                self.items.push(Item::Tool(Box::new(Tool::finished(done))));
             }
             _ => {}
         }

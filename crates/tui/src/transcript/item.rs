@@ -130,7 +130,7 @@ impl ShellItem {
     }
 
     /// Starts the clock when the command is first shown as running.
-    pub(super) fn seen(&mut self, now_ms: u64) {
+    pub(super) fn start_clock(&mut self, now_ms: u64) {
         if self.running {
             self.since_ms.get_or_insert(now_ms);
         }
@@ -139,7 +139,7 @@ impl ShellItem {
     pub(super) fn end(&mut self, done: &ShellDone) {
         self.running = false;
         if !matches!(done.ending, ShellEnding::Background { .. }) || !done.output.is_empty() {
-            self.output = CommandOutput::of(&done.output);
+            self.output = CommandOutput::from_text(&done.output);
         }
         let mut notes = Vec::new();
         self.code = match &done.ending {
@@ -188,9 +188,9 @@ impl Item {
         }
     }
 
-    pub(super) fn is_moving(&self) -> bool {
+    pub(super) fn is_animated(&self) -> bool {
         match self {
-            Self::Tool(tool) => tool.is_moving(),
+            Self::Tool(tool) => tool.is_animated(),
             Self::Shell(shell) => shell.running,
             _ => false,
         }
@@ -207,7 +207,7 @@ impl From<LocalItem> for Item {
             LocalItem::Rows(rows) => Self::Rows(rows.into()),
             LocalItem::User(text) => Self::user(text),
             LocalItem::Shell { command, output, code } => {
-                let output = CommandOutput::of(&output);
+                let output = CommandOutput::from_text(&output);
                 let running = ShellItem::running(&command);
                 Self::Shell(Box::new(ShellItem { output, code, running: false, ..running }))
             }

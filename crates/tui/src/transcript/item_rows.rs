@@ -26,7 +26,10 @@ impl ItemRenderer<'_> {
             Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
             Item::Remark { sign, word, text } => {
                 let style = self.theme.secondary;
-                (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
+                (
+                    self.hanging_rows(self.sign(sign, word), self.theme.symbol, text, style),
+                    Shape::Notice,
+                )
             }
             Item::Picture(shown) => (shown.caption(self), Shape::Notice),
             Item::TurnEnd(text) => {
@@ -75,7 +78,7 @@ impl ItemRenderer<'_> {
         };
         let sign = self.sign(">", "You:");
         let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
-        let mut rows = self.hanging(sign, sign_style, text.trim_end(), style);
+        let mut rows = self.hanging_rows(sign, sign_style, text.trim_end(), style);
         if self.theme.band.is_some() {
             for row in &mut rows {
                 row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
@@ -87,7 +90,7 @@ impl ItemRenderer<'_> {
 
     /// Whether the rows of an open item are final. A screen reader says the subject of a thought as
     /// soon as it is known, as the working line shows it.
-    pub(super) fn is_said(&self, item: &Item) -> bool {
+    pub(super) fn is_final(&self, item: &Item) -> bool {
         let Item::Thought { text, .. } = item else { return false };
         let has_subject = || text.split_once("**").is_some_and(|(_, rest)| rest.contains("**"));
         self.options.screen_reader && self.options.thoughts == Thoughts::Subject && has_subject()
@@ -104,13 +107,18 @@ impl ItemRenderer<'_> {
             Thoughts::Subject => {
                 let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
                 let line = Line::styled(format!("{sign} "), self.theme.secondary);
-                vec![line.and(shortened(&subject, room), style)]
+                vec![line.with_span(shortened(&subject, room), style)]
             }
             Thoughts::Full => {
                 let bar = self.sign("│", " ");
                 let mut rows = Vec::new();
                 if !subject.is_empty() {
-                    rows.extend(self.hanging(sign, self.theme.secondary, &subject, style.bold()));
+                    rows.extend(self.hanging_rows(
+                        sign,
+                        self.theme.secondary,
+                        &subject,
+                        style.bold(),
+                    ));
                 }
                 let room = self.width.saturating_sub(2);
                 for line in sanitize::lines(body.trim()).lines() {
@@ -133,7 +141,7 @@ impl ItemRenderer<'_> {
             Level::Error => (FAILED, "Error:", self.theme.error),
         };
         let text_style = if level == Level::Info { self.theme.text } else { style };
-        self.hanging(self.sign(sign, word), style, text, text_style)
+        self.hanging_rows(self.sign(sign, word), style, text, text_style)
     }
 
     fn shell(&self, shell: &ShellItem) -> Vec<Line> {
@@ -156,7 +164,7 @@ impl ItemRenderer<'_> {
         // A screen reader announced most of it while the command was running.
         let at = if shell.late.is_some() { 0 } else { rows.len() };
         rows.splice(at..at, output);
-        rows.splice(0..0, self.heard(shell.late.as_deref()));
+        rows.splice(0..0, self.unannounced_lines(shell.late.as_deref()));
         match shell.code {
             _ if shell.running => {}
             Some(0) => {}

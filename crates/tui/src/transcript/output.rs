@@ -31,21 +31,21 @@ pub(super) fn tail_of(text: &str, most: usize) -> &str {
 }
 
 impl CommandOutput {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let kept = tail_of(text, MAX_KEPT);
         Self { text: kept.to_owned(), cut: kept.len() < text.len(), above: 0 }
     }
 
     /// Returns the contents of a command's terminal.
-    pub(super) fn on(screen: &Screen) -> Self {
+    pub(super) fn from_screen(screen: &Screen) -> Self {
         let above = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
-        Self { above, ..Self::of(&screen.rows.join("\n")) }
+        Self { above, ..Self::from_text(&screen.rows.join("\n")) }
     }
 
     pub(super) fn push(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > MAX_KEPT {
-            keep_tail(&mut self.text, MAX_KEPT);
+            truncate_start(&mut self.text, MAX_KEPT);
             self.cut = true;
         }
     }
@@ -108,7 +108,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
         match piece {
             TextPiece::Control('\r') => replace = true,
             TextPiece::Control('\t') => {
-                push(&mut spans, "\t", over(base, *set), &mut column, &mut replace)
+                push(&mut spans, "\t", overlay_style(base, *set), &mut column, &mut replace)
             }
             TextPiece::Control(_) => {}
             TextPiece::Sequence(sequence) => {
@@ -119,7 +119,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
                 }
             }
             TextPiece::Text(text) => {
-                push(&mut spans, text, over(base, *set), &mut column, &mut replace)
+                push(&mut spans, text, overlay_style(base, *set), &mut column, &mut replace)
             }
         }
     }
@@ -127,7 +127,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
 }
 
 /// Applies the output's colors to the default style.
-fn over(base: Style, set: Style) -> Style {
+fn overlay_style(base: Style, set: Style) -> Style {
     if set.fg.is_some() || set.bg.is_some() { set } else { base.patch(set) }
 }
 
@@ -195,7 +195,7 @@ fn clear(style: &mut Style, attributes: Attributes) {
 }
 
 /// Keeps only the end of a text.
-fn keep_tail(text: &mut String, most: usize) {
+fn truncate_start(text: &mut String, most: usize) {
     if text.len() > most {
         *text = tail_of(text, most / 2).to_owned();
     }
@@ -207,13 +207,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn texts(text: &str, columns: usize, most: usize) -> Vec<String> {
-        let rows = CommandOutput::of(text).rows(columns, most, &Theme::default());
+        let rows = CommandOutput::from_text(text).rows(columns, most, &Theme::default());
         rows.iter().map(Line::text).collect()
     }
 
     #[test]
     fn colors_are_kept_and_other_sequences_removed() {
-        let rows = CommandOutput::of(
+        let rows = CommandOutput::from_text(
             "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;99mx\u{1b}[2Jy\nz\u{1b}]0;t\u{7}",
         )
         .rows(20, 9, &Theme::default());
@@ -239,7 +239,7 @@ mod tests {
     fn rows_scrolled_off_a_command_screen_are_counted() {
         let rows = (11..31).map(|line| format!("line{line}")).collect();
         let screen = Screen { rows, scrolled: 10, ..Screen::default() };
-        let rows = CommandOutput::on(&screen).rows(20, 15, &Theme::default());
+        let rows = CommandOutput::from_screen(&screen).rows(20, 15, &Theme::default());
         assert_eq!(rows[0].text(), "… 15 more lines");
         assert_eq!(rows[1].text(), "line16");
     }
@@ -247,7 +247,7 @@ mod tests {
     proptest! {
         #[test]
         fn output_rows_fit_the_width(text in "(?s)[\u{0}-\u{7f}世界é]{0,200}", columns in 4usize..40) {
-            for row in CommandOutput::of(&text).rows(columns, 5, &Theme::default()) {
+            for row in CommandOutput::from_text(&text).rows(columns, 5, &Theme::default()) {
                 prop_assert!(row.width() <= columns);
                 prop_assert!(!row.text().contains(char::is_control));
             }

@@ -65,7 +65,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn is_for(&mut self, draw: &ItemRenderer<'_>) {
+    pub(super) fn fits(&mut self, draw: &ItemRenderer<'_>) {
         let coloured = is_loaded();
         if self.width != draw.width
             || self.theme != draw.theme.name
@@ -93,13 +93,13 @@ impl Transcript {
         now_ms: u64,
     ) -> Page {
         let draw = ItemRenderer::new(theme, width, self.options, now_ms);
-        self.memory.is_for(&draw);
+        self.memory.fits(&draw);
         self.see_calls(now_ms);
         let (item, row) = match anchor {
-            Anchor::Bottom => self.back(self.items.len(), 0, height, &draw),
+            Anchor::Bottom => self.position_above(self.items.len(), 0, height, &draw),
             Anchor::Top { item, row } => {
                 // Not beyond a full page at the end.
-                let last = self.back(self.items.len(), 0, height, &draw);
+                let last = self.position_above(self.items.len(), 0, height, &draw);
                 last.min((item, row))
             }
         };
@@ -144,8 +144,8 @@ impl Transcript {
         open.sort_unstable();
         for at in open {
             match self.items.get_mut(at) {
-                Some(Item::Tool(tool)) => tool.seen(now_ms),
-                Some(Item::Shell(shell)) => shell.seen(now_ms),
+                Some(Item::Tool(tool)) => tool.start_clock(now_ms),
+                Some(Item::Shell(shell)) => shell.start_clock(now_ms),
                 _ => {}
             }
         }
@@ -161,14 +161,14 @@ impl Transcript {
         theme: &Theme,
     ) -> Anchor {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
-        self.memory.is_for(&draw);
-        let last = self.back(self.items.len(), 0, height, &draw);
+        self.memory.fits(&draw);
+        let last = self.position_above(self.items.len(), 0, height, &draw);
         let (mut item, mut row) = match anchor {
             Anchor::Bottom => last,
             Anchor::Top { item, row } => (item, row),
         };
         if delta < 0 {
-            (item, row) = self.back(item, row, delta.unsigned_abs(), &draw);
+            (item, row) = self.position_above(item, row, delta.unsigned_abs(), &draw);
         } else {
             let mut left = delta.unsigned_abs();
             while left > 0 && item < self.items.len() {
@@ -184,7 +184,7 @@ impl Transcript {
     }
 
     /// Returns the position `rows` rows above another.
-    fn back(
+    fn position_above(
         &mut self,
         item: usize,
         row: usize,
@@ -207,8 +207,9 @@ impl Transcript {
 
     /// Returns the rows of an item with the empty row above it.
     pub(super) fn item_rows(&mut self, at: usize, draw: &ItemRenderer<'_>) -> &[Line] {
-        let moving = self.items.get(at).is_some_and(Item::is_moving);
-        let group = read_group::around(&self.items, at).filter(|_| read_group::is_on(draw.options));
+        let moving = self.items.get(at).is_some_and(Item::is_animated);
+        let group =
+            read_group::find_group(&self.items, at).filter(|_| read_group::is_on(draw.options));
         if moving || group.is_some() {
             self.memory.forget(at);
         }
@@ -217,7 +218,7 @@ impl Transcript {
             if let Some(group) = group {
                 // The first item has the row of the whole group.
                 if group.start == at {
-                    if Shape::separates(self.shape_before(at, draw), Shape::Compact) {
+                    if Shape::needs_blank_row(self.shape_before(at, draw), Shape::Compact) {
                         rows.push(Line::EMPTY);
                     }
                     rows.push(read_group::row(&self.items[group], draw));
@@ -227,7 +228,7 @@ impl Transcript {
                     Item::Answer(answer) => (answer.growing_rows(draw), Shape::Block),
                     item => draw.item(item),
                 };
-                if !more.is_empty() && Shape::separates(self.shape_before(at, draw), shape) {
+                if !more.is_empty() && Shape::needs_blank_row(self.shape_before(at, draw), shape) {
                     rows.push(Line::EMPTY);
                 }
                 rows.extend(more);

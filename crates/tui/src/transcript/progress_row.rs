@@ -3,7 +3,7 @@
 use parallax_protocol::tool::Advance;
 use parallax_screen::{Line, Span};
 
-use super::draw::{ItemRenderer, cut};
+use super::draw::{ItemRenderer, truncate_row};
 use crate::sanitize;
 
 /// Maximum number of cells of the bar.
@@ -16,7 +16,7 @@ pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
     let Some(percent) = advance.percent() else {
         let text = sanitize::one_row(&advance.to_string()).into_owned();
-        return cut(&Line::styled(text, theme.secondary), draw.inner());
+        return truncate_row(&Line::styled(text, theme.secondary), draw.inner());
     };
     let mut line = Line::from(Vec::new());
     if !draw.options.screen_reader && draw.inner() >= NARROW {
@@ -30,5 +30,5 @@ pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
     if !message.is_empty() {
         line.push(Span::styled(format!("  {message}"), theme.secondary));
     }
-    cut(&line, draw.inner())
+    truncate_row(&line, draw.inner())
 }

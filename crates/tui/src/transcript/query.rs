@@ -28,7 +28,7 @@ impl Transcript {
 
     /// Returns the last finished call, command, or prompt before item `before` that was truncated:
     /// its index and all its rows.
-    pub fn folded_before(
+    pub fn truncated_before(
         &self,
         before: usize,
         width: usize,
@@ -43,7 +43,7 @@ impl Transcript {
             if item.is_open() || !folds {
                 return None;
             }
-            if let Some(group) = read_group::around(&self.items, at) {
+            if let Some(group) = read_group::find_group(&self.items, at) {
                 let rows = self.items[group.clone()].iter().flat_map(|item| whole.item(item).0);
                 return Some((group.start, rows.collect()));
             }
@@ -75,8 +75,8 @@ impl Transcript {
             let Item::Tool(tool) = item else { continue };
             if let Some(diff) = tool.diff() {
                 let name = crate::sanitize::one_row(&diff.file_path.to_string_lossy()).into_owned();
-                let counts = format!("  {}", describe::counts(diff));
-                rows.push(Line::styled(name, theme.accent).and(counts, theme.secondary));
+                let counts = format!("  {}", describe::format_line_counts(diff));
+                rows.push(Line::styled(name, theme.accent).with_span(counts, theme.secondary));
                 rows.extend(diff_view::rows(diff, &DiffOptions::new(theme, width)));
                 rows.push(Line::EMPTY);
             }
@@ -95,7 +95,7 @@ impl Transcript {
         theme: &Theme,
     ) -> Option<(usize, usize)> {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
-        self.memory.is_for(&draw);
+        self.memory.fits(&draw);
         let item = item.min(self.items.len());
         let items: Vec<usize> = match forward {
             true => (item..self.items.len()).collect(),
@@ -103,7 +103,7 @@ impl Transcript {
         };
         for at in items {
             let worth = match self.items.get(at) {
-                Some(Item::Answer(answer)) => needle.may_come_from(answer.text()),
+                Some(Item::Answer(answer)) => needle.may_match(answer.text()),
                 Some(_) => true,
                 None => false,
             };
@@ -112,8 +112,12 @@ impl Transcript {
             }
             let mut rows = self.item_rows(at, &draw).iter().enumerate();
             let found = match forward {
-                true => rows.find(|(here, line)| (at, *here) >= (item, row) && needle.is_in(line)),
-                false => rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.is_in(line)),
+                true => {
+                    rows.find(|(here, line)| (at, *here) >= (item, row) && needle.matches_row(line))
+                }
+                false => {
+                    rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.matches_row(line))
+                }
             };
             if let Some((here, _)) = found {
                 return Some((at, here));

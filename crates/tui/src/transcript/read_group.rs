@@ -26,7 +26,7 @@ enum ReadKind {
     Searched,
 }
 
-fn deed(tool: &Tool) -> Option<ReadKind> {
+fn read_kind(tool: &Tool) -> Option<ReadKind> {
     match tool.name.as_str() {
         "read_file" => Some(ReadKind::Read),
         "list_directory" => Some(ReadKind::Listed),
@@ -50,16 +50,17 @@ fn member(item: &Item) -> Option<ReadKind> {
         CallBody::Text(text) => !text.trim().contains('\n'),
         _ => false,
     };
-    deed(tool).filter(|_| is_short && done.status == ToolStatus::Success && done.error.is_none())
+    read_kind(tool)
+        .filter(|_| is_short && done.status == ToolStatus::Success && done.error.is_none())
 }
 
 /// Whether the item will be part of a group if it succeeds.
 pub(super) fn may_join(item: &Item) -> bool {
-    matches!(item, Item::Tool(tool) if tool.is_open() && deed(tool).is_some())
+    matches!(item, Item::Tool(tool) if tool.is_open() && read_kind(tool).is_some())
 }
 
 /// Returns the items around `at` that are shown as one line, if there are enough.
-pub(super) fn around(items: &[Item], at: usize) -> Option<Range<usize>> {
+pub(super) fn find_group(items: &[Item], at: usize) -> Option<Range<usize>> {
     let run = run(items, at)?;
     (run.len() >= LEAST).then_some(run)
 }

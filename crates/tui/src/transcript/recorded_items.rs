@@ -43,7 +43,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
         Some(_) if rest == "(Command produced no output)" => "",
         Some(_) => rest,
     };
-    shell.output = CommandOutput::of(shown);
+    shell.output = CommandOutput::from_text(shown);
     shell.note = note;
     shell
 }
@@ -112,7 +112,7 @@ impl Transcript {
         }
         self.items.push(match role {
             Role::User => Item::user(text),
-            Role::Model => Item::Answer(Box::new(Answer::whole(Arc::new(text)))),
+            Role::Model => Item::Answer(Box::new(Answer::complete(Arc::new(text)))),
         });
     }
 
@@ -134,19 +134,19 @@ impl Transcript {
                 }
                 RecordedItem::Thought { text } => Item::Thought { text, open: false },
                 RecordedItem::Text { text, .. } => {
-                    Item::Answer(Box::new(Answer::whole(Arc::new(text))))
+                    Item::Answer(Box::new(Answer::complete(Arc::new(text))))
                 }
                 RecordedItem::Tool { name, args, status, display, output, told } => {
                     let mut tool = Tool::loaded(&name, Some(&args));
                     if let Some(status) = status {
                         let display = display.and_then(|shown| serde_json::from_value(shown).ok());
-                        tool.recall(&status, display.as_ref(), &output, told.as_deref());
+                        tool.restore(&status, display.as_ref(), &output, told.as_deref());
                     }
                     Item::Tool(Box::new(tool))
                 }
                 RecordedItem::Image(image) => Item::Picture(Box::new(Shown::new(image))),
                 RecordedItem::Ended { reason, detail } => {
-                    match words::ended_before(&reason, detail.as_deref()) {
+                    match words::describe_recorded_end(&reason, detail.as_deref()) {
                         Some((level, text)) => Item::notice(level, text),
                         None => continue,
                     }

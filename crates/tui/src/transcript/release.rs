@@ -23,8 +23,8 @@ impl Transcript {
                 if self.may_grow(run.end) {
                     break;
                 }
-                if read_group::around(&self.items, run.start).is_some() {
-                    if Shape::separates(self.last_shape, Shape::Compact) {
+                if read_group::find_group(&self.items, run.start).is_some() {
+                    if Shape::needs_blank_row(self.last_shape, Shape::Compact) {
                         rows.push(Line::EMPTY);
                     }
                     self.last_shape = Some(Shape::Compact);
@@ -34,26 +34,26 @@ impl Transcript {
                 }
             }
             let Some(item) = self.items.get_mut(self.released) else { break };
-            if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_said(item) {
+            if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_final(item) {
                 break;
             }
             let mut first = true;
             let (more, shape) = match item {
                 Item::Answer(answer) => {
-                    first = !answer.is_given();
+                    first = !answer.is_committed();
                     (answer.take_finished(&draw), Shape::Block)
                 }
                 Item::Picture(shown) => (shown.take(&draw), Shape::Notice),
                 item => draw.item(item),
             };
             if !more.is_empty() {
-                if first && Shape::separates(self.last_shape, shape) {
+                if first && Shape::needs_blank_row(self.last_shape, shape) {
                     rows.push(Line::EMPTY);
                 }
                 self.last_shape = Some(shape);
                 rows.extend(more);
             }
-            let is_open = |item: &Item| item.is_open() && !draw.is_said(item);
+            let is_open = |item: &Item| item.is_open() && !draw.is_final(item);
             if self.items.get(self.released).is_some_and(is_open) {
                 break;
             }
@@ -87,7 +87,7 @@ impl Transcript {
         // Finished boxes that wait for one above them take rows too.
         let boxes = self.items.iter().skip(self.released).filter(|item| match item {
             Item::Tool(tool) => tool_rows::shape(tool, self.options) == Shape::Block,
-            item => item.is_moving(),
+            item => item.is_animated(),
         });
         let boxes = boxes.count().max(1);
         let mut draw = ItemRenderer::new(theme, width, self.options, now_ms);
@@ -103,8 +103,8 @@ impl Transcript {
             if at < grouped {
                 continue;
             }
-            if let Some(group) = read_group::around(&self.items, at).filter(|_| groups) {
-                if Shape::separates(shape_before, Shape::Compact) {
+            if let Some(group) = read_group::find_group(&self.items, at).filter(|_| groups) {
+                if Shape::needs_blank_row(shape_before, Shape::Compact) {
                     rows.push(Line::EMPTY);
                 }
                 shape_before = Some(Shape::Compact);
@@ -115,8 +115,8 @@ impl Transcript {
             let Some(item) = self.items.get_mut(at) else { break };
             let (more, shape) = match item {
                 Item::Answer(answer) => {
-                    let given = answer.is_given();
-                    let more = answer.rest(&draw);
+                    let given = answer.is_committed();
+                    let more = answer.remaining_rows(&draw);
                     // The rows above belong to the same answer.
                     if given {
                         shape_before = None;
@@ -126,13 +126,13 @@ impl Transcript {
                 Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
                     continue;
                 }
-                Item::Tool(tool) if self.hides_asked && tool.is_only_asked() => continue,
+                Item::Tool(tool) if self.hides_asked && tool.awaits_approval_only() => continue,
                 Item::Tool(tool) => {
-                    tool.seen(now_ms);
+                    tool.start_clock(now_ms);
                     draw.item(item)
                 }
                 Item::Shell(shell) => {
-                    shell.seen(now_ms);
+                    shell.start_clock(now_ms);
                     draw.item(item)
                 }
                 item => draw.item(item),
@@ -140,7 +140,7 @@ impl Transcript {
             if more.is_empty() {
                 continue;
             }
-            if Shape::separates(shape_before, shape) {
+            if Shape::needs_blank_row(shape_before, shape) {
                 rows.push(Line::EMPTY);
             }
             shape_before = Some(shape);
@@ -148,11 +148,11 @@ impl Transcript {
         }
         if let Some(retry) = &mut self.retry {
             let text = retry.text(now_ms);
-            if Shape::separates(shape_before, Shape::Notice) {
+            if Shape::needs_blank_row(shape_before, Shape::Notice) {
                 rows.push(Line::EMPTY);
             }
             let sign = draw.sign("↻", "Retry:");
-            rows.extend(draw.hanging(sign, theme.warning, &text, theme.warning));
+            rows.extend(draw.hanging_rows(sign, theme.warning, &text, theme.warning));
         }
         if rows.len() > max_rows {
             let hidden = rows.len() - (max_rows - 1);

@@ -3,7 +3,7 @@
 use parallax_protocol::model::Citation;
 use parallax_screen::{Line, Span, wrap};
 
-use super::draw::{ItemRenderer, cut};
+use super::draw::{ItemRenderer, truncate_row};
 use crate::markdown::href;
 use crate::sanitize;
 
@@ -26,7 +26,7 @@ pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
             line.push(Span::raw(" "));
         }
         line.push(Span { link, ..Span::styled(uri, draw.theme.link) });
-        rows.extend(wrap(&line, draw.width, &hang).iter().map(|row| cut(row, draw.width)));
+        rows.extend(wrap(&line, draw.width, &hang).iter().map(|row| truncate_row(row, draw.width)));
     }
     rows
 }

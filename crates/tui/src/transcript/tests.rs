@@ -140,9 +140,9 @@ fn nothing_animates_during_an_approval_request() {
     let mut view = Show::default();
     view.call("a", "run_shell_command", json!({"command": "make"}));
     view.phase("a", CallPhase::AwaitingApproval);
-    assert!(!view.transcript.is_moving());
+    assert!(!view.transcript.is_animated());
     view.runs("a");
-    assert!(view.transcript.is_moving());
+    assert!(view.transcript.is_animated());
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
     show.transcript.note_typed(&text, typed);
     show.start("u", ItemStart::User { text: text.clone() });
     assert_eq!(show.take(), ["> Look: [Pasted Text: 200 lines]"]);
-    let folded = show.transcript.folded_before(usize::MAX, 60, &show.theme);
+    let folded = show.transcript.truncated_before(usize::MAX, 60, &show.theme);
     assert!(folded.is_some_and(|(_, rows)| rows.len() >= 200));
     // The same text is shown in full if it was typed.
     show.start("v", ItemStart::User { text });
@@ -384,7 +384,7 @@ fn no_item_stays_open_after_its_turn() {
     let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
     show.event(EventBody::TurnEnded(end));
     assert_eq!(show.take(), ["- ReadFile  a.rs", "", "✦ half", "", "ℹ Request cancelled."]);
-    assert!(!show.transcript.is_moving());
+    assert!(!show.transcript.is_animated());
 }
 
 #[test]

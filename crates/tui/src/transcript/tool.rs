@@ -129,7 +129,7 @@ impl Tool {
     }
 
     /// Creates a finished call.
-    pub(super) fn whole(done: &ToolDone) -> Self {
+    pub(super) fn finished(done: &ToolDone) -> Self {
         let mut tool = Self {
             name: done.name.clone(),
             title: String::new(),
@@ -153,7 +153,7 @@ impl Tool {
         let kind = describe::kind(&self.name);
         let body = match kind {
             _ if failed => CallBody::None,
-            Some(ToolKind::Execute) => CallBody::Output(CommandOutput::of(text)),
+            Some(ToolKind::Execute) => CallBody::Output(CommandOutput::from_text(text)),
             // The content is for the model.
             Some(_) => CallBody::None,
             None => CallBody::Text(head_of(text)),
@@ -177,7 +177,7 @@ impl Tool {
     }
 
     /// Whether its row has a spinner or clock: not while it is pending or waits for approval.
-    pub(super) fn is_moving(&self) -> bool {
+    pub(super) fn is_animated(&self) -> bool {
         match &self.state {
             CallProgress::Open(open) => open.stage == Stage::Running || open.agent.is_some(),
             CallProgress::Done(_) | CallProgress::Abandoned => false,
@@ -185,7 +185,7 @@ impl Tool {
     }
 
     /// Whether it waits for approval and has nothing else to show.
-    pub(super) fn is_only_asked(&self) -> bool {
+    pub(super) fn awaits_approval_only(&self) -> bool {
         matches!(&self.state, CallProgress::Open(open) if open.stage == Stage::Asked && !open.shows_more())
     }
 
@@ -212,7 +212,7 @@ impl Tool {
 
     /// Updates the phase.
     pub(super) fn phase(&mut self, state: &CallState) {
-        self.entitle(state.title.as_deref().unwrap_or_default());
+        self.set_title(state.title.as_deref().unwrap_or_default());
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = match state.phase {
                 CallPhase::Validating => Stage::Pending,
@@ -225,7 +225,7 @@ impl Tool {
     /// Replaces the output with the contents of the call's terminal.
     pub(super) fn screen(&mut self, screen: &Screen) {
         if let CallProgress::Open(open) = &mut self.state {
-            open.output = CommandOutput::on(screen);
+            open.output = CommandOutput::from_screen(screen);
         }
     }
 
@@ -247,14 +247,14 @@ impl Tool {
     pub(super) fn ask(&mut self, ask: &ApprovalRequest) {
         // A request of the subagent that it started has its own title.
         if ask.agent.is_none() {
-            self.entitle(&ask.title);
+            self.set_title(&ask.title);
         }
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Asked;
         }
     }
 
-    pub(super) fn answered(&mut self, outcome: Option<ApprovalResponse>) {
+    pub(super) fn record_response(&mut self, outcome: Option<ApprovalResponse>) {
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = match outcome {
                 // A subagent continues whatever the answer was.
@@ -273,7 +273,7 @@ impl Tool {
     }
 
     /// Starts the clock when the call is first shown as running.
-    pub(super) fn seen(&mut self, now_ms: u64) {
+    pub(super) fn start_clock(&mut self, now_ms: u64) {
         let CallProgress::Open(open) = &mut self.state else { return };
         match open.stage {
             Stage::Running => {
@@ -292,10 +292,10 @@ impl Tool {
 
     pub(super) fn end(&mut self, done: &ToolDone) {
         self.args = None;
-        self.entitle(&done.title);
+        self.set_title(&done.title);
         let mut error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
         let message = error.as_ref().map(|(_, message)| message.as_ref());
-        let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
+        let body = body_of(display_unless_repeated(done.display.as_ref(), message), done.kind);
         let mut status = done.status;
         if self.name == "ask_user" && matches!(&body, CallBody::Text(text) if text == UNANSWERED) {
             status = ToolStatus::Cancelled;
@@ -317,7 +317,7 @@ impl Tool {
             denied: denied
                 .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.why.clone())),
             refused: done.decision == Some(CallDecision::Reject),
-            said: done.error.as_ref().and_then(|(_, text)| said_with(text)),
+            said: done.error.as_ref().and_then(|(_, text)| denial_instruction(text)),
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
             duration_ms: done.duration_ms,
         });
@@ -325,7 +325,7 @@ impl Tool {
 
     /// Restores a loaded call from its status, its display, the text for the model, and what the
     /// user was shown besides, if known.
-    pub(super) fn recall(
+    pub(super) fn restore(
         &mut self,
         status: &str,
         display: Option<&Display>,
@@ -341,8 +341,8 @@ impl Tool {
             done.status = ToolStatus::Cancelled;
             done.error = None;
             done.refused = output.contains(REFUSED);
-            done.said = said_with(output);
-            done.body = body_of(unsaid(display, message.as_deref()), done.kind);
+            done.said = denial_instruction(output);
+            done.body = body_of(display_unless_repeated(display, message.as_deref()), done.kind);
         }
         if let (false, Some(display)) = (failed, display) {
             done.body = body_of(Some(display), done.kind);
@@ -357,21 +357,21 @@ impl Tool {
                 "cancelled" => ToolStatus::Cancelled,
                 _ => ToolStatus::Error,
             },
-            body: body_of(unsaid(display, message.as_deref()), done.kind),
+            body: body_of(display_unless_repeated(display, message.as_deref()), done.kind),
             error: message
                 .filter(|_| !cancelled)
                 .map(|message| (ToolErrorKind::Unknown, head_of(&message))),
             denied: told.denied.clone(),
             refused: told.refused,
-            said: said_with(output).filter(|_| failed),
+            said: denial_instruction(output).filter(|_| failed),
             exit_code: told.exit_code,
             duration_ms: told.duration_ms,
         };
-        self.entitle(&told.title);
+        self.set_title(&told.title);
     }
 
     /// Sets a better title. One that only names the tool is ignored.
-    fn entitle(&mut self, title: &str) {
+    fn set_title(&mut self, title: &str) {
         if title.is_empty() || title == self.name {
             return;
         }
@@ -396,7 +396,10 @@ impl Tool {
 
 /// Returns the display of a call unless the message of its error contains the same text, which is
 /// then shown once.
-fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d Display> {
+fn display_unless_repeated<'d>(
+    display: Option<&'d Display>,
+    message: Option<&str>,
+) -> Option<&'d Display> {
     let bare = |text: &str| {
         let text = text.trim();
         text.strip_prefix(CANCELLED).unwrap_or(text).trim_start().to_owned()
@@ -416,7 +419,7 @@ fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> CallBody {
         None => CallBody::None,
         Some(Display::Text { text }) if text.trim().is_empty() => CallBody::None,
         Some(Display::Text { text }) if kind == Some(ToolKind::Execute) => {
-            CallBody::Output(CommandOutput::of(text))
+            CallBody::Output(CommandOutput::from_text(text))
         }
         Some(Display::Text { text }) => CallBody::Text(head_of(text)),
         Some(Display::Diff(diff)) => {
@@ -439,7 +442,7 @@ fn head_of(text: &str) -> String {
 }
 
 /// Returns the user's instruction from the message about a denied call.
-fn said_with(message: &str) -> Option<String> {
+fn denial_instruction(message: &str) -> Option<String> {
     let message = without_marks(message);
     let (before, said) = message.split_once(SAYS)?;
     (before.contains(REFUSED) && before.starts_with(CANCELLED)).then(|| head_of(said.trim()))

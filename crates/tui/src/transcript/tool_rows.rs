@@ -5,7 +5,7 @@ use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
 use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
 use super::describe;
-use super::draw::{ItemRenderer, Shape, cut};
+use super::draw::{ItemRenderer, Shape, truncate_row};
 use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
 use super::words::seconds;
 use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
@@ -38,7 +38,7 @@ pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
         }
         CallProgress::Done(done) if shape(tool, draw.options) == Shape::Compact => {
             let mut rows = compact(tool, done, draw);
-            rows.extend(said_rows(done, draw.width, draw));
+            rows.extend(instruction_rows(done, draw.width, draw));
             return (rows, Shape::Compact);
         }
         CallProgress::Done(done) => done_rows(tool, done, draw),
@@ -125,7 +125,7 @@ fn head(
             line.push(Span::styled(shortened(text, room), style));
         }
     }
-    vec![cut(&line, columns)]
+    vec![truncate_row(&line, columns)]
 }
 
 fn open_rows(tool: &Tool, open: &Open, draw: &ItemRenderer<'_>) -> Vec<Line> {
@@ -170,10 +170,10 @@ fn sign(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
 const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
-fn said_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn instruction_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
-        .and(sanitize::one_row(said).into_owned(), draw.theme.text);
+        .with_span(sanitize::one_row(said).into_owned(), draw.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
@@ -194,7 +194,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     let theme = draw.theme;
     let columns = draw.inner();
     let note = match &done.body {
-        CallBody::Diff(diff) => describe::counts(diff),
+        CallBody::Diff(diff) => describe::format_line_counts(diff),
         CallBody::Todos(todos) => describe::done_of(todos),
         _ if done.status == ToolStatus::Cancelled => CANCELLED_NOTE.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
@@ -205,7 +205,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
         colour_counts(row, &note, draw);
     }
-    rows.extend(said_rows(done, columns, draw));
+    rows.extend(instruction_rows(done, columns, draw));
     let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {
         CallBody::None => {}
@@ -257,7 +257,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
-    rows.splice(0..0, draw.heard(done.late.as_deref()));
+    rows.splice(0..0, draw.unannounced_lines(done.late.as_deref()));
     let failed = done.status == ToolStatus::Error || done.exit_code.is_some_and(|code| code != 0);
     (rows, if failed { theme.error } else { theme.border })
 }
@@ -314,5 +314,5 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> 
     let sign = draw.sign(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
     let inside = ItemRenderer { width: columns, ..*draw };
-    inside.hanging(sign, sign_style, &sanitize::one_row(&todo.description), style)
+    inside.hanging_rows(sign, sign_style, &sanitize::one_row(&todo.description), style)
 }

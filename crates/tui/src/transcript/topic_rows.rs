@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span, text_width, wrap};
 
-use super::draw::{ItemRenderer, cut};
+use super::draw::{ItemRenderer, truncate_row};
 use crate::layout::{prefixed, shortened};
 use crate::sanitize;
 
@@ -19,9 +19,9 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let intent = sanitize::one_row(&topic.intent);
     let sign = draw.sign("→ ", "Next: ");
-    let next = Line::styled(sign, theme.symbol).and(intent.into_owned(), theme.secondary);
+    let next = Line::styled(sign, theme.symbol).with_span(intent.into_owned(), theme.secondary);
     if topic.title.is_empty() {
-        return vec![cut(&next, draw.width)];
+        return vec![truncate_row(&next, draw.width)];
     }
     let title = sanitize::one_row(&topic.title);
     let mut rows = Vec::new();
@@ -32,8 +32,8 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let rule = draw.width.saturating_sub(text_width(&title) + 4);
         rows.push(
             Line::styled("── ", theme.border)
-                .and(title, theme.accent.bold())
-                .and(format!(" {}", "─".repeat(rule)), theme.border),
+                .with_span(title, theme.accent.bold())
+                .with_span(format!(" {}", "─".repeat(rule)), theme.border),
         );
     }
     if draw.options.expanded {
@@ -45,6 +45,6 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
             rows.extend(wrapped.into_iter().map(|row| prefixed(&indent, row)));
         }
     }
-    rows.push(cut(&next, draw.width));
+    rows.push(truncate_row(&next, draw.width));
     rows
 }

@@ -99,7 +99,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
 }
 
 /// Describes the end of a turn from a journal entry.
-pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level, String)> {
+pub(super) fn describe_recorded_end(reason: &str, detail: Option<&str>) -> Option<(Level, String)> {
     let reason = match (reason, detail.map(str::to_owned)) {
         ("cancelled" | "shutdown", _) => EndReason::Cancelled,
         ("stopped", Some(reason)) => EndReason::Stopped { reason, blocked: false },
@@ -168,7 +168,7 @@ pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
         true => format!("None of the changes of {prompt} could be undone"),
         false => format!("Undid the changes of {prompt}:"),
     };
-    let (level, mut text) = files_told(text, undone);
+    let (level, mut text) = append_files(text, undone);
     // Only the newest changes can be reverted by force.
     let is_newer = |(_, why): &(_, String)| why.contains("changed");
     if let Some(number) = undone.prompt.filter(|_| undone.kept.iter().any(is_newer)) {
@@ -180,7 +180,7 @@ pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
 }
 
 /// Appends the affected files.
-fn files_told(mut text: String, undone: &UndoResult) -> (Level, String) {
+fn append_files(mut text: String, undone: &UndoResult) -> (Level, String) {
     for path in &undone.restored {
         text.push_str(&format!("\n  {}", sanitize::one_row(&path.to_string_lossy())));
     }
@@ -198,7 +198,7 @@ pub(super) fn restored(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Restore failed: {problem}"));
     }
-    files_told("Reverted to before the change; it requires approval again".to_owned(), undone)
+    append_files("Reverted to before the change; it requires approval again".to_owned(), undone)
 }
 
 /// Describes the result of a compaction.
@@ -239,13 +239,13 @@ pub(super) fn rewound(rewound: &RewindResult) -> (Level, String) {
             "\nSome files could not be reverted: {}",
             sanitize::one_row(problem)
         ));
-        return (Level::Warning, files_told(text, files).1);
+        return (Level::Warning, append_files(text, files).1);
     }
     text.push_str(match files.restored.is_empty() {
         true => "\nNo files were reverted",
         false => "\nReverted files:",
     });
-    files_told(text, files)
+    append_files(text, files)
 }
 
 /// Splits a thought into its subject (the first bold text, else the first line) and the rest.

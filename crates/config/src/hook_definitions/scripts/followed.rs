@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{is_data, run_words};
+use super::{is_data, script_paths};
 use crate::read::read_at_most;
 
 /// Maximum size in bytes of a script that is parsed; larger scripts are not followed.
@@ -44,7 +44,7 @@ fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
     };
     let folder = file.parent().unwrap_or(project);
     let found = match language(file, &text) {
-        Some(ScriptLanguage::Shell) => run_words(&text, project, folder),
+        Some(ScriptLanguage::Shell) => script_paths(&text, project, folder),
         Some(ScriptLanguage::Python) => modules(&text, project, folder),
         Some(ScriptLanguage::JavaScript) => required(&text, folder),
         None => Vec::new(),

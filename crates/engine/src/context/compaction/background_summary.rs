@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::masking::MaskingLimits;
 use super::split::HistorySplit;
-use super::thresholds::goal;
+use super::thresholds::target_tokens;
 use super::{ANSWERS, CompactionInput, CompactionState, Compactor, model_summary};
 use crate::inbox::Inbox;
 use crate::view::tokens_of;
@@ -44,19 +44,23 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.take();
         let input = self.input(limits).await;
         self.context.compaction.options.save_output = save_output;
-        if input.estimate(&input.short) <= goal(input.before) {
+        if input.estimate(&input.short) <= target_tokens(input.before) {
             return;
         }
         // More contents will have been added when it is used.
         let budget = tokens_of(&input.short) / 8;
-        let Some(split) = HistorySplit::by_size(&input.short, input.active, budget, ANSWERS) else {
+        let Some(split) =
+            HistorySplit::with_tail_budget(&input.short, input.active, budget, ANSWERS)
+        else {
             return;
         };
-        if !input.pays(split) {
+        if !input.is_worthwhile(split) {
             return;
         }
         let from = input.view.iter().skip(split.tail);
-        let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
+        let Some(covers) = from.filter_map(|entry| entry.origin.content_index()).next() else {
+            return;
+        };
         let request = self.summary_request(&input, split, None);
         let cancel = CancellationToken::new();
         let stop = cancel.clone();
@@ -73,7 +77,7 @@ pub(super) async fn written(
     input: &CompactionInput,
     cancel: &CancellationToken,
 ) -> Option<(HistorySplit, String)> {
-    let split = HistorySplit::by_place(&input.short, input.active, job.covers)?;
+    let split = HistorySplit::before_index(&input.short, input.active, job.covers)?;
     let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
     let snapshot = inbox.while_receiving(until(writing, cancel)).await.ok()?;
     Some((split, snapshot))

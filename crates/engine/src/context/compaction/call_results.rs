@@ -31,7 +31,7 @@ impl CallResult {
 }
 
 /// Returns all calls with results, in order.
-pub(crate) fn answered<'a>(contents: impl Iterator<Item = &'a Sealed>) -> Vec<CallResult> {
+pub(crate) fn answered_calls<'a>(contents: impl Iterator<Item = &'a Sealed>) -> Vec<CallResult> {
     let mut found = Vec::new();
     let mut open: Vec<(String, Object)> = Vec::new();
     for (index, sealed) in contents.enumerate() {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Compaction, CompactionCause, CompactionMethod, Level};
 
-use super::call_results::answered;
-use super::full_output::kept;
-use super::masking::{result_place, with_replacements};
+use super::call_results::answered_calls;
+use super::full_output::save_full_output;
+use super::masking::{position_of_result, with_replacements};
 use super::{Compactor, unchanged};
 
 /// The prefix of an `activate_skill` result, before the name.
@@ -26,13 +26,13 @@ impl Compactor<'_> {
         let view = self.conversation.history().view().to_vec();
         let save_output = self.context.compaction.options.save_output.clone();
         let noting = tokio::task::spawn_blocking(move || {
-            let calls = answered(view.iter().map(|entry| &entry.content));
+            let calls = answered_calls(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
             for call in calls {
                 let is_meant =
-                    result_place(&view, &call).is_some_and(|place| places.contains(&place));
+                    position_of_result(&view, &call).is_some_and(|place| places.contains(&place));
                 if is_meant && !call.text.starts_with(DROPPED_NOTE) {
-                    let whole = kept(&call.name, &call.text, save_output.as_ref());
+                    let whole = save_full_output(&call.name, &call.text, save_output.as_ref());
                     let note = format!("{DROPPED_NOTE} The full output{whole}.]");
                     notes.entry(call.content).or_default().push((call.part, note));
                 }
@@ -53,7 +53,7 @@ impl Compactor<'_> {
         }
         let after = before.saturating_sub(saved);
         let how = CompactionMethod::Results;
-        self.take(shorter, how, before, after);
+        self.apply_view(shorter, how, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Manual,
             how: Some(how),
@@ -70,10 +70,10 @@ impl Compactor<'_> {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
         };
-        let places: Vec<ResultPlace> = answered(view.iter().map(|entry| &entry.content))
+        let places: Vec<ResultPlace> = answered_calls(view.iter().map(|entry| &entry.content))
             .into_iter()
             .filter(|call| is_meant(&call.text))
-            .filter_map(|call| result_place(view, &call))
+            .filter_map(|call| position_of_result(view, &call))
             .collect();
         if places.is_empty() {
             let text = format!("Skill `{name}` is not loaded: no tool result contains it");
@@ -85,7 +85,7 @@ impl Compactor<'_> {
 
     /// Pins or unpins a result.
     pub(super) fn pin(&mut self, place: ResultPlace, on: bool) {
-        let calls = answered(self.conversation.history().contents().iter());
+        let calls = answered_calls(self.conversation.history().contents().iter());
         let is_there = |place: ResultPlace| {
             calls.iter().any(|call| call.content == place.content && call.part == place.part)
         };

@@ -27,7 +27,7 @@ struct TruncationNote<'a> {
     has_all: bool,
 }
 
-fn cut(text: &str) -> Option<TruncationNote<'_>> {
+fn truncate(text: &str) -> Option<TruncationNote<'_>> {
     let start = text.find(CUT)?;
     let length = text.get(start..)?.find(END)? + END.len();
     let note = text.get(start..start + length).filter(|note| note.len() <= MAX_LENGTH)?;
@@ -40,7 +40,7 @@ fn cut(text: &str) -> Option<TruncationNote<'_>> {
 /// Returns the text without its truncation note.
 pub(super) fn without_note(text: &str) -> String {
     let mut text = text.to_owned();
-    if let Some(cut) = cut(&text).map(|cut| cut.note) {
+    if let Some(cut) = truncate(&text).map(|cut| cut.note) {
         text.replace_range(cut, "");
     }
     text
@@ -48,14 +48,14 @@ pub(super) fn without_note(text: &str) -> String {
 
 /// Saves the text of a result and says where the full output is; the text follows `The full
 /// output`. Blocking.
-pub(super) fn kept(tool: &str, text: &str, save_output: Option<&SaveOutput>) -> String {
+pub(super) fn save_full_output(tool: &str, text: &str, save_output: Option<&SaveOutput>) -> String {
     let size = || format!("{} lines and {} bytes", text.lines().count(), text.len());
     let path: Option<PathBuf> = save_output.and_then(|keep| keep(tool, text).ok());
     let Some(path) = path else {
         return format!(", {}, was not saved: repeat the call if you need it", size());
     };
     let read = "read the file if you need it";
-    let Some(cut) = cut(text) else {
+    let Some(cut) = truncate(text) else {
         return format!(", {}, is in {}: {read}", size(), path.display());
     };
     // An output cannot refer to files outside the output directory.
@@ -90,7 +90,7 @@ mod tests {
                 "Output: [Too long: the first 3 and the last 2 characters are shown. {place}]\nabc"
             )
         };
-        let all = crate::context::tool_output_limits::cut(
+        let all = crate::context::tool_output_limits::truncate_output(
             "x",
             &"line\n".repeat(99),
             50,
@@ -111,10 +111,10 @@ mod tests {
             (&*note("The full output was not saved.".into()), "the part shown", &copy),
             (&*note("The full output is in `/etc/passwd`.".into()), "the part shown", &copy),
         ] {
-            let kept = kept("x", text, Some(&keep));
+            let kept = save_full_output("x", text, Some(&keep));
             assert!(kept.contains(said) && kept.contains(&format!("is in {file}: ")), "{kept}");
             assert!(!without_note(text).contains("Too long"));
         }
-        assert!(kept("x", &all, None).contains("was not saved"));
+        assert!(save_full_output("x", &all, None).contains("was not saved"));
     }
 }

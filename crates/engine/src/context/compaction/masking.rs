@@ -12,8 +12,8 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::tool::ToolKind;
 use serde_json::Value;
 
-use super::call_results::{CallResult, answered};
-use super::full_output::{kept, without_note};
+use super::call_results::{CallResult, answered_calls};
+use super::full_output::{save_full_output, without_note};
 use crate::options::{CompactionOptions, SaveOutput};
 use crate::tokens;
 use crate::view::{EntryOrigin, ViewEntry};
@@ -71,7 +71,7 @@ pub(crate) fn shorten(
     pins: &BTreeSet<ResultPlace>,
     save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
-    let calls = answered(view.iter().map(|entry| &entry.content));
+    let calls = answered_calls(view.iter().map(|entry| &entry.content));
     let newest = view.len().checked_sub(1).filter(|_| limits.protect_newest);
     let changes = |name: &str| matches!(kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
     let mut seen: HashSet<(&str, String, &str)> = HashSet::new();
@@ -80,20 +80,20 @@ pub(crate) fn shorten(
     let mut bulky = Vec::new();
     let (mut newer, mut prunable) = (0, 0);
     for call in calls.iter().rev() {
-        let size = tokens::of_text(&call.text);
+        let size = tokens::estimate_text(&call.text);
         let arguments = Value::Object(call.args.clone()).to_string();
         let again = !seen.insert((&call.name, arguments, &call.text));
         let superseded = call.name == "read_file"
             && !call.failed
             && call.path().is_some_and(|path| current.contains(path));
         if let Some(path) = call.path().filter(|_| !call.failed)
-            && (changes(&call.name) || is_full_read(call))
+            && (changes(&call.name) || reads_whole_file(call))
         {
             current.insert(path);
         }
         let stays = size < MIN_TOKENS
             || newest == Some(call.content)
-            || result_place(view, call).is_some_and(|place| pins.contains(&place))
+            || position_of_result(view, call).is_some_and(|place| pins.contains(&place))
             || EXEMPT_TOOLS.contains(&call.name.as_str())
             || call.text.starts_with(MASKED);
         if newest == Some(call.content) {
@@ -138,29 +138,31 @@ pub(crate) fn mask_newest_results(
     save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let newest = view.len().checked_sub(1)?;
-    let mut calls = answered(view.iter().map(|entry| &entry.content));
+    let mut calls = answered_calls(view.iter().map(|entry| &entry.content));
     calls.retain(|call| {
         call.content == newest
             && !EXEMPT_TOOLS.contains(&call.name.as_str())
             && !call.text.starts_with(MASKED)
-            && result_place(view, call).is_none_or(|place| !pins.contains(&place))
+            && position_of_result(view, call).is_none_or(|place| !pins.contains(&place))
     });
-    calls.sort_by_key(|call| std::cmp::Reverse(tokens::of_text(&call.text)));
+    calls.sort_by_key(|call| std::cmp::Reverse(tokens::estimate_text(&call.text)));
     let (mut left, mut results) = (over, Vec::new());
     for call in calls {
-        let size = tokens::of_text(&call.text);
+        let size = tokens::estimate_text(&call.text);
         if left == 0 || size < MIN_TOKENS {
             break;
         }
         // Accounts for the surrounding text and for escapes.
         let stays = size.saturating_sub(left + left / 10 + 2 * FRAME);
         let share = u128::from(stays) * call.text.chars().count() as u128 / u128::from(size);
-        let part =
-            ends(&without_note(&call.text), usize::try_from(share / 2).unwrap_or(usize::MAX));
+        let part = truncate_middle(
+            &without_note(&call.text),
+            usize::try_from(share / 2).unwrap_or(usize::MAX),
+        );
         let usual = preview(&call, kinds);
         let shown = if part.len() > usual.len() { part } else { usual };
         if let Some(text) = mask_text(&call, &shown, save_output) {
-            left = left.saturating_sub(size.saturating_sub(tokens::of_text(&text)));
+            left = left.saturating_sub(size.saturating_sub(tokens::estimate_text(&text)));
             results.push((call.part, text));
         }
     }
@@ -172,8 +174,8 @@ pub(crate) fn mask_newest_results(
 }
 
 /// Returns the position of a call's result among all contents.
-pub(crate) fn result_place(view: &[ViewEntry], call: &CallResult) -> Option<ResultPlace> {
-    let content = view.get(call.content)?.origin.place()?;
+pub(crate) fn position_of_result(view: &[ViewEntry], call: &CallResult) -> Option<ResultPlace> {
+    let content = view.get(call.content)?.origin.content_index()?;
     Some(ResultPlace { content, part: call.part })
 }
 
@@ -193,7 +195,7 @@ pub(crate) fn with_replacements(
     view
 }
 
-fn is_full_read(call: &CallResult) -> bool {
+fn reads_whole_file(call: &CallResult) -> bool {
     let ranges = ["start_line", "end_line", "offset", "limit"];
     call.name == "read_file" && ranges.iter().all(|key| !call.args.contains_key(*key))
 }
@@ -204,16 +206,16 @@ fn preview(call: &CallResult, kinds: &HashMap<String, ToolKind>) -> String {
     let text = without_note(&call.text);
     match kinds.get(&call.name) {
         Some(ToolKind::Execute) => head_and_tail_lines(&text),
-        _ => ends(&text, CHARACTERS),
+        _ => truncate_middle(&text, CHARACTERS),
     }
 }
 
 /// Returns the replacement of a large result; `None` when it would save nothing.
 fn mask_text(call: &CallResult, preview: &str, save_output: Option<&SaveOutput>) -> Option<String> {
-    if tokens::of_text(preview) + FRAME >= tokens::of_text(&call.text) {
+    if tokens::estimate_text(preview) + FRAME >= tokens::estimate_text(&call.text) {
         return None;
     }
-    let place = kept(&call.name, &call.text, save_output);
+    let place = save_full_output(&call.name, &call.text, save_output);
     Some(format!("{MASKED}\n{preview}\n[The full output{place}.]\n</tool_output_masked>"))
 }
 
@@ -221,17 +223,20 @@ fn mask_text(call: &CallResult, preview: &str, save_output: Option<&SaveOutput>)
 fn head_and_tail_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     if lines.len() <= 2 * LINES {
-        return ends(text, MAX_END_CHARACTERS);
+        return truncate_middle(text, MAX_END_CHARACTERS);
     }
     let head = lines.iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
     let tail = lines.iter().skip(lines.len() - LINES).copied().collect::<Vec<_>>().join("\n");
     let omitted_lines = lines.len() - 2 * LINES;
-    let (head, tail) = (ends(&head, MAX_END_CHARACTERS / 2), ends(&tail, MAX_END_CHARACTERS / 2));
+    let (head, tail) = (
+        truncate_middle(&head, MAX_END_CHARACTERS / 2),
+        truncate_middle(&tail, MAX_END_CHARACTERS / 2),
+    );
     format!("{head}\n[… {omitted_lines} lines …]\n{tail}")
 }
 
 /// Returns a text truncated to `each` characters at both ends.
-pub(crate) fn ends(text: &str, each: usize) -> String {
+pub(crate) fn truncate_middle(text: &str, each: usize) -> String {
     let count = text.chars().count();
     if count <= 2 * each {
         return text.to_owned();
@@ -258,7 +263,7 @@ fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEn
         }
     });
     let content = Content { role: content.role, parts: parts.collect() };
-    let origin = entry.origin.place().map_or(EntryOrigin::Generated, EntryOrigin::Edited);
+    let origin = entry.origin.content_index().map_or(EntryOrigin::Generated, EntryOrigin::Edited);
     let shorter = ViewEntry::new(content.seal(), origin);
     (shorter.tokens < entry.tokens).then_some(shorter)
 }

@@ -133,7 +133,7 @@ pub(crate) fn check(answer: &str, limit: u64) -> Result<String, String> {
     if !has_text(snapshot, ELEMENTS[0]) || filled < MIN_FILLED {
         return Err("elements were missing or empty".into());
     }
-    let size = tokens::of_text(snapshot);
+    let size = tokens::estimate_text(snapshot);
     if size > limit {
         return Err(format!("it was too long, about {size} tokens"));
     }

@@ -22,7 +22,7 @@ impl HistorySplit {
 
     /// Splits so that the tail has about `budget` tokens, but at least this many model messages
     /// with their results. `None`: nothing would be dropped.
-    pub(crate) fn by_size(
+    pub(crate) fn with_tail_budget(
         view: &[ViewEntry],
         active: Option<usize>,
         budget: u64,
@@ -44,12 +44,12 @@ impl HistorySplit {
     }
 
     /// Splits before the first content from an index on.
-    pub(crate) fn by_place(
+    pub(crate) fn before_index(
         view: &[ViewEntry],
         active: Option<usize>,
         place: usize,
     ) -> Option<Self> {
-        let from = |entry: &ViewEntry| entry.origin.place().is_some_and(|at| at >= place);
+        let from = |entry: &ViewEntry| entry.origin.content_index().is_some_and(|at| at >= place);
         let tail = view.iter().position(from)?;
         let cut = view.get(tail).is_some_and(|entry| entry.content.role() == Role::Model);
         if cut { Self::at(view, active, tail) } else { None }
@@ -59,7 +59,7 @@ impl HistorySplit {
         let split = Self { active: active.filter(|at| *at < tail), tail };
         let mut dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
         // A summary alone is not worth another summary.
-        dropped.any(|(_, entry)| entry.origin.place().is_some()).then_some(split)
+        dropped.any(|(_, entry)| entry.origin.content_index().is_some()).then_some(split)
     }
 
     /// Returns the tokens of the dropped entries.

@@ -11,7 +11,7 @@ use parallax_protocol::store::PromptMark;
 use serde_json::Value;
 
 use super::call_results::{CallResult, FileActivity};
-use super::masking::ends;
+use super::masking::truncate_middle;
 use super::split::HistorySplit;
 use crate::view::{EntryOrigin, ViewEntry};
 
@@ -56,7 +56,8 @@ impl HistoryFacts {
         let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
         let mut context: Vec<String> = Vec::new();
         for (_, entry) in dropped {
-            let mark = entry.origin.place().and_then(|at| marks.iter().find(|mark| mark.at == at));
+            let mark =
+                entry.origin.content_index().and_then(|at| marks.iter().find(|mark| mark.at == at));
             if mark.is_none() && entry.origin != EntryOrigin::Generated {
                 continue;
             }
@@ -69,18 +70,18 @@ impl HistoryFacts {
         }
         let stays = |mark: &&PromptMark| {
             let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
-            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.place());
+            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
             indexes.any(|at| at == mark.at)
         };
         let mut left = pinned.characters;
         let pinned = calls.iter().filter(|call| {
             let place = ResultPlace { content: call.content, part: call.part };
             let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
-            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.place());
+            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
             pinned.pins.contains(&place) && !indexes.any(|at| at == call.content)
         });
         let pinned = pinned.map(|call| {
-            let text = ends(&call.text, left / 2);
+            let text = truncate_middle(&call.text, left / 2);
             left = left.saturating_sub(text.len());
             (call_title(call), text)
         });
@@ -110,7 +111,7 @@ impl HistoryFacts {
         let mut left = PROMPTS;
         let mut prompts = Vec::new();
         for prompt in self.prompts.iter().rev() {
-            let prompt = ends(prompt.trim(), PROMPT);
+            let prompt = truncate_middle(prompt.trim(), PROMPT);
             match left.checked_sub(prompt.len()) {
                 Some(rest) => left = rest,
                 None => break,
@@ -161,7 +162,7 @@ pub(crate) struct PinnedResults<'a> {
 /// Returns a short title of a call.
 pub(crate) fn call_title(call: &CallResult) -> String {
     let args = Value::Object(call.args.clone()).to_string();
-    format!("{} {}", call.name, ends(&args, 60))
+    format!("{} {}", call.name, truncate_middle(&args, 60))
 }
 
 /// Returns the text before the user's prompt, or before a summary.
@@ -216,7 +217,7 @@ pub(crate) fn mechanical_summary(
         match (entry.origin, content.role) {
             (EntryOrigin::Generated, Role::User) => {
                 if let Some(PartView::Text(earlier)) = content.parts.last().map(Part::view) {
-                    let earlier = ends(previous_summary(earlier), characters / 4);
+                    let earlier = truncate_middle(previous_summary(earlier), characters / 4);
                     let _ = writeln!(text, "<before>\n{earlier}\n</before>");
                 }
             }
@@ -224,7 +225,7 @@ pub(crate) fn mechanical_summary(
             (_, Role::Model) => {
                 let words = content.visible_text();
                 if !words.trim().is_empty() {
-                    said.push(ends(words.trim(), characters / 40));
+                    said.push(truncate_middle(words.trim(), characters / 40));
                 }
             }
             (_, Role::User) => {}
@@ -239,12 +240,13 @@ pub(crate) fn mechanical_summary(
         let _ = writeln!(text, "[{from} older calls]");
     }
     for call in done.iter().skip(from) {
-        let args = ends(&Value::Object(call.args.clone()).to_string(), 60);
+        let args = truncate_middle(&Value::Object(call.args.clone()).to_string(), 60);
         let result = call.text.lines().next().unwrap_or_default();
         let word = if call.failed { "error" } else { "result" };
-        let _ = writeln!(text, "[call {}] {args} → {word}: {}", call.name, ends(result, 60));
+        let _ =
+            writeln!(text, "[call {}] {args} → {word}: {}", call.name, truncate_middle(result, 60));
     }
-    text = ends(&text, characters / 2);
+    text = truncate_middle(&text, characters / 2);
     text.push_str("\n</mechanical_account>");
     text
 }

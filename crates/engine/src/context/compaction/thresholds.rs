@@ -68,7 +68,7 @@ impl CompactionState {
         window: u64,
     ) {
         if cause == CompactionCause::Threshold {
-            if after > goal(before) {
+            if after > target_tokens(before) {
                 self.large_gains = 0;
                 self.backoff_doublings = (self.backoff_doublings + 1).min(MAX_DOUBLINGS);
             } else if after <= before * LARGE_GAIN_PERCENT / 100 {
@@ -84,7 +84,7 @@ impl CompactionState {
         }
         let more =
             after.saturating_add(after / 2 * (1 << self.backoff_doublings.saturating_sub(1)));
-        // The inverse of `goal`: a compaction at this size may limits the goal again.
+        // The inverse of `target_tokens`: a compaction at this size may reach the target again.
         let more = more.min(after.saturating_mul(5) / 2);
         let low = after < threshold * 3 / 5;
         self.next_threshold = if low { 0 } else { more.min(window - window / 10) };
@@ -158,11 +158,11 @@ impl Compactor<'_> {
 }
 
 /// Returns the token count that a compaction should reach: a 60 % saving.
-pub(super) fn goal(before: u64) -> u64 {
+pub(super) fn target_tokens(before: u64) -> u64 {
     before * 2 / 5
 }
 
-pub(super) fn is_gain(before: u64, after: u64) -> bool {
+pub(super) fn is_worthwhile(before: u64, after: u64) -> bool {
     after < before.saturating_sub(before * GAIN_PERCENT / 100)
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use parallax_protocol::content::{PartView, Role};
 use serde_json::Value;
 
-use super::masking::ends;
+use super::masking::truncate_middle;
 use crate::view::ViewEntry;
 
 /// Characters at each end of one result, from generous to minimal.
@@ -24,7 +24,7 @@ pub(crate) fn transcript<'a>(
             return text;
         }
     }
-    ends(&text, characters / 2)
+    truncate_middle(&text, characters / 2)
 }
 
 fn with_limit<'a>(entries: impl Iterator<Item = &'a ViewEntry>, limit: usize) -> String {
@@ -39,15 +39,25 @@ fn with_limit<'a>(entries: impl Iterator<Item = &'a ViewEntry>, limit: usize) ->
             // Writing to a string cannot fail.
             let _ = match part.view() {
                 PartView::Text(said) => {
-                    writeln!(text, "[{who}]\n{}\n", ends(said, limit.saturating_mul(2)))
+                    writeln!(text, "[{who}]\n{}\n", truncate_middle(said, limit.saturating_mul(2)))
                 }
                 PartView::Call(call) => {
                     let args = call.args.cloned().map(Value::Object).unwrap_or_default();
-                    writeln!(text, "[call {}] {}\n", call.name, ends(&args.to_string(), limit))
+                    writeln!(
+                        text,
+                        "[call {}] {}\n",
+                        call.name,
+                        truncate_middle(&args.to_string(), limit)
+                    )
                 }
                 PartView::Response(response) => {
                     let result = response.response.map(response_text).unwrap_or_default();
-                    writeln!(text, "[result of {}]\n{}\n", response.name, ends(&result, limit))
+                    writeln!(
+                        text,
+                        "[result of {}]\n{}\n",
+                        response.name,
+                        truncate_middle(&result, limit)
+                    )
                 }
                 PartView::Inline { mime_type, .. } => writeln!(text, "[{who}: {mime_type}]\n"),
                 _ => Ok(()),

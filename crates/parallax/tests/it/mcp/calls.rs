@@ -249,6 +249,6 @@ fn project_changes_by_a_server_are_undone() {
     world.run_well(&["-y", "-p", "go"]);
     assert_eq!(std::fs::read_to_string(&kept).expect("file"), "theirs");
     let done = world.run(&["undo"]);
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     assert_eq!(std::fs::read_to_string(&kept).expect("file"), "mine");
 }

@@ -16,7 +16,11 @@ fn server_configured_elsewhere_is_reported_on_removal() {
     let done = world.run(&["mcp", "remove", "h"]);
     assert_eq!(done.code(), 0);
     let shown = file.display().to_string();
-    assert!(done.out().contains(&shown) && done.out().contains("mcp disable h"), "{}", done.out());
+    assert!(
+        done.stdout().contains(&shown) && done.stdout().contains("mcp disable h"),
+        "{}",
+        done.stdout()
+    );
     let refused = world.run(&["mcp", "add", "--bogus", "cmd"]);
     assert!(refused.code() != 0 && refused.err().contains("begin with `-`"), "{}", refused.err());
     for (server, transport) in [
@@ -25,7 +29,7 @@ fn server_configured_elsewhere_is_reported_on_removal() {
         (r#"{"command": "x"}"#, "(stdio)"),
     ] {
         let done = world.run(&["mcp", "add-json", "j", server]);
-        assert!(done.out().contains(transport), "{}", done.out());
+        assert!(done.stdout().contains(transport), "{}", done.stdout());
     }
 }
 
@@ -37,9 +41,9 @@ fn server_details_include_description_and_trust() {
         &json!({"mcpServers": {"s": {"command": "x", "description": "For tests",
         "trust": true}, "t": {"command": "x"}}}),
     );
-    let shown = world.run(&["mcp", "get", "s"]).out();
+    let shown = world.run(&["mcp", "get", "s"]).stdout();
     assert!(shown.contains("description: For tests") && shown.contains("trust: true"), "{shown}");
-    assert!(world.run(&["mcp", "get", "t"]).out().contains("trust: false"));
+    assert!(world.run(&["mcp", "get", "t"]).stdout().contains("trust: false"));
     // A project's `trust` is ignored. Commands that change servers do not repeat the warning.
     let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;
     world.home.write(".gemini/settings.json", project).expect("written");
@@ -59,11 +63,11 @@ fn server_of_an_untrusted_folder_is_found() {
         command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
         crate::support::finish(command)
     };
-    let listed = untrusted(&["mcp", "list"]).out();
+    let listed = untrusted(&["mcp", "list"]).stdout();
     assert!(listed.contains("○ pold: in ") && !listed.contains("No MCP servers"), "{listed}");
     // The server is removed from the file that contains it, and the rest of the file is kept.
     let done = untrusted(&["mcp", "remove", "pold"]);
-    assert!(done.out().contains("\"pold\" removed from project settings"), "{}", done.out());
+    assert!(done.stdout().contains("\"pold\" removed from project settings"), "{}", done.stdout());
     let file = world.home.project().join(".gemini/settings.json");
     assert!(!std::fs::read_to_string(file).expect("there").contains("pold"));
     assert!(!world.home.project().join(".parallax/settings.json").exists());
@@ -102,7 +106,12 @@ fn servers_are_added_listed_toggled_and_removed() {
         "--do",
         "pages",
     ]);
-    assert!(added.out().contains("added to project settings"), "{}{}", added.out(), added.err());
+    assert!(
+        added.stdout().contains("added to project settings"),
+        "{}{}",
+        added.stdout(),
+        added.err()
+    );
     assert_eq!(
         settings()["mcpServers"]["my_srv"],
         json!({"command": "python3", "args": [path, "--do", "pages"], "env": {"K": "v=w"},
@@ -122,22 +131,22 @@ fn servers_are_added_listed_toggled_and_removed() {
         "http://127.0.0.1:1/",
     ];
     assert_eq!(world.run(&web).code(), 0);
-    assert!(world.run(&web).out().contains("updated in"));
+    assert!(world.run(&web).stdout().contains("updated in"));
     assert_eq!(
         settings()["mcpServers"]["web"],
         json!({"url": "http://127.0.0.1:1/", "type": "http", "headers": {"X": "y:z"}, "includeTools": ["a", "b"]})
     );
-    let list = world.run(&["mcp", "list"]).out();
+    let list = world.run(&["mcp", "list"]).stdout();
     assert!(list.contains("✓ my_srv: python3") && list.contains("(stdio) - Connected"), "{list}");
     assert!(list.contains("✗ web: http://127.0.0.1:1/ (http) - Disconnected"), "{list}");
-    assert!(world.run(&["mcp", "disable", "MY_SRV"]).out().contains("disabled"));
-    assert!(world.run(&["mcp", "list"]).out().contains("○ my_srv"));
+    assert!(world.run(&["mcp", "disable", "MY_SRV"]).stdout().contains("disabled"));
+    assert!(world.run(&["mcp", "list"]).stdout().contains("○ my_srv"));
     let own = world.home.parallax().join("mcp-server-enablement.json");
     assert!(std::fs::read_to_string(own).expect("the file").contains("\"my_srv\""));
-    assert!(world.run(&["mcp", "enable", "my_srv"]).out().contains("enabled"));
-    assert!(world.run(&["mcp", "remove", "web"]).out().contains("removed"));
+    assert!(world.run(&["mcp", "enable", "my_srv"]).stdout().contains("enabled"));
+    assert!(world.run(&["mcp", "remove", "web"]).stdout().contains("removed"));
     let gone = world.run(&["mcp", "remove", "web"]);
-    assert_eq!((gone.code(), gone.out().contains("not found")), (0, true));
+    assert_eq!((gone.code(), gone.stdout().contains("not found")), (0, true));
     for wrong in [
         &["mcp", "add", "x"][..],
         &["mcp", "add", "x", "ftp://x", "-t", "http"],
@@ -160,9 +169,9 @@ fn untrusted_folder_starts_no_servers() {
     command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
     let listed = crate::support::finish(command);
     assert!(
-        listed.out().contains("○ test") && listed.err().contains("not trusted"),
+        listed.stdout().contains("○ test") && listed.err().contains("not trusted"),
         "{}",
-        listed.out()
+        listed.stdout()
     );
     assert!(told(&world).is_empty());
 }
@@ -173,13 +182,14 @@ fn unusable_server_is_listed_with_the_reason() {
     let server = json!({"httpUrl": "https://elsewhere.example/mcp", "oauth": {"scopes": ["a"]},
         "authProviderType": "google_credentials"});
     set(&world, &json!({"mcpServers": {"goo": server}}));
-    let listed = world.run(&["mcp", "list"]).out();
+    let listed = world.run(&["mcp", "list"]).stdout();
     assert!(
         listed.contains("✗ goo - Invalid configuration") && listed.contains("luci.app"),
         "{listed}"
     );
     assert!(!listed.contains("No MCP servers"), "{listed}");
-    let listed: Value = serde_json::from_str(&world.run(&["mcp", "list", "--json"]).out()).unwrap();
+    let listed: Value =
+        serde_json::from_str(&world.run(&["mcp", "list", "--json"]).stdout()).unwrap();
     assert_eq!((&listed[0]["name"], &listed[0]["status"]), (&json!("goo"), &json!("unusable")));
 }
 

@@ -15,7 +15,7 @@ fn server_prompt_is_available_as_a_command() {
     assert_eq!(refused.code(), 42);
     assert!(refused.err().contains("missing: --"), "{}", refused.err());
     let help = world.run_well(&["-p", "/test.greet-me help"]);
-    assert!(help.out().contains("it takes `--"), "{}", help.out());
+    assert!(help.stdout().contains("it takes `--"), "{}", help.stdout());
     world.run_well(&["-p", "/greet-me \"Ada L\""]);
     let contents = request(&world, 0)["contents"].to_string();
     assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");

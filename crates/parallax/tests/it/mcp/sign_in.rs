@@ -15,9 +15,13 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
     let remote = Remote::start(&world, "--http", "auth");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let listed = world.run(&["mcp", "list"]);
-    assert!(listed.out().contains("Authentication required"), "{}", listed.out());
+    assert!(listed.stdout().contains("Authentication required"), "{}", listed.stdout());
 
-    assert!(listed.out().contains("To sign in, run: parallax mcp auth test"), "{}", listed.out());
+    assert!(
+        listed.stdout().contains("To sign in, run: parallax mcp auth test"),
+        "{}",
+        listed.stdout()
+    );
     let address = sign_in(&world);
     assert!(
         address.contains("code_challenge_method=S256") && address.contains("resource="),
@@ -48,7 +52,7 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
     let before = looked();
     world.run(&["mcp", "list"]);
     assert_eq!(looked(), before);
-    assert!(world.run(&["mcp", "auth", "test", "--forget"]).out().contains("Signed out"));
+    assert!(world.run(&["mcp", "auth", "test", "--forget"]).stdout().contains("Signed out"));
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn registered_client_secret_is_sent_on_token_renewal() {
     post(&format!("{}/expire", remote.base()));
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
-    let shown = world.run(&["mcp", "list", "--json"]).out();
+    let shown = world.run(&["mcp", "list", "--json"]).stdout();
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
@@ -147,9 +151,9 @@ fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     // If the refresh is rejected, the user must sign in again.
     world.home.write_home(file, &entry("no")).expect("written");
     let listed = world.run(&["mcp", "list"]);
-    assert!(listed.out().contains("Authentication required"), "{}", listed.out());
+    assert!(listed.stdout().contains("Authentication required"), "{}", listed.stdout());
     let done = world.run(&["-y", "-p", "/mcp"]);
-    assert!(done.out().contains("sign in again"), "{}", done.out());
+    assert!(done.stdout().contains("sign in again"), "{}", done.stdout());
 
     world.home.write_home(file, &entry("refresh-0")).expect("written");
     world.run_well(&["-y", "-p", "go"]);

@@ -68,7 +68,7 @@ fn trust_applies_to_the_first_called_description() {
         world = World::in_home(world.home, &script);
         let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
         assert!(answer(&world, 1)["output"].is_string());
-        let told: Value = serde_json::from_str(&done.out()).expect("json");
+        let told: Value = serde_json::from_str(&done.stdout()).expect("json");
         assert!(told["warnings"].to_string().contains("changed the description"), "{told}");
     }
 }

@@ -102,7 +102,7 @@ fn unavailable_servers_are_reported_to_clients() {
     let servers = json!({"gone": {"command": "no-such-program"}, "shy": nameless});
     set(&world, &json!({"mcpServers": servers}));
     let done = world.run_well(&["-p", "go", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let warning = out["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
     // The message does not mention our internal types.
@@ -120,7 +120,7 @@ fn server_that_failed_before_is_reported_again() {
     let done = world.run_well(&["-y", "-p", "go"]);
     assert!(done.err().contains("`far`: no response yet"), "{}", done.err());
     let done = world.run_well(&["-y", "-p", "/mcp"]);
-    assert!(done.out().contains("no response yet"), "{}", done.out());
+    assert!(done.stdout().contains("no response yet"), "{}", done.stdout());
 }
 
 #[test]

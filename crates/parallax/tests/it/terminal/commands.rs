@@ -116,7 +116,7 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
     seat.sees("❯ Default");
     let colours = |seat: &Seat| -> Vec<String> {
         seat.settles();
-        seat.terminal.look(|shown| {
+        seat.terminal.with_emulator(|shown| {
             let rows = (0..34).filter(|row| shown.rows()[*row].contains("fn greet"));
             rows.flat_map(|row| {
                 shown.cells(row).iter().map(|cell| format!("{:?}", cell.pen())).collect::<Vec<_>>()

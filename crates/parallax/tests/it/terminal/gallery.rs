@@ -71,7 +71,7 @@ fn settled_rows(stage: &SceneRun, expected: &str) -> String {
     let deadline = Instant::now() + LATE;
     loop {
         stage.terminal.settle(QUIET);
-        let rows = stage.terminal.look(testkit::pty::Emulator::lines);
+        let rows = stage.terminal.with_emulator(testkit::pty::Emulator::lines);
         let rows = constant_rows(&rows, stage.home.root());
         if rows == expected || expected.is_empty() || Instant::now() > deadline {
             return rows;

@@ -25,7 +25,7 @@ fn in_a_shell(script: &str, line: &str) -> Seat {
 
 /// Checks that all terminal modes are restored.
 fn assert_sane(seat: &Seat) {
-    seat.terminal.look(|shown| {
+    seat.terminal.with_emulator(|shown| {
         let modes: Vec<u16> = shown.modes().iter().copied().collect();
         assert_eq!(modes, [7, 25], "modes left on");
         assert!(!shown.disambiguates(), "the keyboard was not given back");
@@ -111,7 +111,7 @@ fn tool_result_is_saved_when_the_program_exits() {
         assert!(at("half of it") < at("Goodbye!"), "{lines}");
         assert!(at("Goodbye!") < at("gemini-3"), "the request is counted: {lines}");
         let done = seat.world.run_well(&["sessions", "export", "latest", "--format", "jsonl"]);
-        assert!(done.out().contains("\"partial\":true"), "{}", done.out());
+        assert!(done.stdout().contains("\"partial\":true"), "{}", done.stdout());
     }
 }
 
@@ -183,7 +183,7 @@ fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
         lines.iter().any(|line| line.contains("To resume it, run: parallax --resume")),
         "{lines:#?}"
     );
-    assert_eq!(seat.terminal.look(|shown| shown.title().trim().to_owned()), "");
+    assert_eq!(seat.terminal.with_emulator(|shown| shown.title().trim().to_owned()), "");
 }
 
 #[test]

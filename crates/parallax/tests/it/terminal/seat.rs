@@ -157,12 +157,12 @@ impl Seat {
 
     /// Returns the window.
     pub fn window(&self) -> String {
-        self.terminal.look(testkit::pty::Emulator::window)
+        self.terminal.with_emulator(testkit::pty::Emulator::window)
     }
 
     /// Returns scrollback and window as lines.
     pub fn lines(&self) -> Vec<String> {
-        self.terminal.look(testkit::pty::Emulator::lines)
+        self.terminal.with_emulator(testkit::pty::Emulator::lines)
     }
 
     /// Waits until the program ends.

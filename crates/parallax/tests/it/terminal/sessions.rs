@@ -169,7 +169,7 @@ fn slash_command_is_shown_as_typed() {
     seat.prompts("/stats");
     seat.sees("this run");
     let listed = seat.world.run_well(&["sessions", "list"]);
-    assert!(listed.out().contains("/mycmd abc"), "{}", listed.out());
+    assert!(listed.stdout().contains("/mycmd abc"), "{}", listed.stdout());
 }
 
 #[test]

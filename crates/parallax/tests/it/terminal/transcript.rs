@@ -16,7 +16,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
     seat.is_idle();
     seat.prompts("/transcript");
     seat.sees("Transcript");
-    assert!(seat.terminal.look(|shown| shown.has_mode(1049)));
+    assert!(seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
     seat.press(Key::Home);
     seat.sees("> go");
     seat.types("/line 042");
@@ -29,7 +29,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
     seat.types("q");
     seat.sees(COMPOSER);
     seat.settles();
-    assert!(!seat.terminal.look(|shown| shown.has_mode(1049)));
+    assert!(!seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
     seat.prompts("on");
     seat.sees("Second.");
     seat.is_idle();
@@ -39,7 +39,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
         assert_eq!(text.matches(&line).count(), 1, "{line} in {text}");
     }
     assert_eq!(text.matches("> go").count(), 1, "{text}");
-    seat.terminal.look(|shown| {
+    seat.terminal.with_emulator(|shown| {
         for clear in ["\x1b[2J", "\x1b[3J"] {
             assert_eq!(shown.count(clear), 0, "{clear:?}");
         }

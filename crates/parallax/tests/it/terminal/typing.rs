@@ -72,7 +72,7 @@ fn redraw_restores_overwritten_rows() {
 
 /// Returns the output of the program without escape sequences.
 fn stream(seat: &Seat) -> String {
-    seat.terminal.look(plain_output)
+    seat.terminal.with_emulator(plain_output)
 }
 
 fn plain_output(shown: &Emulator) -> String {

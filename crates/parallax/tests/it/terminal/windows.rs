@@ -29,8 +29,8 @@ fn assert_whole(seat: &Seat) {
         .filter_map(|(at, _)| text.get(at + 5..at + 8)?.parse().ok())
         .collect();
     let expected: Vec<usize> = (0..120).collect();
-    assert_eq!(seen, expected, "{}", seat.terminal.look(testkit::pty::Emulator::dump));
-    seat.terminal.look(|shown| {
+    assert_eq!(seen, expected, "{}", seat.terminal.with_emulator(testkit::pty::Emulator::dump));
+    seat.terminal.with_emulator(|shown| {
         for clear in ["\x1b[2J", "\x1b[3J", "\x1bc"] {
             assert_eq!(shown.count(clear), 0, "{clear:?}");
         }
@@ -60,7 +60,7 @@ fn ten_resizes_lose_and_duplicate_nothing() {
         rules,
         1,
         "ghosts of the composer: {}",
-        seat.terminal.look(testkit::pty::Emulator::dump)
+        seat.terminal.with_emulator(testkit::pty::Emulator::dump)
     );
 }
 
@@ -108,13 +108,13 @@ fn alternate_screen_is_restored() {
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::in_world(world, &Start::default());
-    assert!(seat.terminal.look(|shown| shown.has_mode(1049)));
+    assert!(seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
     seat.prompts("hello");
     seat.sees("An answer.");
     seat.sees(COMPOSER);
     seat.prompts("/quit");
     seat.ends();
-    seat.terminal.look(|shown| {
+    seat.terminal.with_emulator(|shown| {
         assert_eq!(shown.modes().iter().copied().collect::<Vec<_>>(), [7, 25]);
     });
 }
@@ -157,7 +157,7 @@ fn no_color_writes_no_colors() {
     seat.prompts("hello");
     seat.sees("fn main");
     seat.sees(COMPOSER);
-    seat.terminal.look(|shown| {
+    seat.terminal.with_emulator(|shown| {
         for row in 0..24 {
             for cell in shown.cells(row) {
                 assert!(cell.pen().foreground().is_none() && cell.pen().background().is_none());

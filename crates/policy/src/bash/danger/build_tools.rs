@@ -1,6 +1,6 @@
 //! Options of build tools that name a program to run, or the file or setting that names it.
 
-use super::super::arguments::{before_dashes, has_letter};
+use super::super::arguments::{has_letter, words_before_dashes};
 use super::super::line::Command;
 
 /// Whether the arguments make a build tool run a program that they name.
@@ -11,7 +11,7 @@ pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
             return has_letter(command, &['E'])
                 || words(command).any(|text| long_name(text) == Some("eval"))
                 || words(command).filter_map(assigned_name).any(|variable| {
-                    variable == ".SHELLFLAGS" || super::steers(variable).is_some()
+                    variable == ".SHELLFLAGS" || super::control_reason(variable).is_some()
                 });
         }
         "npm" | "pnpm" | "yarn" => &[
@@ -34,7 +34,7 @@ pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
 
 /// The words before `--`, after which the arguments are another program's.
 fn words(command: &Command) -> impl Iterator<Item = &str> {
-    before_dashes(command.arguments()).filter_map(|word| word.text.as_deref())
+    words_before_dashes(command.arguments()).filter_map(|word| word.text.as_deref())
 }
 
 /// The name of a long option, without its dashes and its value.

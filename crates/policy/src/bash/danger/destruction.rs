@@ -63,7 +63,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 .any(|word| word.glob || (word.text.is_none() && !word.quoted)) =>
         {
             let operands = operands(command, "", &[]);
-            let operands = operands.iter().map(folder_of_pattern).collect();
+            let operands = operands.iter().map(pattern_directory).collect();
             row(LossKind::Files, "it deletes more than one file", operands)
         }
         "rimraf" | "del-cli" => {
@@ -95,7 +95,8 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         "chmod" | "chown" | "chgrp"
             if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
         {
-            let top: Vec<Word> = operands(command, "", &[]).into_iter().filter(is_top).collect();
+            let top: Vec<Word> =
+                operands(command, "", &[]).into_iter().filter(is_top_directory).collect();
             if top.is_empty() {
                 return None;
             }
@@ -200,7 +201,7 @@ fn is_git_only(command: &Command) -> bool {
 }
 
 /// Returns the directory of a pattern such as `directory/*`.
-fn folder_of_pattern(word: &Word) -> Word {
+fn pattern_directory(word: &Word) -> Word {
     let parts = word.text.as_deref().filter(|_| word.glob).and_then(|text| text.rsplit_once('/'));
     match parts {
         Some((folder, _)) if !folder.is_empty() && !folder.contains(['*', '?', '[', '{', '~']) => {
@@ -210,7 +211,7 @@ fn folder_of_pattern(word: &Word) -> Word {
     }
 }
 
-fn is_top(word: &Word) -> bool {
+fn is_top_directory(word: &Word) -> bool {
     match word.text.as_deref() {
         Some(text) => {
             let text = text.trim_end_matches(['/', '*', '.']);
@@ -230,14 +231,14 @@ fn names_files(words: &[&str]) -> bool {
     let mut names = words.iter().filter(|word| !word.starts_with('-'));
     match (names.next(), names.next()) {
         (Some(_), Some(_)) => !makes_branch,
-        (Some(name), None) => !makes_branch && is_like_a_file(name),
+        (Some(name), None) => !makes_branch && looks_like_file(name),
         _ => false,
     }
 }
 
 /// Whether the name looks like a file, as `src/a.rs`, `README.md`, and `src/` do, unlike
 /// `feature/x` and `v1.2`.
-fn is_like_a_file(name: &str) -> bool {
+fn looks_like_file(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     let ending = last.rsplit_once('.').map(|(_, ending)| ending);
     name.ends_with('/')

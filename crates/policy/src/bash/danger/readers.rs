@@ -7,16 +7,16 @@ use super::super::line::Command;
 pub(super) fn writes(name: &str, command: &Command) -> bool {
     match name {
         // Options such as `-k` take the rest of the word as their value: `-t o` does not count.
-        "sort" => lettered(command, 'o', "kStT") || has_long(command, "--output", "--o"),
-        "shuf" => lettered(command, 'o', "in") || has_long(command, "--output", "--o"),
-        "tree" => lettered(command, 'o', "LPIT"),
-        "iconv" => lettered(command, 'o', "ft") || has_long(command, "--output", "--o"),
+        "sort" => has_option_letter(command, 'o', "kStT") || has_long(command, "--output", "--o"),
+        "shuf" => has_option_letter(command, 'o', "in") || has_long(command, "--output", "--o"),
+        "tree" => has_option_letter(command, 'o', "LPIT"),
+        "iconv" => has_option_letter(command, 'o', "ft") || has_long(command, "--output", "--o"),
         "less" => {
             has_letter(command, &['o', 'O'])
                 || texts(command).any(|text| text.to_ascii_lowercase().starts_with("--log-file"))
         }
         "file" => has_letter(command, &['C']) || has_long(command, "--compile", "--c"),
-        "yq" => lettered(command, 'i', "") || has_long(command, "--inplace", "--in"),
+        "yq" => has_option_letter(command, 'i', "") || has_long(command, "--inplace", "--in"),
         // The second operand is the output file.
         "uniq" => {
             let long = ["--skip-fields", "--skip-chars", "--check-chars"];
@@ -29,7 +29,7 @@ pub(super) fn writes(name: &str, command: &Command) -> bool {
 
 /// Whether the letter is given as an option (`-o x`, `-ox`, `-no x`), but not after a letter in
 /// `valued`, whose value it would be.
-fn lettered(command: &Command, letter: char, valued: &str) -> bool {
+fn has_option_letter(command: &Command, letter: char, valued: &str) -> bool {
     has_letter(command, &[letter])
         && command.arguments().iter().filter_map(|word| word.text.as_deref()).any(|text| {
             let flags = text.strip_prefix('-').filter(|flags| !flags.starts_with('-'));

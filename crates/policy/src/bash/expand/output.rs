@@ -18,10 +18,14 @@ pub(super) enum PrintedText {
 }
 
 /// Returns the output of the command with these words; `input` is its standard input.
-pub(super) fn of(words: &[Word], redirections: &[Redirection], input: &PrintedText) -> PrintedText {
+pub(super) fn command_output(
+    words: &[Word],
+    redirections: &[Redirection],
+    input: &PrintedText,
+) -> PrintedText {
     let texts: Option<Vec<&str>> = words.iter().map(|word| word.text.as_deref()).collect();
     let name = words.first().and_then(|word| word.text.as_deref()).unwrap_or_default();
-    let input = match given(redirections) {
+    let input = match here_text(redirections) {
         Some(text) => PrintedText::Text(text.to_owned()),
         None => input.clone(),
     };
@@ -50,7 +54,7 @@ pub(super) fn of(words: &[Word], redirections: &[Redirection], input: &PrintedTe
 }
 
 /// Returns the text of a here-document or here-string.
-pub(super) fn given(redirections: &[Redirection]) -> Option<&str> {
+pub(super) fn here_text(redirections: &[Redirection]) -> Option<&str> {
     let is_text = |it: &&Redirection| {
         matches!(it.kind, RedirectionKind::HereDocument | RedirectionKind::HereString)
     };
@@ -81,7 +85,7 @@ fn printf(words: &[&str]) -> Option<String> {
     let mut text = String::new();
     loop {
         let before = arguments.len();
-        once(format, &mut arguments, &mut text)?;
+        apply_format(format, &mut arguments, &mut text)?;
         if arguments.len() == 0 || arguments.len() == before || text.len() > LONGEST {
             return Some(text);
         }
@@ -89,7 +93,7 @@ fn printf(words: &[&str]) -> Option<String> {
 }
 
 /// Applies the format of `printf` once.
-fn once<'a>(
+fn apply_format<'a>(
     format: &str,
     arguments: &mut impl Iterator<Item = &'a &'a str>,
     text: &mut String,
@@ -164,7 +168,7 @@ mod tests {
             let words: Vec<Word> = line.iter().map(word).collect();
             let expected =
                 expected.map_or(PrintedText::Unknown, |text| PrintedText::Text(text.to_owned()));
-            assert_eq!(of(&words, &[], &PrintedText::Unknown), expected, "{line:?}");
+            assert_eq!(command_output(&words, &[], &PrintedText::Unknown), expected, "{line:?}");
         }
     }
 }

@@ -172,7 +172,7 @@ impl<'v> Scanner<'v> {
                 '$' if next == Some('\'') && !double => self.ansi_string(rest),
                 '$' => self.dollar(rest, double),
                 '`' => {
-                    let length = closing_backtick(behind);
+                    let length = find_closing_backtick(behind);
                     let inner = behind.get(..length).unwrap_or_default().replace("\\`", "`");
                     self.substitution(&inner, rest.get(..length + 2).unwrap_or(rest), double);
                     length + 2
@@ -390,7 +390,7 @@ pub(super) fn balanced(text: &str, open: char, close: char) -> usize {
     text.len()
 }
 
-fn closing_backtick(text: &str) -> usize {
+fn find_closing_backtick(text: &str) -> usize {
     let mut escaped = false;
     for (at, character) in text.char_indices() {
         match character {

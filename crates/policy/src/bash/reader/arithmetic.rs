@@ -17,8 +17,8 @@ impl ShellReader<'_, '_> {
                     open -= 1;
                     self.bump();
                 }
-                ')' if self.ahead(1) == Some(')') => {
-                    self.eat(2);
+                ')' if self.peek_at(1) == Some(')') => {
+                    self.consume(2);
                     return Ok(());
                 }
                 '(' => {
@@ -61,12 +61,12 @@ impl ShellReader<'_, '_> {
     }
 
     fn value_in_arithmetic(&mut self) -> Reading<()> {
-        let calculated = self.ahead(1) == Some('(') && self.ahead(2) == Some('(');
+        let calculated = self.peek_at(1) == Some('(') && self.peek_at(2) == Some('(');
         match self.expansion(true)? {
             None => return Err(UnparsedReason::new("arithmetic contains a single `$`")),
             Some(_) if calculated => {}
             Some(name) if name.is_empty() => {
-                self.found.trouble("arithmetic evaluates the output of a command");
+                self.found.mark_unanalyzable("arithmetic evaluates the output of a command");
             }
             Some(name)
                 if name.starts_with(is_name_character)
@@ -75,16 +75,16 @@ impl ShellReader<'_, '_> {
                 self.found.values.evaluated.insert(name);
             }
             Some(name) if matches!(name.as_str(), "#" | "?" | "$" | "!") => {}
-            Some(_) => self.found.trouble("arithmetic evaluates a parameter"),
+            Some(_) => self.found.mark_unanalyzable("arithmetic evaluates a parameter"),
         }
         Ok(())
     }
 
     /// Reads the rest of `${…}` and returns the name of the variable.
     pub(super) fn parameter(&mut self, quoted: bool) -> Reading<String> {
-        let closes_next = self.ahead(1) == Some('}');
-        let length = !closes_next && self.take("#");
-        let indirect = !length && !closes_next && self.take("!");
+        let closes_next = self.peek_at(1) == Some('}');
+        let length = !closes_next && self.consume_if("#");
+        let indirect = !length && !closes_next && self.consume_if("!");
         let name = match self.peek() {
             Some(first) if is_name_character(first) => self.variable_name(),
             Some(special @ ('@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
@@ -96,12 +96,12 @@ impl ShellReader<'_, '_> {
         let mut all_of_array = false;
         if self.peek() == Some('[') {
             self.bump();
-            all_of_array = self.stands("@]") || self.stands("*]");
+            all_of_array = self.is_next("@]") || self.is_next("*]");
             self.subscript()?;
         }
         if indirect {
-            let names = self.stands("*}") || self.stands("@}");
-            if !(names || all_of_array && self.stands("}")) {
+            let names = self.is_next("*}") || self.is_next("@}");
+            if !(names || all_of_array && self.is_next("}")) {
                 return Err(UnparsedReason::new("`${!…}` expands to a variable name at run time"));
             }
             if names {
@@ -119,18 +119,18 @@ impl ShellReader<'_, '_> {
                 {
                     return Err(UnparsedReason::new("`${…@P}` executes its value"));
                 }
-                if !self.take("}") {
+                if !self.consume_if("}") {
                     return Err(UnparsedReason::new("unclosed `${…}`"));
                 }
                 return Ok(name);
             }
-            Some(':') if !matches!(self.ahead(1), Some('-' | '=' | '?' | '+')) => {
+            Some(':') if !matches!(self.peek_at(1), Some('-' | '=' | '?' | '+')) => {
                 self.bump();
                 self.slice()?;
                 return Ok(name);
             }
             Some(':' | '=') => {
-                if self.stands("=") || self.stands(":=") {
+                if self.is_next("=") || self.is_next(":=") {
                     self.found.values.assigned.insert(name.clone());
                 }
                 self.bump();
@@ -174,7 +174,7 @@ impl ShellReader<'_, '_> {
                 Some('"' | '\'') if quoted => {
                     return Err(UnparsedReason::new("a quoted `${…}` contains quotes"));
                 }
-                Some('<' | '>') if self.ahead(1) == Some('(') => {
+                Some('<' | '>') if self.peek_at(1) == Some('(') => {
                     return Err(UnparsedReason::new("`${…}` contains a process substitution"));
                 }
                 Some('{' | '\n') | None => {

@@ -23,7 +23,7 @@ impl ShellReader<'_, '_> {
             self.skip_lines()?;
             match self.peek() {
                 None | Some(')') => return Ok(()),
-                Some(';') if matches!(self.ahead(1), Some(';' | '&')) => return Ok(()),
+                Some(';') if matches!(self.peek_at(1), Some(';' | '&')) => return Ok(()),
                 _ => {}
             }
             if let Some(word) = self.reserved()
@@ -32,14 +32,14 @@ impl ShellReader<'_, '_> {
                 return Ok(());
             }
             let first = self.found.commands.len();
-            self.and_or()?;
+            self.read_and_or()?;
             self.skip_blank();
             match self.peek() {
                 None | Some('\n' | ')') => {}
-                Some(';') if matches!(self.ahead(1), Some(';' | '&')) => {}
-                Some(';') => self.eat(1),
+                Some(';') if matches!(self.peek_at(1), Some(';' | '&')) => {}
+                Some(';') => self.consume(1),
                 Some('&') => {
-                    self.eat(1);
+                    self.consume(1);
                     self.found.feature("background job");
                     for simple in self.found.commands.iter_mut().skip(first) {
                         simple.command.background = true;
@@ -58,7 +58,7 @@ impl ShellReader<'_, '_> {
     /// Returns the reserved word that is next, without consuming it.
     pub(super) fn reserved(&self) -> Option<&'static str> {
         let mut word = String::new();
-        while let Some(character) = self.ahead(word.len()) {
+        while let Some(character) = self.peek_at(word.len()) {
             if ends_word(character) {
                 break;
             }
@@ -75,17 +75,17 @@ impl ShellReader<'_, '_> {
         if self.reserved()
             == Some(RESERVED.iter().find(|known| **known == word).copied().unwrap_or("@"))
         {
-            self.eat(word.len());
+            self.consume(word.len());
             return Ok(());
         }
         Err(UnparsedReason::new(format!("`{word}` is missing")))
     }
 
-    fn and_or(&mut self) -> Reading<()> {
+    fn read_and_or(&mut self) -> Reading<()> {
         loop {
             self.pipeline()?;
             self.skip_blank();
-            if !(self.take("&&") || self.take("||")) {
+            if !(self.consume_if("&&") || self.consume_if("||")) {
                 return Ok(());
             }
             self.skip_lines()?;
@@ -97,15 +97,15 @@ impl ShellReader<'_, '_> {
         loop {
             self.skip_blank();
             match self.reserved() {
-                Some("!") => self.eat(1),
+                Some("!") => self.consume(1),
                 Some("time") if timed.is_none() => {
                     timed = Some(self.at);
                     self.found.only_bash = true;
-                    self.eat(4);
+                    self.consume(4);
                     self.skip_blank();
                     for option in ["-p", "--"] {
-                        if self.stands(option) && self.ahead(2).is_none_or(ends_word) {
-                            self.eat(2);
+                        if self.is_next(option) && self.peek_at(2).is_none_or(ends_word) {
+                            self.consume(2);
                             self.skip_blank();
                         }
                     }
@@ -125,17 +125,17 @@ impl ShellReader<'_, '_> {
         let mut stages: Vec<_> = std::iter::once(first..self.found.commands.len()).collect();
         loop {
             self.skip_blank();
-            let piped = !self.stands("||") && (self.stands("|&") || self.stands("|"));
+            let piped = !self.is_next("||") && (self.is_next("|&") || self.is_next("|"));
             if !piped {
                 if stages.len() > 1 {
                     self.found.pipelines.push(stages);
                 }
                 return Ok(());
             }
-            if self.take("|&") {
+            if self.consume_if("|&") {
                 self.found.only_bash = true;
             } else {
-                self.take("|");
+                self.consume_if("|");
             }
             self.skip_lines()?;
             let stage = self.found.commands.len();
@@ -157,12 +157,12 @@ impl ShellReader<'_, '_> {
     fn command(&mut self) -> Reading<()> {
         self.skip_blank();
         if self.peek() == Some('(') {
-            self.deeper(Self::parenthesis)?;
+            self.nested(Self::parenthesis)?;
             return self.redirections();
         }
         match self.reserved() {
             Some(word) => {
-                self.deeper(|inner| inner.compound(word))?;
+                self.nested(|inner| inner.compound(word))?;
                 match word {
                     "coproc" | "function" => Ok(()),
                     _ => self.redirections(),
@@ -183,20 +183,20 @@ impl ShellReader<'_, '_> {
     }
 
     fn parenthesis(&mut self) -> Reading<()> {
-        if self.stands("((") {
+        if self.is_next("((") {
             self.found.only_bash = true;
-            self.eat(2);
+            self.consume(2);
             return self.arithmetic(false);
         }
-        self.eat(1);
+        self.consume(1);
         self.found.feature("subshell");
         self.list(&[])?;
-        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed subshell")) }
+        if self.consume_if(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed subshell")) }
     }
 
     fn compound(&mut self, word: &str) -> Reading<()> {
         let start = self.at;
-        self.eat(word.len());
+        self.consume(word.len());
         match word {
             "{" => {
                 self.list(&["}"])?;
@@ -207,9 +207,9 @@ impl ShellReader<'_, '_> {
                 self.expect("then")?;
                 self.list(&["elif", "else", "fi"])?;
                 match self.reserved() {
-                    Some("elif") => self.eat(4),
+                    Some("elif") => self.consume(4),
                     Some("else") => {
-                        self.eat(4);
+                        self.consume(4);
                         self.list(&["fi"])?;
                         return self.expect("fi");
                     }
@@ -223,7 +223,7 @@ impl ShellReader<'_, '_> {
                 self.list(&["done"])?;
                 self.expect("done")
             }
-            "for" | "select" => self.each(word),
+            "for" | "select" => self.read_for_loop(word),
             "case" => self.case(),
             "[[" => self.condition(),
             "function" => {
@@ -231,9 +231,9 @@ impl ShellReader<'_, '_> {
                 self.skip_blank();
                 let name = self.word(false)?;
                 self.skip_blank();
-                if self.take("(") {
+                if self.consume_if("(") {
                     self.skip_blank();
-                    if !self.take(")") {
+                    if !self.consume_if(")") {
                         return Err(unexpected("("));
                     }
                 }
@@ -252,9 +252,9 @@ impl ShellReader<'_, '_> {
         self.found.feature("function definition");
         self.found.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
-            self.found.trouble(format!("it redefines `{name}` as a function"));
+            self.found.mark_unanalyzable(format!("it redefines `{name}` as a function"));
         }
-        self.placed(CommandPosition::Function, |reader| {
+        self.nested_in(CommandPosition::Function, |reader| {
             reader.skip_lines()?;
             let compound = reader.peek() == Some('(')
                 || reader.reserved().is_some_and(|word| {
@@ -271,19 +271,19 @@ impl ShellReader<'_, '_> {
         })
     }
 
-    fn each(&mut self, keyword: &str) -> Reading<()> {
+    fn read_for_loop(&mut self, keyword: &str) -> Reading<()> {
         self.skip_blank();
         if keyword == "select" {
             self.found.only_bash = true;
             self.found.feature("loop");
             self.found.values.assigned.insert("REPLY".to_owned());
         }
-        if keyword == "for" && self.take("((") {
+        if keyword == "for" && self.consume_if("((") {
             self.found.only_bash = true;
             self.found.feature("loop");
             self.arithmetic(true)?;
             self.skip_blank();
-            self.take(";");
+            self.consume_if(";");
         } else {
             let name = self.word(false)?;
             let Some(name) = name.word.text.filter(|name| is_name(name)) else {
@@ -292,17 +292,17 @@ impl ShellReader<'_, '_> {
             self.found.values.assigned.insert(name.clone());
             self.skip_lines()?;
             if self.reserved() == Some("in") {
-                self.eat(2);
+                self.consume(2);
                 let mut words = Vec::new();
                 loop {
                     self.skip_blank();
                     match self.peek() {
                         Some(';') => {
-                            self.eat(1);
+                            self.consume(1);
                             break;
                         }
                         Some('\n') => break,
-                        Some('<' | '>') if self.ahead(1) == Some('(') => {
+                        Some('<' | '>') if self.peek_at(1) == Some('(') => {
                             self.word(false)?;
                         }
                         Some(end) if ends_word(end) => return Err(unexpected(&end.to_string())),
@@ -312,7 +312,7 @@ impl ShellReader<'_, '_> {
                 }
                 self.found.loops.push((name, words));
             } else {
-                self.take(";");
+                self.consume_if(";");
             }
         }
         self.skip_lines()?;
@@ -332,7 +332,7 @@ impl ShellReader<'_, '_> {
             if self.reserved() == Some("esac") {
                 return self.expect("esac");
             }
-            let opened = self.take("(");
+            let opened = self.consume_if("(");
             if !opened && self.place == CommandPosition::Substitution {
                 // Older shells treat its `)` as the end of the substitution.
                 return Err(UnparsedReason::new("a `case` is inside a substitution"));
@@ -344,17 +344,17 @@ impl ShellReader<'_, '_> {
                 }
                 self.word(false)?;
                 self.skip_blank();
-                if self.take(")") {
+                if self.consume_if(")") {
                     break;
                 }
-                if !self.take("|") {
+                if !self.consume_if("|") {
                     return Err(UnparsedReason::new("a `case` pattern is not supported"));
                 }
             }
             self.list(&["esac"])?;
-            if self.take(";;&") || self.take(";&") {
+            if self.consume_if(";;&") || self.consume_if(";&") {
                 self.found.only_bash = true;
-            } else if !self.take(";;") {
+            } else if !self.consume_if(";;") {
                 return self.expect("esac");
             }
         }

@@ -15,7 +15,7 @@ impl ShellReader<'_, '_> {
         let mut open = 0usize;
         loop {
             self.skip_lines()?;
-            if self.take("&&") || self.take("||") {
+            if self.consume_if("&&") || self.consume_if("||") {
                 operator.clear();
                 before = None;
                 continue;
@@ -27,7 +27,7 @@ impl ShellReader<'_, '_> {
                 '(' => {
                     if operator.is_empty() && before.is_none() {
                         open += 1;
-                        self.eat(1);
+                        self.consume(1);
                         continue;
                     }
                     if operator != "=~" {
@@ -36,12 +36,12 @@ impl ShellReader<'_, '_> {
                 }
                 ')' if open > 0 => {
                     open -= 1;
-                    self.eat(1);
+                    self.consume(1);
                     operator.clear();
                     continue;
                 }
-                '<' | '>' if self.ahead(1) != Some('(') => {
-                    self.eat(1);
+                '<' | '>' if self.peek_at(1) != Some('(') => {
+                    self.consume(1);
                     operator = "<".to_owned();
                     continue;
                 }
@@ -50,7 +50,7 @@ impl ShellReader<'_, '_> {
                 _ => {}
             }
             if self.reserved() == Some("]]") && operator.is_empty() {
-                self.eat(2);
+                self.consume(2);
                 return if open == 0 { Ok(()) } else { Err(UnparsedReason::new("unclosed `[[`")) };
             }
             if operator == "=~" {
@@ -93,13 +93,13 @@ impl ShellReader<'_, '_> {
         if token.word.source.contains("$(") && !token.word.source.contains("$((")
             || token.word.source.contains('`')
         {
-            self.found.trouble("`[[` evaluates the output of a command");
+            self.found.mark_unanalyzable("`[[` evaluates the output of a command");
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%$\"{}#?()@ \t".contains(c);
         if !token.word.source.chars().all(plain)
             || ["$@", "$*", "${@"].iter().any(|all| token.word.source.contains(all))
         {
-            self.found.trouble("`[[` evaluates an unsupported expression");
+            self.found.mark_unanalyzable("`[[` evaluates an unsupported expression");
         }
         let mut parameter = false;
         for name in token.word.source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
@@ -114,7 +114,7 @@ impl ShellReader<'_, '_> {
             rest = behind;
         }
         if parameter {
-            self.found.trouble("`[[` evaluates a parameter");
+            self.found.mark_unanalyzable("`[[` evaluates a parameter");
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::bash::variable_name::is_name_character;
 impl ShellReader<'_, '_> {
     /// Reads the expansion at the current `$` as a part of a word.
     pub(super) fn dollar(&mut self, word: &mut WordBuilder, quoted: bool) -> Reading<()> {
-        match self.ahead(1) {
+        match self.peek_at(1) {
             Some('\'') if !quoted => return self.ansi_string(word),
             Some('"') if !quoted => {
                 return Err(UnparsedReason::new("`$\"…\"` is translated at run time"));
@@ -21,7 +21,7 @@ impl ShellReader<'_, '_> {
         match self.expansion(quoted)? {
             None => {
                 self.at = before;
-                self.eat(1);
+                self.consume(1);
                 word.literal('$');
             }
             Some(expanded) => {
@@ -37,7 +37,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Reads a `$` or backtick in the body of a here-document. Returns whether it is an expansion.
-    pub(super) fn expansion_in_body(&mut self) -> Reading<bool> {
+    pub(super) fn read_body_expansion(&mut self) -> Reading<bool> {
         if self.raw() == Some('`') {
             self.backtick(true)?;
             return Ok(true);
@@ -47,40 +47,40 @@ impl ShellReader<'_, '_> {
             return Ok(true);
         }
         self.at = before;
-        self.eat(1);
+        self.consume(1);
         Ok(false)
     }
 
     /// Reads an expansion. Returns the name of the variable, an empty string for a substitution, or
     /// `None` if the `$` is literal.
     pub(super) fn expansion(&mut self, quoted: bool) -> Reading<Option<String>> {
-        let Some(next) = self.ahead(1) else { return Ok(None) };
+        let Some(next) = self.peek_at(1) else { return Ok(None) };
         match next {
-            '(' if self.ahead(2) == Some('(') => {
-                self.eat(3);
-                self.deeper(|reader| reader.arithmetic(false))?;
+            '(' if self.peek_at(2) == Some('(') => {
+                self.consume(3);
+                self.nested(|reader| reader.arithmetic(false))?;
                 // The result is a number.
                 Ok(Some("#".to_owned()))
             }
             '(' => {
-                self.eat(2);
+                self.consume(2);
                 self.command_substitution()?;
                 Ok(Some(String::new()))
             }
             '{' => {
-                self.eat(2);
-                self.deeper(|reader| reader.parameter(quoted)).map(Some)
+                self.consume(2);
+                self.nested(|reader| reader.parameter(quoted)).map(Some)
             }
             '[' => Err(UnparsedReason::new("`$[…]` is evaluated at run time")),
             first if first.is_ascii_alphabetic() || first == '_' => {
-                self.eat(1);
+                self.consume(1);
                 Ok(Some(self.variable_name()))
             }
             special
                 if special.is_ascii_digit()
                     || matches!(special, '@' | '*' | '#' | '?' | '-' | '$' | '!') =>
             {
-                self.eat(2);
+                self.consume(2);
                 Ok(Some(special.to_string()))
             }
             _ => Ok(None),
@@ -104,7 +104,7 @@ impl ShellReader<'_, '_> {
 
     /// Reads `<(…)` or `>(…)`.
     pub(super) fn process_substitution(&mut self) -> Reading<()> {
-        self.eat(2);
+        self.consume(2);
         self.found.only_bash = true;
         self.found.feature("process substitution");
         self.substitution(Self::up_to_parenthesis)
@@ -112,7 +112,11 @@ impl ShellReader<'_, '_> {
 
     fn up_to_parenthesis(&mut self) -> Reading<()> {
         self.list(&[])?;
-        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed substitution")) }
+        if self.consume_if(")") {
+            Ok(())
+        } else {
+            Err(UnparsedReason::new("unclosed substitution"))
+        }
     }
 
     /// Reads a substitution in backticks.
@@ -163,7 +167,7 @@ impl ShellReader<'_, '_> {
             }
         }
         self.found.apart.push(start..end);
-        self.deeper(|reader| {
+        self.nested(|reader| {
             read(&text, CommandPosition::Substitution, false, reader.depth, reader.found);
             Ok(())
         })
@@ -172,7 +176,7 @@ impl ShellReader<'_, '_> {
     /// Reads `$'…'`.
     fn ansi_string(&mut self, word: &mut WordBuilder) -> Reading<()> {
         self.found.only_bash = true;
-        self.eat(2);
+        self.consume(2);
         word.quoted = true;
         let decoded = ansi::decode(self.rest()).map_err(|why| {
             UnparsedReason::new(match why {

@@ -103,7 +103,7 @@ impl ShellReader<'_, '_> {
         } else {
             let end = std::mem::replace(&mut self.end, stop);
             self.at = start;
-            let dynamic = self.deeper(Self::body_expansions);
+            let dynamic = self.nested(Self::body_expansions);
             self.end = end;
             self.at = after;
             if !dynamic? {
@@ -158,7 +158,7 @@ impl ShellReader<'_, '_> {
                     self.bump();
                 }
                 '$' | '`' => {
-                    dynamic |= self.expansion_in_body()?;
+                    dynamic |= self.read_body_expansion()?;
                 }
                 _ => {
                     self.bump();

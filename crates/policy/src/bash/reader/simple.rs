@@ -49,9 +49,9 @@ impl ShellReader<'_, '_> {
                     let alone = simple.tokens.len() == 1
                         && simple.command.assignments.is_empty()
                         && simple.redirections.is_empty();
-                    self.eat(1);
+                    self.consume(1);
                     self.skip_blank();
-                    let (true, Some(name)) = (alone && self.take(")"), simple.tokens.first())
+                    let (true, Some(name)) = (alone && self.consume_if(")"), simple.tokens.first())
                     else {
                         return Err(UnparsedReason::new("unexpected `(`"));
                     };
@@ -141,14 +141,14 @@ impl ShellReader<'_, '_> {
             operator
                 .chars()
                 .enumerate()
-                .all(|(index, wanted)| self.ahead(skipped + index) == Some(wanted))
+                .all(|(index, wanted)| self.peek_at(skipped + index) == Some(wanted))
         };
         let Some((operator, kind)) = OPERATORS.iter().find(|(operator, _)| stands(operator)) else {
             return Ok(None);
         };
         let (operator, mut kind) = (*operator, *kind);
         // `<(…)` is a word.
-        if matches!(operator, "<" | ">") && self.ahead(skipped + 1) == Some('(') {
+        if matches!(operator, "<" | ">") && self.peek_at(skipped + 1) == Some('(') {
             if skipped > 0 {
                 return Err(UnparsedReason::new("a redirection is joined to a substitution"));
             }
@@ -163,7 +163,7 @@ impl ShellReader<'_, '_> {
             self.found.only_bash = true;
         }
         self.found.only_bash |= operator.starts_with('&') || matches!(operator, "<<<");
-        self.eat(skipped + operator.len());
+        self.consume(skipped + operator.len());
         if kind == RedirectionKind::HereDocument {
             let redirection = self.here_document(operator == "<<-")?;
             self.note_here_document(self.found.redirections.len());
@@ -181,7 +181,7 @@ impl ShellReader<'_, '_> {
         if target.word.text.as_deref().is_some_and(|text| {
             ["/dev/tcp/", "/dev/udp/"].iter().any(|network| text.contains(network))
         }) {
-            self.found.trouble("a redirection opens a connection");
+            self.found.mark_unanalyzable("a redirection opens a connection");
         }
         let redirection = Redirection { kind, target: target.word, alone: false };
         self.found.redirections.push(redirection.clone());
@@ -208,26 +208,28 @@ impl ShellReader<'_, '_> {
     /// Returns the `2` of `2>`, or the `{name}` of `{name}>`.
     fn descriptor(&self) -> Option<Descriptor> {
         let mut text = String::new();
-        while let Some(character) = self.ahead(text.len()).filter(|next| next.is_ascii_digit()) {
+        while let Some(character) = self.peek_at(text.len()).filter(|next| next.is_ascii_digit()) {
             text.push(character);
         }
         if !text.is_empty() {
-            return self.opens(text.len()).then_some(Descriptor::Number(text.len()));
+            return self.is_redirection_at(text.len()).then_some(Descriptor::Number(text.len()));
         }
-        if self.ahead(0) != Some('{') {
+        if self.peek_at(0) != Some('{') {
             return None;
         }
         while let Some(character) =
-            self.ahead(text.len() + 1).filter(|next| next.is_ascii_alphanumeric() || *next == '_')
+            self.peek_at(text.len() + 1).filter(|next| next.is_ascii_alphanumeric() || *next == '_')
         {
             text.push(character);
         }
-        (is_name(&text) && self.ahead(text.len() + 1) == Some('}') && self.opens(text.len() + 2))
-            .then_some(Descriptor::Name(text))
+        (is_name(&text)
+            && self.peek_at(text.len() + 1) == Some('}')
+            && self.is_redirection_at(text.len() + 2))
+        .then_some(Descriptor::Name(text))
     }
 
-    fn opens(&self, at: usize) -> bool {
-        matches!(self.ahead(at), Some('<' | '>'))
+    fn is_redirection_at(&self, at: usize) -> bool {
+        matches!(self.peek_at(at), Some('<' | '>'))
     }
 }
 

@@ -36,7 +36,7 @@ impl ShellReader<'_, '_> {
         let mut assigned: Option<(String, usize, usize)> = None;
         while let Some(character) = self.peek() {
             match character {
-                '<' | '>' if self.ahead(1) == Some('(') => {
+                '<' | '>' if self.peek_at(1) == Some('(') => {
                     self.process_substitution()?;
                     word.dynamic = true;
                     word.odd = true;
@@ -208,7 +208,7 @@ impl ShellReader<'_, '_> {
         self.bump();
         self.found.only_bash = true;
         self.found.values.arrays = true;
-        self.deeper(|reader| {
+        self.nested(|reader| {
             loop {
                 reader.skip_lines()?;
                 match reader.peek() {
@@ -220,14 +220,14 @@ impl ShellReader<'_, '_> {
                     Some('[') => {
                         reader.bump();
                         reader.subscript()?;
-                        if !reader.take("=") {
+                        if !reader.consume_if("=") {
                             return Err(UnparsedReason::new("an array element is not supported"));
                         }
                         if reader.peek().is_some_and(|next| !ends_word(next)) {
                             reader.word(false)?;
                         }
                     }
-                    Some('<' | '>') if reader.ahead(1) == Some('(') => {
+                    Some('<' | '>') if reader.peek_at(1) == Some('(') => {
                         reader.word(false)?;
                     }
                     Some(end) if ends_word(end) => {
@@ -257,13 +257,13 @@ impl ShellReader<'_, '_> {
                     return Ok(());
                 }
                 Some('$') => {
-                    let name_follows = self.ahead(1).is_some_and(|next| {
+                    let name_follows = self.peek_at(1).is_some_and(|next| {
                         next.is_ascii_alphabetic() || matches!(next, '_' | '#' | '?')
                     });
                     if !name_follows {
                         return Err(UnparsedReason::new("an array subscript is not supported"));
                     }
-                    self.eat(2);
+                    self.consume(2);
                 }
                 Some(plain)
                     if plain.is_ascii_alphanumeric()

@@ -46,7 +46,7 @@ const BRANCH_WITH_COMMIT: &[&str] =
 const BRANCH_WITH_VALUE: &[&str] = &["--sort=", "--format=", "--color=", "--abbrev="];
 
 /// Whether the words after `git` only read the repository.
-pub(super) fn only_looks(arguments: &[Argument<'_>]) -> bool {
+pub(super) fn is_read_only(arguments: &[Argument<'_>]) -> bool {
     let mut words = arguments.iter().map(|word| word.text).peekable();
     while words
         .next_if(|word| matches!(*word, "--no-pager" | "-P" | "--no-optional-locks"))
@@ -72,7 +72,7 @@ pub(super) fn only_looks(arguments: &[Argument<'_>]) -> bool {
         "grep" => !rest.iter().any(|word| {
             word.starts_with("-O") || word.starts_with("-f") || word.starts_with("--f")
         }),
-        "branch" => branch_only_looks(&rest),
+        "branch" => is_read_only_branch(&rest),
         "tag" => {
             rest.is_empty()
                 || matches!(first, Some("-l" | "--list"))
@@ -104,7 +104,7 @@ fn is_refused(word: &str) -> bool {
             && REFUSED.iter().any(|refused| refused.starts_with(name)))
 }
 
-fn branch_only_looks(words: &[&str]) -> bool {
+fn is_read_only_branch(words: &[&str]) -> bool {
     let lists = words.iter().any(|word| matches!(*word, "-l" | "--list"));
     let mut takes_commit = false;
     for word in words {

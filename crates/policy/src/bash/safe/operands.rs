@@ -15,12 +15,12 @@ pub(super) struct ReadContext<'a> {
 
 impl ReadContext<'_> {
     /// Whether no part of the word names a file outside the workspace.
-    pub(super) fn holds(&self, word: &Argument<'_>) -> bool {
+    pub(super) fn is_inside(&self, word: &Argument<'_>) -> bool {
         let text = word.text;
         if !word.quoted && (text.contains("=~") || text.contains(":~")) {
             return false;
         }
-        let Some(option) = text.strip_prefix('-') else { return self.holds_path(text) };
+        let Some(option) = text.strip_prefix('-') else { return self.is_path_inside(text) };
         let value = match option.split_once('=') {
             Some((_, value)) => value,
             // A value attached to a short option: `-f/etc/passwd`, `-f../x`.
@@ -29,10 +29,10 @@ impl ReadContext<'_> {
                 None => return true,
             },
         };
-        self.holds_path(value)
+        self.is_path_inside(value)
     }
 
-    fn holds_path(&self, text: &str) -> bool {
+    fn is_path_inside(&self, text: &str) -> bool {
         if text.starts_with('~') {
             return false;
         }
@@ -50,7 +50,7 @@ impl ReadContext<'_> {
 }
 
 /// Whether `seq` terminates soon.
-pub(super) fn counts_not_far(arguments: &[Argument<'_>]) -> bool {
+pub(super) fn is_short_sequence(arguments: &[Argument<'_>]) -> bool {
     const MOST: f64 = 10_000_000.0;
     const LONGEST: usize = 8;
     if arguments.iter().any(|word| word.text.len() > LONGEST) {
@@ -97,7 +97,7 @@ pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &ReadCont
         if simple { arguments.iter().position(|word| !word.text.starts_with('-')) } else { None };
     arguments.iter().enumerate().all(|(index, word)| {
         let is_pattern = pattern == Some(index) && (word.quoted || !word.text.starts_with('~'));
-        is_pattern || here.holds(word)
+        is_pattern || here.is_inside(word)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Parses `find -exec` and `fd -x`.
 
-use super::options::is_one_word;
-use super::{WrappedCommand, unclear, words_alone};
+use super::options::is_single_word;
+use super::{WrappedCommand, unclear_command, words_alone};
 use crate::bash::line::Word;
 
 pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
@@ -9,9 +9,9 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter().enumerate();
     while let Some((at, word)) = words.next() {
         let Some(text) =
-            word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
+            word.text.as_deref().filter(|_| is_single_word(word) || expands_only_to_names(word))
         else {
-            return unclear("`find` has arguments that are known only at run time");
+            return unclear_command("`find` has arguments that are known only at run time");
         };
         if !matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir") {
             continue;
@@ -32,8 +32,8 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
             })
             .unwrap_or(behind.len());
         let started = replaced(behind.get(..length).unwrap_or_default(), &["{}"]);
-        if started.iter().any(|word| word.glob && !is_one_word(word)) {
-            return unclear("`find -exec` has arguments that are known only at run time");
+        if started.iter().any(|word| word.glob && !is_single_word(word)) {
+            return unclear_command("`find -exec` has arguments that are known only at run time");
         }
         if !started.is_empty() {
             found.push(words_alone(started));
@@ -47,7 +47,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
 
 /// Whether a pattern begins with a plain letter, a dot, or a slash, so that it cannot expand to an
 /// option.
-fn names_stay_names(word: &Word) -> bool {
+fn expands_only_to_names(word: &Word) -> bool {
     word.text.as_deref().is_some_and(|text| {
         !text.contains('{')
             && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/')
@@ -76,9 +76,9 @@ fn replaced(words: &[Word], places: &[&str]) -> Vec<Word> {
 pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) =
-            word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
+            word.text.as_deref().filter(|_| is_single_word(word) || expands_only_to_names(word))
         else {
-            return unclear("`fd` has arguments that are known only at run time");
+            return unclear_command("`fd` has arguments that are known only at run time");
         };
         if text == "--" {
             return Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
             text.strip_prefix('-').filter(|letters| !letters.starts_with('-') && letters.len() > 1);
         let hidden = cluster.is_some_and(|letters| letters.contains(['x', 'X']));
         if hidden || text.starts_with("--exec=") || text.starts_with("--exec-batch=") {
-            return unclear("`fd` runs an unsupported command");
+            return unclear_command("`fd` runs an unsupported command");
         }
         if !matches!(text, "-x" | "-X" | "--exec" | "--exec-batch") {
             continue;

@@ -2,7 +2,7 @@
 
 use super::options::Operands;
 use super::shells::joined;
-use super::{WrappedCommand, started, unclear};
+use super::{WrappedCommand, started, unclear_command};
 use crate::bash::git::subcommand;
 use crate::bash::line::Word;
 
@@ -65,7 +65,7 @@ fn aliases(arguments: &[Word]) -> Vec<WrappedCommand> {
 fn text_of(word: Option<&Word>) -> Vec<WrappedCommand> {
     match word.and_then(|word| word.text.clone()) {
         Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
-        None => unclear("git runs text that is known only at run time"),
+        None => unclear_command("git runs text that is known only at run time"),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Operands<'w> {
 
 /// Whether the word is always a single word, whatever its expansions produce, and cannot become an
 /// option or another program.
-pub(super) fn is_one_word(word: &Word) -> bool {
+pub(super) fn is_single_word(word: &Word) -> bool {
     match &word.text {
         Some(text) => !word.glob || !text.contains(['*', '?', '[', '{']),
         // `NAME="$x"`
@@ -37,10 +37,10 @@ pub(super) fn is_one_word(word: &Word) -> bool {
 
 impl Options {
     /// Skips the options and `operands` words.
-    pub(super) fn behind<'w>(&self, words: &'w [Word], operands: usize) -> Operands<'w> {
+    pub(super) fn operands_after<'w>(&self, words: &'w [Word], operands: usize) -> Operands<'w> {
         let mut rest = words;
         while let Some((word, behind)) = rest.split_first() {
-            let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
+            let Some(text) = word.text.as_deref().filter(|_| is_single_word(word)) else {
                 // The caller handles a program name known only at run time.
                 return if operands == 0 && word.text.is_none() {
                     Operands::Words(rest)
@@ -58,7 +58,7 @@ impl Options {
             if !text.starts_with('-') || text == "-" {
                 break;
             }
-            let Some(taken) = self.taken(text) else {
+            let Some(taken) = self.takes_value(text) else {
                 return Operands::Unclear(format!("unknown option `{text}` of a wrapper command"));
             };
             rest = behind;
@@ -66,7 +66,7 @@ impl Options {
                 let Some((value, behind)) = rest.split_first() else {
                     return Operands::Words(&[]);
                 };
-                if value.text.is_none() || !is_one_word(value) {
+                if value.text.is_none() || !is_single_word(value) {
                     return Operands::Unclear(
                         "a wrapper command has arguments that are known only at \
                         run time"
@@ -78,7 +78,7 @@ impl Options {
         }
         for _ in 0..operands {
             let Some((word, behind)) = rest.split_first() else { return Operands::Words(&[]) };
-            if word.text.is_none() || !is_one_word(word) {
+            if word.text.is_none() || !is_single_word(word) {
                 return Operands::Unclear(
                     "a wrapper command has arguments that are known only at run \
                     time"
@@ -91,7 +91,7 @@ impl Options {
     }
 
     /// Whether the option takes the next word as its value; `None` if the option is unknown.
-    pub(super) fn taken(&self, option: &str) -> Option<bool> {
+    pub(super) fn takes_value(&self, option: &str) -> Option<bool> {
         if let Some(long) = option.strip_prefix("--") {
             let (name, glued) = match long.split_once('=') {
                 Some((name, _)) => (name, true),

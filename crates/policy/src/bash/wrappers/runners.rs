@@ -133,7 +133,7 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<WrappedCommand> {
     while let Some(word) = words.get(at) {
         let text = word.text.as_deref().unwrap_or_default();
         if text == "--" {
-            found.extend(handed_on(words.get(at + 1 + operands..)));
+            found.extend(passed_command(words.get(at + 1 + operands..)));
             return found;
         }
         if text.len() > 1 && text.starts_with('-') {
@@ -145,7 +145,7 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<WrappedCommand> {
         if operands > 0 && !behind_option {
             operands -= 1;
         } else {
-            found.extend(handed_on(words.get(at..)));
+            found.extend(passed_command(words.get(at..)));
             if !behind_option {
                 return found;
             }
@@ -156,7 +156,7 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<WrappedCommand> {
     found
 }
 
-fn handed_on(words: Option<&[Word]>) -> Option<WrappedCommand> {
+fn passed_command(words: Option<&[Word]>) -> Option<WrappedCommand> {
     let (program, arguments) = words?.split_first()?;
     let mut program = program.clone();
     // `prettier@3` is the program `prettier`.

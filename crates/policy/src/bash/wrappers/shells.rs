@@ -1,7 +1,7 @@
 //! Shells, and programs that pass a text to one.
 
-use super::options::{Operands, Options, is_one_word};
-use super::{WrappedCommand, started, unclear};
+use super::options::{Operands, Options, is_single_word};
+use super::{WrappedCommand, started, unclear_command};
 use crate::bash::line::Word;
 
 /// Reads `sh -c TEXT` and its variants with other options.
@@ -25,7 +25,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
                 "norc" | "noprofile" | "posix" | "login" | "verbose" | "restricted" | "noediting",
             ) => continue,
             Some("version" | "help") => return Vec::new(),
-            Some(_) => return unclear("unknown shell option"),
+            Some(_) => return unclear_command("unknown shell option"),
             None => {}
         }
         let Some(letters) = text.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty())
@@ -57,14 +57,14 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
                             )
                         });
                     if !known {
-                        return unclear("unknown shell option");
+                        return unclear_command("unknown shell option");
                     }
                 }
                 'a' | 'b' | 'e' | 'f' | 'h' | 'l' | 'm' | 'n' | 'u' | 'v' | 'x' | 'B' | 'C'
                 | 'E' | 'T' | 's' => {
                     reads_input |= letter == 's';
                 }
-                _ => return unclear("unknown shell option"),
+                _ => return unclear_command("unknown shell option"),
             }
         }
     }
@@ -73,11 +73,11 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
         (_, None) => vec![WrappedCommand::Unclear(READS_INPUT.to_owned())],
         (false, Some(_)) if reads_input => vec![WrappedCommand::Unclear(READS_INPUT.to_owned())],
         (true, Some(word)) => match &word.text {
-            Some(text) if is_one_word(word) => text_for(name, text.clone()),
-            _ => unclear("a shell runs text that is known only at run time"),
+            Some(text) if is_single_word(word) => text_for(name, text.clone()),
+            _ => unclear_command("a shell runs text that is known only at run time"),
         },
-        (false, Some(word)) if word.text.is_none() || !is_one_word(word) => {
-            unclear("a shell runs a file that is known only at run time")
+        (false, Some(word)) if word.text.is_none() || !is_single_word(word) => {
+            unclear_command("a shell runs a file that is known only at run time")
         }
         (false, Some(word))
             if word
@@ -85,7 +85,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
                 .as_deref()
                 .is_some_and(|file| file.starts_with("/dev/") || file.starts_with("/proc/")) =>
         {
-            unclear("a shell reads commands from stdin")
+            unclear_command("a shell reads commands from stdin")
         }
         // A bare name may be a program of PATH, read as a script.
         (false, Some(word)) => {
@@ -117,24 +117,24 @@ pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<WrappedCommand>
 pub(super) fn su(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
-            return unclear("`su` has arguments that are known only at run time");
+        let Some(text) = word.text.as_deref().filter(|_| is_single_word(word)) else {
+            return unclear_command("`su` has arguments that are known only at run time");
         };
         let script = match text {
             "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
             "-" | "-l" | "--login" | "-m" | "-p" => continue,
             _ => match text.strip_prefix("--command=") {
                 Some(script) => Some(script.to_owned()),
-                None if text.starts_with('-') => return unclear("unknown option of `su`"),
+                None if text.starts_with('-') => return unclear_command("unknown option of `su`"),
                 None => continue,
             },
         };
         return match script {
             Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
-            None => unclear("`su` runs text that is known only at run time"),
+            None => unclear_command("`su` runs text that is known only at run time"),
         };
     }
-    unclear("`su` starts a shell")
+    unclear_command("`su` starts a shell")
 }
 
 /// Reads `watch COMMAND…`: the words are joined for a shell.
@@ -157,7 +157,7 @@ pub(super) fn watch(arguments: &[Word]) -> Vec<WrappedCommand> {
         ],
         long_values: &["interval", "equexit"],
     };
-    joined(OPTIONS.behind(arguments, 0))
+    joined(OPTIONS.operands_after(arguments, 0))
 }
 
 /// Returns the words joined as the text of a shell.
@@ -168,10 +168,10 @@ pub(super) fn joined(rest: Operands<'_>) -> Vec<WrappedCommand> {
         unclear @ Operands::Unclear(_) => return started(unclear),
     };
     let texts: Option<Vec<&str>> =
-        words.iter().map(|word| word.text.as_deref().filter(|_| is_one_word(word))).collect();
+        words.iter().map(|word| word.text.as_deref().filter(|_| is_single_word(word))).collect();
     match texts {
         Some(texts) => vec![WrappedCommand::Script { text: texts.join(" "), plain_sh: true }],
-        None => unclear("a shell runs text that is known only at run time"),
+        None => unclear_command("a shell runs text that is known only at run time"),
     }
 }
 
@@ -179,8 +179,8 @@ pub(super) fn joined(rest: Operands<'_>) -> Vec<WrappedCommand> {
 pub(super) fn script(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
-            return unclear("`script` has arguments that are known only at run time");
+        let Some(text) = word.text.as_deref().filter(|_| is_single_word(word)) else {
+            return unclear_command("`script` has arguments that are known only at run time");
         };
         let found = match text {
             "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
@@ -199,17 +199,17 @@ pub(super) fn script(arguments: &[Word]) -> Vec<WrappedCommand> {
                     }
                 }
                 None if text.starts_with('-') => {
-                    return unclear("unknown option of `script`");
+                    return unclear_command("unknown option of `script`");
                 }
                 None => continue,
             },
         };
         return match found {
             Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
-            None => unclear("`script` runs text that is known only at run time"),
+            None => unclear_command("`script` runs text that is known only at run time"),
         };
     }
-    unclear("`script` starts a shell")
+    unclear_command("`script` starts a shell")
 }
 
 /// Reads `flock FILE COMMAND…` and `flock FILE -c TEXT`.
@@ -229,14 +229,14 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<WrappedCommand> {
         ],
         long_values: &["timeout", "wait", "conflict-exit-code"],
     };
-    let rest = OPTIONS.behind(arguments, 1);
+    let rest = OPTIONS.operands_after(arguments, 1);
     let Operands::Words(words) = rest else { return started(rest) };
     match words.split_first() {
         Some((first, behind)) if matches!(first.text.as_deref(), Some("-c" | "--command")) => {
             joined(Operands::Words(behind))
         }
         Some((first, _)) if first.text.as_deref().is_some_and(|text| text.starts_with('-')) => {
-            unclear("unknown option of `flock`")
+            unclear_command("unknown option of `flock`")
         }
         _ => started(Operands::Words(words)),
     }
@@ -258,7 +258,7 @@ pub(super) fn call(arguments: &[Word]) -> Vec<WrappedCommand> {
         };
         return match script {
             Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
-            None => unclear("`npx -c` runs text that is known only at run time"),
+            None => unclear_command("`npx -c` runs text that is known only at run time"),
         };
     }
     Vec::new()

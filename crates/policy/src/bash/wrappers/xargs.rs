@@ -2,7 +2,7 @@
 
 use super::options::{Operands, Options};
 use super::shells::joined;
-use super::{WrappedCommand, started, unclear, words_alone};
+use super::{WrappedCommand, started, unclear_command, words_alone};
 use crate::bash::line::Word;
 
 const OPTIONS: Options = Options {
@@ -60,7 +60,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
                     {
                         replaced = Some(with.to_owned());
                     }
-                    skip_value = OPTIONS.taken(text) == Some(true);
+                    skip_value = OPTIONS.takes_value(text) == Some(true);
                 }
                 _ => in_options = false,
             }
@@ -72,7 +72,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
         }
         plain.push(word.clone());
     }
-    let rest = OPTIONS.behind(&plain, 0);
+    let rest = OPTIONS.operands_after(&plain, 0);
     let Operands::Words(words) = rest else { return started(rest) };
     if words.is_empty() {
         let echo =
@@ -133,15 +133,15 @@ pub(super) fn parallel(arguments: &[Word]) -> Vec<WrappedCommand> {
         .iter()
         .position(|word| word.text.as_deref().is_some_and(|text| text.starts_with(":::")))
         .unwrap_or(arguments.len());
-    let rest = OPTIONS.behind(arguments.get(..stop).unwrap_or_default(), 0);
+    let rest = OPTIONS.operands_after(arguments.get(..stop).unwrap_or_default(), 0);
     match rest {
-        Operands::Words([]) => unclear("`parallel` runs commands that it reads"),
+        Operands::Words([]) => unclear_command("`parallel` runs commands that it reads"),
         Operands::Words([program, ..])
             if program.text.as_deref().is_none_or(|text| {
                 text.split_ascii_whitespace().next().is_none_or(|first| first.contains('{'))
             }) =>
         {
-            unclear("`parallel` runs commands that it reads")
+            unclear_command("`parallel` runs commands that it reads")
         }
         rest => joined(rest),
     }

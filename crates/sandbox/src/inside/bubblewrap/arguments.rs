@@ -51,7 +51,7 @@ const BASE: [&str; 7] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/pro
 
 /// Returns arguments with everything that a command may need, applied to a directory that exists on
 /// every system.
-pub(super) fn of_probe() -> Vec<OsString> {
+pub(super) fn probe_arguments() -> Vec<OsString> {
     let mut words = namespaces();
     words.push("--unshare-net".into());
     words.extend(BASE.map(OsString::from));
@@ -62,7 +62,10 @@ pub(super) fn of_probe() -> Vec<OsString> {
 }
 
 /// Builds the arguments and creates the private directories.
-pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> SandboxResult<BwrapArguments> {
+pub(super) fn build_arguments(
+    plan: &Plan,
+    around: &HostEnvironment,
+) -> SandboxResult<BwrapArguments> {
     let mut view = ArgumentsBuilder { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
     plan.pinned.iter().for_each(|path| view.protect(path, false, true));
@@ -98,7 +101,7 @@ pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> SandboxResult<Bwr
 
 /// Returns the cover of a hidden file: an empty file, or one with the same metadata. It is where no
 /// command can write.
-fn closed_file(plan: &Plan, looks: Option<&PlaceholderFile>) -> SandboxResult<PathBuf> {
+fn create_cover(plan: &Plan, looks: Option<&PlaceholderFile>) -> SandboxResult<PathBuf> {
     let (name, mode) = match looks {
         Some(it) => (format!("closed-{}-{}-{:o}", it.size, it.modified, it.mode()), it.mode()),
         None => ("closed".to_owned(), 0),
@@ -134,7 +137,7 @@ impl ArgumentsBuilder<'_> {
         for path in &plan.writable {
             trees.push(tree(path)?);
             writable.push(path.clone());
-            if !layout::lies_open(plan, path) {
+            if !layout::is_already_writable(plan, path) {
                 self.step(path, BwrapAction::ShowWritable(path.clone()));
             }
         }
@@ -153,12 +156,12 @@ impl ArgumentsBuilder<'_> {
         let temporary = plan.temporary.join("tmp");
         self.step(&temporary, BwrapAction::ShowWritable(temporary.clone()));
         writable.push(temporary);
-        for path in layout::shown(plan, around, &private) {
+        for path in layout::readable_paths(plan, around, &private) {
             if path.symlink_metadata().is_ok() {
                 self.step(&path, BwrapAction::Show(path.clone()));
             }
         }
-        make_places(plan, &self.steps, &private)?;
+        create_mount_points(plan, &self.steps, &private)?;
         Ok((trees, writable))
     }
 
@@ -200,7 +203,7 @@ impl ArgumentsBuilder<'_> {
         }
         if !real.is_dir() {
             let looks = plan.placeholders.iter().find(|it| it.path == path);
-            let closed = closed_file(plan, looks)?;
+            let closed = create_cover(plan, looks)?;
             self.step(real, BwrapAction::HideFile(closed));
             return Ok(());
         }
@@ -248,7 +251,7 @@ impl ArgumentsBuilder<'_> {
 
 /// Creates mount points for what is shown below a private directory, so that leftovers of a command
 /// cannot redirect a mount.
-fn make_places(
+fn create_mount_points(
     plan: &Plan,
     steps: &[(PathBuf, BwrapAction)],
     private: &[PathBuf],

@@ -12,16 +12,16 @@ use rustix::io::Errno;
 
 use crate::inside::bubblewrap_job::{BwrapJob, Tree};
 use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
-use crate::inside::mounts::below_root;
+use crate::inside::mounts::strip_root;
 use std::os::fd::OwnedFd;
 
 /// Fails if anything is more accessible than the plan allows.
-pub(super) fn is_as_planned(job: &BwrapJob) -> SandboxResult<()> {
+pub(super) fn verify(job: &BwrapJob) -> SandboxResult<()> {
     let root =
         rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .refused("/")?;
     for tree in &job.trees {
-        is_the_same(&root, tree)?;
+        verify_unchanged(&root, tree)?;
     }
     let plan = &job.plan;
     for path in &plan.read_only {
@@ -32,7 +32,7 @@ pub(super) fn is_as_planned(job: &BwrapJob) -> SandboxResult<()> {
         }
     }
     for path in &plan.hidden {
-        if opens(&root, path) {
+        if can_open(&root, path) {
             return Err(changed(path));
         }
     }
@@ -49,10 +49,10 @@ fn changed(path: &Path) -> SandboxFailure {
 /// Opens a path without symbolic links in any component.
 fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+    openat2(root, strip_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-fn is_the_same(root: &OwnedFd, tree: &Tree) -> SandboxResult<()> {
+fn verify_unchanged(root: &OwnedFd, tree: &Tree) -> SandboxResult<()> {
     let found = find(root, &tree.path).map_err(|_| changed(&tree.path))?;
     let stat = fstat(&found).refused(tree.path.display())?;
     if (stat.st_dev, stat.st_ino) == (tree.device, tree.inode) {
@@ -71,18 +71,18 @@ fn is_read_only(root: &OwnedFd, path: &Path) -> SandboxResult<bool> {
 }
 
 /// Whether a hidden path can be read.
-fn opens(root: &OwnedFd, path: &Path) -> bool {
+fn can_open(root: &OwnedFd, path: &Path) -> bool {
     let Ok(found) = find(root, path) else { return false };
     let Ok(stat) = fstat(&found) else { return false };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
-            openat2(root, below_root(path), flags | OFlags::DIRECTORY, Mode::empty(), resolve)
+            openat2(root, strip_root(path), flags | OFlags::DIRECTORY, Mode::empty(), resolve)
                 .is_ok()
         }
         FileType::RegularFile => {
-            let opened = openat2(root, below_root(path), flags, Mode::empty(), resolve);
+            let opened = openat2(root, strip_root(path), flags, Mode::empty(), resolve);
             opened.is_ok_and(|file| File::from(file).read(&mut [0]).is_ok())
         }
         // Sockets and devices are blocked by their covers and by Landlock.

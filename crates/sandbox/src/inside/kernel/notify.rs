@@ -23,7 +23,7 @@ pub(crate) type Instruction = (u16, u8, u8, u32);
 /// Installs a filter on this process and returns the file descriptor for its notifications. After a
 /// notification is received, only a fatal signal interrupts the call, so that no call is made
 /// twice.
-pub(crate) fn put_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> {
+pub(crate) fn install_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> {
     let mut program: Vec<libc::sock_filter> =
         program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
     let length = u16::try_from(program.len()).map_err(|_| Errno::INVAL)?;

@@ -30,8 +30,8 @@ impl Address {
         let Some((family, rest)) = bytes.split_first_chunk() else { return Self::Other };
         match i32::from(u16::from_ne_bytes(*family)) {
             libc::AF_UNSPEC => Self::None,
-            libc::AF_INET => four(rest),
-            libc::AF_INET6 => six(rest),
+            libc::AF_INET => parse_ipv4(rest),
+            libc::AF_INET6 => parse_ipv6(rest),
             libc::AF_NETLINK => match rest.get(2..6) {
                 // Process 0 is the kernel; other processes might execute requests.
                 Some([0, 0, 0, 0]) => Self::Kernel,
@@ -47,15 +47,15 @@ impl Address {
 
     /// Parses an address as `sendmsg` on an internet socket does: `AF_UNSPEC` with the length of an
     /// IPv4 address is such an address.
-    pub(super) fn of_message(bytes: &[u8]) -> Self {
+    pub(super) fn from_message(bytes: &[u8]) -> Self {
         match Self::read(bytes) {
-            Self::None => bytes.get(2..).map_or(Self::Other, four),
+            Self::None => bytes.get(2..).map_or(Self::Other, parse_ipv4),
             other => other,
         }
     }
 }
 
-fn four(rest: &[u8]) -> Address {
+fn parse_ipv4(rest: &[u8]) -> Address {
     let (Some(&port), Some(&host)) =
         (rest.first_chunk(), rest.get(2..).and_then(<[u8]>::first_chunk::<4>))
     else {
@@ -65,7 +65,7 @@ fn four(rest: &[u8]) -> Address {
     Address::Internet { host, port: u16::from_be_bytes(port), scope: 0 }
 }
 
-fn six(rest: &[u8]) -> Address {
+fn parse_ipv6(rest: &[u8]) -> Address {
     let (Some(&port), Some(&host)) =
         (rest.first_chunk(), rest.get(6..).and_then(<[u8]>::first_chunk::<16>))
     else {
@@ -84,11 +84,11 @@ const OF_NAMES: [u16; 2] = [53, 853];
 /// Properties of the host that decide whether an internet address is allowed.
 pub(super) trait HostEnvironment {
     /// Whether the host has this address.
-    fn is_own(&self, host: IpAddr, scope: u32) -> bool;
+    fn is_own_address(&self, host: IpAddr, scope: u32) -> bool;
     /// Whether the host is configured to use this name server.
     fn is_name_server(&self, host: IpAddr) -> bool;
     /// Whether every server on this port was started in the sandbox.
-    fn is_of_the_session(&self, port: u16) -> bool;
+    fn is_session_port(&self, port: u16) -> bool;
 }
 
 /// Checks whether the network setting allows the address. The error is the one that a host without
@@ -106,16 +106,16 @@ pub(super) fn check_access(
         Network::Host => Ok(()),
         Network::Loopback if loopback && !OF_NAMES.contains(&port) => Ok(()),
         Network::Loopback => Err(Errno::NETUNREACH),
-        Network::Outward if !loopback && !around.is_own(host, scope) => Ok(()),
+        Network::Outward if !loopback && !around.is_own_address(host, scope) => Ok(()),
         Network::Outward if port == OF_NAMES[0] && around.is_name_server(host) => Ok(()),
-        Network::Outward if around.is_of_the_session(port) => Ok(()),
+        Network::Outward if around.is_session_port(port) => Ok(()),
         Network::Outward => Err(Errno::CONNREFUSED),
     }
 }
 
 /// Whether the host has the address, determined by binding a socket to it. Returns `true` if
 /// unsure.
-pub(super) fn is_own(host: IpAddr, scope: u32) -> bool {
+pub(super) fn is_own_address(host: IpAddr, scope: u32) -> bool {
     let family = if host.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let Ok(socket) = rustix::net::socket(family, SocketType::DGRAM, None) else { return true };
     let bound = match host {
@@ -141,13 +141,13 @@ mod tests {
     struct TestEnvironment;
 
     impl HostEnvironment for TestEnvironment {
-        fn is_own(&self, host: IpAddr, _: u32) -> bool {
+        fn is_own_address(&self, host: IpAddr, _: u32) -> bool {
             host.to_string() == "10.0.0.5"
         }
         fn is_name_server(&self, host: IpAddr) -> bool {
             host.to_string() == "127.0.0.53"
         }
-        fn is_of_the_session(&self, port: u16) -> bool {
+        fn is_session_port(&self, port: u16) -> bool {
             port == 3000
         }
     }
@@ -191,7 +191,10 @@ mod tests {
         let four = [0, 80, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(Address::read(&bytes(libc::AF_INET, &four)), internet("127.0.0.1", 80));
         assert_eq!(Address::read(&bytes(libc::AF_UNSPEC, &four)), Address::None);
-        assert_eq!(Address::of_message(&bytes(libc::AF_UNSPEC, &four)), internet("127.0.0.1", 80));
+        assert_eq!(
+            Address::from_message(&bytes(libc::AF_UNSPEC, &four)),
+            internet("127.0.0.1", 80)
+        );
         let mut six = vec![1, 0, 0, 0, 0, 0];
         six.extend("::ffff:127.0.0.1".parse::<Ipv6Addr>().unwrap().octets());
         six.extend([0; 4]);
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     fn own_addresses_of_the_machine_are_recognized() {
-        assert!(is_own("127.0.0.1".parse().unwrap(), 0));
-        assert!(!is_own("192.0.2.1".parse().unwrap(), 0));
+        assert!(is_own_address("127.0.0.1".parse().unwrap(), 0));
+        assert!(!is_own_address("192.0.2.1".parse().unwrap(), 0));
     }
 }

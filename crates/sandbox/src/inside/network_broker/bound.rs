@@ -31,7 +31,7 @@ pub(super) struct FileIdentity {
 impl FileIdentity {
     /// Returns the place of an open file. The device comes from the mount, because `stat` reports
     /// another one for some file systems. `proc` is a `/proc` that shows this process.
-    pub(super) fn of(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
+    pub(super) fn for_file(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
         let data = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -68,11 +68,11 @@ impl SocketTable {
             Some(netlink::SOCK_DIAG),
         );
         let table = Self(Mutex::new(socket.ok()?));
-        table.at(FileIdentity { device: 0, number: 0 }).is_ok().then_some(table)
+        table.listeners_at(FileIdentity { device: 0, number: 0 }).is_ok().then_some(table)
     }
 
     /// Returns the inodes of the sockets that wait at the file: at most one.
-    pub(super) fn at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
+    pub(super) fn listeners_at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
         const DONE: u16 = 3;
         const ERROR: u16 = 2;
         // Only one listing at a time.
@@ -161,7 +161,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Whether no process serves the socket at address `name`. The check is not noticeable: a stream
 /// server rejects a datagram socket, and connecting sends nothing to a datagram server.
-pub(super) fn is_left_over(name: &[u8]) -> bool {
+pub(super) fn is_stale(name: &[u8]) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let tried = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
         .and_then(|socket| notify::connect(socket.as_fd(), name));
@@ -182,7 +182,7 @@ mod tests {
 
     fn place(path: &Path) -> FileIdentity {
         let open = |path: &Path| openat(rustix::fs::CWD, path, OFlags::PATH, Mode::empty());
-        FileIdentity::of(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
+        FileIdentity::for_file(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
     }
 
     #[test]
@@ -196,20 +196,20 @@ mod tests {
         let server = UnixListener::bind(&one).unwrap();
         let _packets = UnixDatagram::bind(&three).unwrap();
         std::fs::rename(&one, &two).unwrap();
-        assert_eq!(table.at(place(&two)).unwrap().len(), 1);
-        assert_eq!(table.at(place(&three)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(place(&two)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(place(&three)).unwrap().len(), 1);
         let _client = UnixStream::connect(&two).unwrap();
         let _accepted = server.accept().unwrap();
-        assert_eq!(table.at(place(&two)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(place(&two)).unwrap().len(), 1);
         drop(server);
         // The accepted connection is still listed with this file.
-        assert!(table.at(place(&two)).unwrap().is_empty());
+        assert!(table.listeners_at(place(&two)).unwrap().is_empty());
         let address = |path: &Path| {
             let path = path.to_str().unwrap().as_bytes();
             [&1u16.to_ne_bytes()[..], path, &[0]].concat()
         };
-        assert!(is_left_over(&address(&two)));
-        assert!(!is_left_over(&address(&three)));
+        assert!(is_stale(&address(&two)));
+        assert!(!is_stale(&address(&three)));
     }
 
     #[test]

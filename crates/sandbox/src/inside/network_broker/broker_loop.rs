@@ -109,7 +109,7 @@ impl NetworkBroker {
 
     /// Opens the table of sockets bound in the network of the cell, whose user namespace this
     /// process must be in.
-    pub(crate) fn know_the_cell(&mut self, cell: &OwnedFd) {
+    pub(crate) fn open_session_network(&mut self, cell: &OwnedFd) {
         let table = std::thread::scope(|scope| {
             // Only this thread enters the network namespace.
             let there = scope.spawn(|| {
@@ -125,15 +125,15 @@ impl NetworkBroker {
 
     /// Opens the table of sockets bound in the network of this process, if only the command uses
     /// that network.
-    pub(crate) fn know_own_network(&mut self) {
+    pub(crate) fn open_own_network(&mut self) {
         if self.network == Network::Own {
             self.own = SocketTable::open();
         }
     }
 
     /// Handles calls until no process is left that the filter applies to, or the program ends.
-    pub(crate) fn keep(self) {
-        if drop_power(matches!(self.writable, WritableFiles::Trees { .. })).is_err() {
+    pub(crate) fn run(self) {
+        if drop_capabilities(matches!(self.writable, WritableFiles::Trees { .. })).is_err() {
             // Unanswered calls would block; closing the listener makes them fail.
             return;
         }
@@ -198,8 +198,13 @@ impl NetworkBroker {
             }
             libc::SYS_listen => self.listen(&socket, int(second).cast_signed()),
             libc::SYS_sendto => {
-                let message =
-                    SendmsgArguments::of_send(caller, second, third, fifth, u64::from(int(sixth)))?;
+                let message = SendmsgArguments::from_sendto(
+                    caller,
+                    second,
+                    third,
+                    fifth,
+                    u64::from(int(sixth)),
+                )?;
                 self.send(caller, &socket, &message, int(fourth).cast_signed())
             }
             libc::SYS_sendmsg => {
@@ -217,7 +222,7 @@ impl NetworkBroker {
     fn connect(&self, caller: &Caller, socket: &OwnedFd, bytes: &[u8]) -> Result<i64, Errno> {
         match Address::read(bytes) {
             Address::Path(path) => {
-                self.at_path(caller, &path, |name| notify::connect(socket, name))
+                self.connect_to_path(caller, &path, |name| notify::connect(socket, name))
             }
             address => {
                 self.check_access(caller, &address)?;
@@ -262,8 +267,8 @@ impl NetworkBroker {
         let to =
             |address: Option<&[u8]>| notify::send(socket, address, &message.data, &control, flags);
         let Some(bytes) = message.address.as_deref() else { return to(None) };
-        match Address::of_message(bytes) {
-            Address::Path(path) => self.at_path(caller, &path, |name| to(Some(name))),
+        match Address::from_message(bytes) {
+            Address::Path(path) => self.connect_to_path(caller, &path, |name| to(Some(name))),
             address => {
                 self.check_access(caller, &address)?;
                 to(Some(bytes))
@@ -300,7 +305,7 @@ impl NetworkBroker {
     }
 
     /// Connects to a unix socket as seen by the command, relative to its directory.
-    fn at_path(
+    fn connect_to_path(
         &self,
         caller: &Caller,
         path: &[u8],
@@ -357,17 +362,18 @@ impl NetworkBroker {
         if self.given.iter().any(same) {
             return Ok(());
         }
-        let place = FileIdentity::of(&self.proc, file)?;
+        let place = FileIdentity::for_file(&self.proc, file)?;
         let at = |table: &Option<SocketTable>| match table {
-            Some(table) => table.at(place),
+            Some(table) => table.listeners_at(place),
             None => Ok(Vec::new()),
         };
-        let of_session = |found: Vec<u64>| self.session.has(&self.proc, caller.number, found);
+        let of_session =
+            |found: Vec<u64>| self.session.owns_sockets(&self.proc, caller.number, found);
         if !at(&self.own)?.is_empty() || of_session(at(&self.machine)?) {
             return Ok(());
         }
         // Distinguish a socket without a server from one that is not allowed.
-        Err(if bound::is_left_over(name) { Errno::CONNREFUSED } else { Errno::ACCESS })
+        Err(if bound::is_stale(name) { Errno::CONNREFUSED } else { Errno::ACCESS })
     }
 }
 
@@ -377,16 +383,16 @@ struct CallerEnvironment<'a> {
 }
 
 impl address::HostEnvironment for CallerEnvironment<'_> {
-    fn is_own(&self, host: IpAddr, scope: u32) -> bool {
-        address::is_own(host, scope)
+    fn is_own_address(&self, host: IpAddr, scope: u32) -> bool {
+        address::is_own_address(host, scope)
     }
 
     fn is_name_server(&self, host: IpAddr) -> bool {
         self.network_broker.name_servers.contains(&host)
     }
 
-    fn is_of_the_session(&self, port: u16) -> bool {
-        self.network_broker.session.owns(&self.network_broker.proc, self.caller.number, port)
+    fn is_session_port(&self, port: u16) -> bool {
+        self.network_broker.session.owns_port(&self.network_broker.proc, self.caller.number, port)
     }
 }
 
@@ -400,7 +406,7 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 
 /// Drops capabilities, so that calls are made with no more rights than the command has, except the
 /// one required to read its memory. `files`: whether root keeps its capabilities for files.
-fn drop_power(files: bool) -> Result<(), Errno> {
+fn drop_capabilities(files: bool) -> Result<(), Errno> {
     let now = capabilities(None)?;
     let of_files = match files {
         true => CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,

@@ -50,7 +50,7 @@ impl SendmsgArguments {
     }
 
     /// Reads the message of a `sendto` call.
-    pub(super) fn of_send(
+    pub(super) fn from_sendto(
         caller: &Caller,
         data: u64,
         length: u64,

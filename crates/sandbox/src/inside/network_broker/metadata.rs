@@ -109,11 +109,11 @@ impl WritableFiles {
         match notice.call {
             libc::SYS_fchmod => with(opened(), mode(b)),
             libc::SYS_fchmodat => with(named(at, b, true), mode(c)),
-            FCHMODAT2 => with(by_flags(caller, at, b, int(d)), mode(c)),
+            FCHMODAT2 => with(file_for_flags(caller, at, b, int(d)), mode(c)),
             libc::SYS_fchown => with(opened(), owner(b, c)),
-            libc::SYS_fchownat => with(by_flags(caller, at, b, int(e)), owner(c, d)),
+            libc::SYS_fchownat => with(file_for_flags(caller, at, b, int(e)), owner(c, d)),
             libc::SYS_utimensat if b == 0 => with(opened(), times(caller, c, 1)),
-            libc::SYS_utimensat => with(by_flags(caller, at, b, int(d)), times(caller, c, 1)),
+            libc::SYS_utimensat => with(file_for_flags(caller, at, b, int(d)), times(caller, c, 1)),
             libc::SYS_setxattr => with(named(here, a, true), attribute(caller, b, c, d, int(e))),
             libc::SYS_lsetxattr => with(named(here, a, false), attribute(caller, b, c, d, int(e))),
             libc::SYS_fsetxattr => with(opened(), attribute(caller, b, c, d, int(e))),
@@ -220,7 +220,7 @@ fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd,
 }
 
 /// Like [`file_at`], with the flags of the newer calls.
-fn by_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, Errno> {
+fn file_for_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, Errno> {
     let has = |flag: i32| flags & flag.cast_unsigned() != 0;
     if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, LONGEST_PATH)?.is_empty()) {
         return if at == libc::AT_FDCWD {

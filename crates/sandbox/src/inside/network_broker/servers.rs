@@ -16,12 +16,20 @@ const LONGEST_TABLE: u64 = 8 << 20;
 
 /// Whether a process listens on the port, and only processes for which `inside` returns true do.
 /// The address is ignored: listening on the same port as a foreign server gains nothing.
-pub(super) fn all_listen_inside(proc: &OwnedFd, port: u16, inside: impl Fn(i32) -> bool) -> bool {
-    listeners(proc, port).is_some_and(|open| all_are_inside(proc, open, inside))
+pub(super) fn are_listeners_inside(
+    proc: &OwnedFd,
+    port: u16,
+    inside: impl Fn(i32) -> bool,
+) -> bool {
+    listeners(proc, port).is_some_and(|open| are_sockets_inside(proc, open, inside))
 }
 
 /// Whether there is a socket, and all sockets belong to processes for which `inside` returns true.
-fn all_are_inside(proc: &OwnedFd, mut open: HashSet<u64>, inside: impl Fn(i32) -> bool) -> bool {
+fn are_sockets_inside(
+    proc: &OwnedFd,
+    mut open: HashSet<u64>,
+    inside: impl Fn(i32) -> bool,
+) -> bool {
     if open.is_empty() {
         return false;
     }
@@ -49,14 +57,14 @@ fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
         if length as u64 == LONGEST_TABLE {
             return None;
         }
-        found.extend(text.lines().skip(1).filter_map(|line| at_port(line, port)));
+        found.extend(text.lines().skip(1).filter_map(|line| listener_inode(line, port)));
     }
     Some(found)
 }
 
 /// Parses a line `sl local remote state queues timer retransmits uid timeout inode …` and returns
 /// the inode of a server or of a socket without a peer.
-fn at_port(line: &str, port: u16) -> Option<u64> {
+fn listener_inode(line: &str, port: u16) -> Option<u64> {
     const LISTENS: &str = "0A";
     const NO_PEER: &str = "07";
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -97,14 +105,14 @@ pub(super) enum SessionProcesses {
 
 impl SessionProcesses {
     /// Whether everything that listens on the port belongs to the session of the caller.
-    pub(super) fn owns(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
-        all_listen_inside(proc, port, self.inside(proc, caller))
+    pub(super) fn owns_port(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
+        are_listeners_inside(proc, port, self.inside(proc, caller))
     }
 
     /// Whether there is a socket, and all sockets belong to the session of the caller.
-    pub(super) fn has(&self, proc: &OwnedFd, caller: i32, sockets: Vec<u64>) -> bool {
+    pub(super) fn owns_sockets(&self, proc: &OwnedFd, caller: i32, sockets: Vec<u64>) -> bool {
         !sockets.is_empty()
-            && all_are_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
+            && are_sockets_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
     }
 
     /// Whether a process, or the process of a thread, belongs to the session of the caller.
@@ -148,11 +156,11 @@ mod tests {
                 "  0: 0100007F:0BB8 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 100"
             )
         };
-        assert_eq!(at_port(&line("0A"), 3000), Some(4242));
-        assert_eq!(at_port(&line("07"), 3000), Some(4242));
-        assert_eq!(at_port(&line("01"), 3000), None);
-        assert_eq!(at_port(&line("0A"), 3001), None);
-        assert_eq!(at_port("", 3000), None);
+        assert_eq!(listener_inode(&line("0A"), 3000), Some(4242));
+        assert_eq!(listener_inode(&line("07"), 3000), Some(4242));
+        assert_eq!(listener_inode(&line("01"), 3000), None);
+        assert_eq!(listener_inode(&line("0A"), 3001), None);
+        assert_eq!(listener_inode("", 3000), None);
     }
 
     #[test]
@@ -161,9 +169,9 @@ mod tests {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(all_listen_inside(&proc, port, |process| process == own));
-        assert!(!all_listen_inside(&proc, port, |process| process != own));
+        assert!(are_listeners_inside(&proc, port, |process| process == own));
+        assert!(!are_listeners_inside(&proc, port, |process| process != own));
         drop(server);
-        assert!(!all_listen_inside(&proc, port, |_| true));
+        assert!(!are_listeners_inside(&proc, port, |_| true));
     }
 }

@@ -143,7 +143,7 @@ fn oldest_checkpoints_are_evicted_and_sessions_in_use_kept() {
     let hours = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 60 * 60);
     let file = fs::File::options().append(true).open(&left).expect("file");
     file.set_modified(hours).expect("time");
-    let cleaned = mine.clean().expect("clean");
+    let cleaned = mine.clean_up().expect("clean");
     assert_eq!((cleaned.sessions, cleaned.bytes), (1, 5000));
     assert_eq!((left.exists(), young.exists()), (false, true));
     fs::remove_file(young).expect("removed");

@@ -132,7 +132,7 @@ fn moved_repository_is_moved_back() {
         });
         let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
         assert_eq!(moved.now, Some(fixture.path(".g9")));
-        checkpoints.bring_back(moved).expect("back");
+        checkpoints.move_back(moved).expect("back");
         fixture.git(&["status"]);
         assert!(fixture.path(".git").is_dir() && !fixture.path(".g9").exists());
     }
@@ -151,5 +151,5 @@ fn moved_repository_is_moved_back() {
     });
     let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
     assert_eq!(moved.now, None);
-    assert!(checkpoints.bring_back(moved).is_err());
+    assert!(checkpoints.move_back(moved).is_err());
 }

@@ -11,7 +11,7 @@ fn edits_are_undone_turn_by_turn_across_processes() {
     fixture.edit(&checkpoints, 1, "a.txt", "one and a half");
     fixture.edit(&checkpoints, 1, "new/deep/b.txt", "b");
     fixture.edit(&checkpoints, 2, "a.txt", "two");
-    assert!(checkpoints.made().contains(&fixture.path("new/deep/b.txt")));
+    assert!(checkpoints.created_paths().contains(&fixture.path("new/deep/b.txt")));
 
     let store = fixture.folder.path().join("checkpoints");
     assert_eq!(latest_session(&store, "work-12345678"), Some("s1".into()));
@@ -30,7 +30,7 @@ fn edits_are_undone_turn_by_turn_across_processes() {
     let gone = checkpoints.undo(Some(2), false);
     assert!(matches!(gone, Err(CheckpointError::UnknownTurn { turn: 2 })));
     assert_eq!(checkpoints.list().expect("list").len(), 2, "what was undone stays listed");
-    assert!(checkpoints.made().is_empty());
+    assert!(checkpoints.created_paths().is_empty());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn single_changes_are_previewed_reverted_and_redone() {
     let edits = checkpoints.edits().expect("edits");
     assert_eq!(edits.iter().map(|edit| edit.turn).collect::<Vec<_>>(), [1, 1, 2, 2]);
 
-    let foreseen = checkpoints.foresee(2).expect("foreseen");
+    let foreseen = checkpoints.preview_restore(2).expect("foreseen");
     let of = |name: &str| foreseen.iter().find(|one| one.path == fixture.path(name));
     let a = of("a.txt").expect("a change");
     assert_eq!((a.now.as_deref(), a.then.as_deref()), (Some("three\n"), Some("one\n")));
@@ -209,7 +209,7 @@ fn user_change_between_two_agent_changes_is_kept() {
         fixture.write("a", "agent 2");
         fixture.write("quiet", "agent 2");
     });
-    let all = checkpoints.foresee(1).expect("foreseen");
+    let all = checkpoints.preview_restore(1).expect("foreseen");
     assert!(all[0].kept.is_some() && all[0].then.as_deref() == Some("user"), "{all:?}");
 
     let undone = checkpoints.undo(None, false).expect("undo");

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{is_stubborn, neutral};
+use super::{is_first_wins, neutral};
 
 /// Keys whose values git runs, with a sample name in place of the documentation's placeholder.
 const PROGRAMS: &[&str] = &[
@@ -84,7 +84,7 @@ fn is_covered(key: &str) -> bool {
     let (mut environment, mut pairs) = (Vec::new(), Vec::new());
     neutral(&key, "!evil", Path::new("/"), &mut environment, &mut pairs);
     ALWAYS.contains(&key.as_str())
-        || is_stubborn(&key)
+        || is_first_wins(&key)
         || pairs.iter().any(|(set, value)| *set == key && !value.contains("evil"))
         || environment.iter().any(|(name, _)| name == "GIT_SSH_COMMAND")
 }

@@ -12,7 +12,7 @@ use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 use crate::app::App;
 use crate::app::commands::info;
 use crate::app::effect::Effect;
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Lists the subagents with their descriptions.
 pub(crate) fn list(app: &mut App) {
@@ -22,7 +22,7 @@ pub(crate) fn list(app: &mut App) {
         set.agents.iter().flat_map(|agent| agent_rows(app, agent, true)).collect();
     rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
     app.say_wrapped(rows);
-    accept::offer(app, &set);
+    accept::notify_waiting(app, &set);
     warnings(app, &set);
 }
 
@@ -95,13 +95,13 @@ pub(crate) fn coordinate(app: &mut App, goal: &str) {
 pub(crate) fn opened(app: &mut App) {
     let set = app.extensions.agent_set().unwrap_or_default();
     mention(app, &set);
-    accept::offer(app, &set);
+    accept::notify_waiting(app, &set);
 }
 
 /// Updates the agent names that `@` completes.
 pub(crate) fn mention(app: &mut App, set: &AgentSet) {
     let enabled = set.agents.iter().filter(|agent| !agent.disabled);
-    let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
+    let mentions = enabled.map(|agent| (agent.name.clone(), sanitize(&agent.description)));
     app.completion.mention_agents(mentions.collect());
 }
 
@@ -130,6 +130,6 @@ fn agent_rows(app: &App, agent: &Agent, counts: bool) -> Vec<Line> {
     };
     let place = if agent.remote.is_some() { ", remote" } else { "" };
     let head = Line::styled(format!("  {}", agent.name), app.theme.accent)
-        .and(format!(" ({}{place}{state})", agent.tier.as_str()), app.theme.secondary);
-    vec![head, Line::raw(format!("    {}", clean(&agent.description)))]
+        .with_span(format!(" ({}{place}{state})", agent.tier.as_str()), app.theme.secondary);
+    vec![head, Line::raw(format!("    {}", sanitize(&agent.description)))]
 }

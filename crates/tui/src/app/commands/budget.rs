@@ -16,7 +16,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     match LimitChange::read(arguments) {
         Ok(LimitChange { kind, scope, limit }) => {
             app.effect(Effect::Send(Op::SetBudget { kind, scope, limit }));
-            let whose = whose(scope);
+            let whose = scope_label(scope);
             app.info(match limit {
                 Some(limit) => {
                     format!("The budget for {whose} is now {}.", kind.words(limit))
@@ -42,9 +42,11 @@ fn show(app: &mut App, uses: &[BudgetUse]) {
                         used if used >= limit * 0.8 => app.theme.warning,
                         _ => app.theme.text,
                     };
-                    row.and(format!("{used} of {}", entry.kind.words(limit)), style)
+                    row.with_span(format!("{used} of {}", entry.kind.words(limit)), style)
                 }
-                None => row.and(used, app.theme.text).and("  no limit", app.theme.secondary),
+                None => {
+                    row.with_span(used, app.theme.text).with_span("  no limit", app.theme.secondary)
+                }
             });
         }
     }
@@ -80,7 +82,7 @@ impl LimitChange {
         let limit = match amount.as_str() {
             "off" | "none" => None,
             "" => return Err(format!("No amount given: use {how}.")),
-            typed => match kind.amount(typed) {
+            typed => match kind.parse_amount(typed) {
                 Some(limit) => Some(limit),
                 None => {
                     return Err(format!(
@@ -101,7 +103,7 @@ fn heading(scope: BudgetScope) -> &'static str {
     }
 }
 
-fn whose(scope: BudgetScope) -> &'static str {
+fn scope_label(scope: BudgetScope) -> &'static str {
     match scope {
         BudgetScope::Session => "this session",
         BudgetScope::Prompt => "each prompt",

@@ -42,7 +42,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     app.facts.model = name.to_owned();
     app.facts.routed = None;
     if persist {
-        app.keep_setting("model.name", Some(Value::String(name.to_owned())));
+        app.save_setting("model.name", Some(Value::String(name.to_owned())));
     }
     app.info(format!("Model: {name}"));
     if let Some(doubt) =
@@ -54,7 +54,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
 
 pub(crate) fn permissions_dialog(app: &mut App) {
     app.ask(
-        |launch| launch.trust_manager().of(&launch.options().directory.clone()),
+        |launch| launch.trust_manager().trust(&launch.options().directory.clone()),
         |app, trust| match trust {
             Err(failure) => app.error(failure.message),
             Ok(trust) => {
@@ -138,7 +138,7 @@ pub(crate) fn use_theme(app: &mut App, name: &str) {
     match theme::named(name, &app.settings.custom_themes) {
         Ok(_) => {
             app.settings_view.reset_scope();
-            app.keep_theme(name);
+            app.save_theme(name);
             app.toast(format!("theme: {name}"));
         }
         Err(why) => app.error(why),

@@ -89,7 +89,7 @@ pub(crate) fn set_commands(app: &mut App) {
     for (name, description) in app.catalog.custom() {
         commands.push(CommandInfo {
             name: name.clone(),
-            description: crate::sanitize::clean(description),
+            description: crate::sanitize::sanitize(description),
             ..CommandInfo::default()
         });
     }
@@ -99,12 +99,12 @@ pub(crate) fn set_commands(app: &mut App) {
             .iter()
             .map(|(name, what, _)| Argument {
                 value: format!("--{name}=\""),
-                description: crate::sanitize::clean(what),
+                description: crate::sanitize::sanitize(what),
             })
             .collect();
         commands.push(CommandInfo {
             name: prompt.name.clone(),
-            description: crate::sanitize::clean(&prompt.description),
+            description: crate::sanitize::sanitize(&prompt.description),
             completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
             ..CommandInfo::default()
         });
@@ -140,13 +140,13 @@ pub(crate) fn set_commands(app: &mut App) {
         && let Some(set) = app.extensions.agent_set()
     {
         let names = set.unacknowledged.iter().map(|agent| Argument {
-            value: crate::sanitize::clean(&agent.name),
-            description: crate::sanitize::clean(&agent.description),
+            value: crate::sanitize::sanitize(&agent.name),
+            description: crate::sanitize::sanitize(&agent.description),
         });
-        accept.completer = Some(names::one_of(names.collect()));
+        accept.completer = Some(names::complete_names(names.collect()));
     }
-    names::offer(app, &mut commands);
-    words::offer(app, &mut commands);
+    names::add_names(app, &mut commands);
+    words::add_words(app, &mut commands);
     app.completion.set_commands(commands);
     // The text being typed may be one of them.
     update(app);
@@ -209,7 +209,7 @@ fn info(spec: &CommandSpec) -> CommandInfo {
         name: spec.name.to_owned(),
         aliases: spec.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
         description: spec.summary.to_owned(),
-        auto_execute: spec.runs_at_once(),
+        auto_execute: spec.runs_on_enter(),
         section: (!spec.section.is_empty()).then(|| spec.section.to_owned()),
         subcommands: spec.subcommands.iter().filter(|sub| !sub.hidden).map(info).collect(),
         ..CommandInfo::default()

@@ -22,7 +22,7 @@ pub(crate) fn show(app: &mut App, breakdown: &ContextBreakdown) {
     let (width, open) = (app.window.width(), app.dialogs.overlay());
     match app.context.show(breakdown, open, width, &app.theme) {
         ContextStep::Nothing => {}
-        ContextStep::Print(rows) => app.say(rows),
+        ContextStep::Print(rows) => app.show_rows(rows),
         ContextStep::Show(overlay) => app.open(overlay),
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn show(app: &mut App, breakdown: &ContextBreakdown) {
 pub(crate) fn print(app: &mut App) {
     app.dialogs.close();
     if let Some(rows) = app.context.print(app.window.width(), &app.theme) {
-        app.say(rows);
+        app.show_rows(rows);
     }
 }
 

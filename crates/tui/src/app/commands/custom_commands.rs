@@ -78,12 +78,12 @@ fn approve(app: &mut App, prepared: PreparedCommand) {
 }
 
 /// Handles the answer to the approval request.
-pub(crate) fn answered(app: &mut App, id: &str) {
+pub(crate) fn handle_answer(app: &mut App, id: &str) {
     let Some(mut prepared) = app.catalog.take_awaiting() else { return };
     if id == "no" {
         return app.info("Not run.");
     }
-    prepared.agree(id == "session");
+    prepared.approve(id == "session");
     expand(app, prepared);
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
         }
         _ => None,
     };
-    trusts(app, &snapshot);
+    apply_editor_trust(app, &snapshot);
     let shows_status = app.editor.update(snapshot);
     if let Some(text) = lost {
         app.toast(text);
@@ -42,7 +42,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
 }
 
 /// Trust granted by the editor answers the trust dialog; a later change needs the user.
-pub(crate) fn trusts(app: &mut App, snapshot: &CompanionSnapshot) {
+pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
     let Some(is_trusted) = snapshot.is_trusted else { return };
     let name = crate::sanitize::one_row(snapshot.editor_name()).into_owned();
     if matches!(app.dialogs.purpose(), Some(Purpose::Trust)) {
@@ -135,13 +135,13 @@ pub(crate) fn install(app: &mut App) {
 }
 
 /// Asks once, in the terminal of a supported editor, whether to connect.
-pub(crate) fn offer(app: &mut App) {
+pub(crate) fn offer_connection(app: &mut App) {
     let busy = app.dialogs.is_open() || app.is_busy() || app.settings.screen_reader;
     if busy || app.editor.was_offered() {
         return;
     }
     let Some(editor) =
-        app.launch.as_ref().and_then(|launch| launch.companion_manager().editor_to_offer())
+        app.launch.as_ref().and_then(|launch| launch.companion_manager().editor_to_suggest())
     else {
         return;
     };

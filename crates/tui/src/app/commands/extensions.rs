@@ -17,7 +17,7 @@ use crate::commands::SlashCommand;
 use crate::components::consent_queue::Consent;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::tokens::IDLE;
 
 pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
@@ -29,7 +29,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
             open_address(GALLERY);
             app.info(format!("Extension gallery: {GALLERY}"));
         }
-        (SlashCommand::ExtensionsReload, _) => skills_and_hooks::reload_all_and_say(app),
+        (SlashCommand::ExtensionsReload, _) => skills_and_hooks::reload_all_and_confirm(app),
         (SlashCommand::ExtensionsUpdate, []) => {
             app.error("No extension given: use `/extensions update NAME`.")
         }
@@ -89,20 +89,20 @@ fn extension_rows(app: &App, extension: &Extension) -> Vec<Line> {
     };
     let mut rows = vec![
         Line::styled(format!("{sign} "), style)
-            .and(extension.name().to_owned(), app.theme.text.bold())
-            .and(format!(" {}", clean(&extension.manifest.version)), app.theme.secondary),
+            .with_span(extension.name().to_owned(), app.theme.text.bold())
+            .with_span(format!(" {}", sanitize(&extension.manifest.version)), app.theme.secondary),
     ];
     let mut more = |text: String| {
         rows.push(Line::styled(format!("  {text}"), app.theme.secondary));
     };
     if !extension.manifest.description.is_empty() {
-        more(clean(&extension.manifest.description));
+        more(sanitize(&extension.manifest.description));
     }
     if extension.home == ExtensionHome::Gemini {
         more("installed by Gemini CLI".to_owned());
     }
     if let Some(install) = &extension.install {
-        more(format!("from {} ({})", clean(&install.source), install.kind.as_str()));
+        more(format!("from {} ({})", sanitize(&install.source), install.kind.as_str()));
     }
     let missing: Vec<&str> = extension
         .values
@@ -129,8 +129,8 @@ fn install(app: &mut App, source: &str) {
         |app, fetched| match fetched {
             Ok(fetched) => {
                 let manifest = &fetched.manifest;
-                let title = format!("Install `{}` {}?", manifest.name, clean(&manifest.version));
-                let lines = fetched.review.told();
+                let title = format!("Install `{}` {}?", manifest.name, sanitize(&manifest.version));
+                let lines = fetched.review.consent_lines();
                 ask_consent(app, title, &lines, Consent::Install(Box::new(fetched)));
             }
             Err(failure) => app.error(failure.message),
@@ -146,7 +146,7 @@ fn link(app: &mut App, folder: PathBuf) {
         |app, reviewed| match reviewed {
             Ok((folder, (manifest, review))) => {
                 let title = format!("Link `{}`?", manifest.name);
-                ask_consent(app, title, &review.told(), Consent::Link(folder));
+                ask_consent(app, title, &review.consent_lines(), Consent::Link(folder));
             }
             Err(failure) => app.error(failure.message),
         },
@@ -166,7 +166,7 @@ fn update(app: &mut App, names: &[&str]) {
             let mut told = Vec::new();
             for extension in known.all.iter().filter(wanted) {
                 let name = extension.name().to_owned();
-                told.push(match launch.extension_manager().look_for_update(extension) {
+                told.push(match launch.extension_manager().check_for_update(extension) {
                     Ok(None) => Ok((name, None)),
                     Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
                     Err(failure) => Err(failure.message),
@@ -193,9 +193,9 @@ fn update(app: &mut App, names: &[&str]) {
 fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
     let (extension, update) = found.as_ref();
     if update.beyond.is_empty() && update.moved.is_none() {
-        return consented(app, Consent::Update(found));
+        return handle_consent(app, Consent::Update(found));
     }
-    let version = clean(&update.fetched.manifest.version);
+    let version = sanitize(&update.fetched.manifest.version);
     let title =
         format!("`{}` {version} requests more permissions than you agreed to:", extension.name());
     let mut lines: Vec<String> =
@@ -222,11 +222,11 @@ fn next_consent(app: &mut App) {
 }
 
 /// Handles the answer of the consent dialog.
-pub(crate) fn consent_answered(app: &mut App, id: &str) {
+pub(crate) fn handle_consent_answer(app: &mut App, id: &str) {
     app.dialogs.close();
     let Some(consent) = app.extensions.consents.pop() else { return };
     match id {
-        "yes" => consented(app, consent),
+        "yes" => handle_consent(app, consent),
         _ if matches!(consent, Consent::Install(_)) => {
             app.info("Installation aborted. Nothing was changed.");
         }
@@ -235,7 +235,7 @@ pub(crate) fn consent_answered(app: &mut App, id: &str) {
     next_consent(app);
 }
 
-fn consented(app: &mut App, consent: Consent) {
+fn handle_consent(app: &mut App, consent: Consent) {
     app.ask(
         move |launch| match consent {
             Consent::Install(fetched) => {
@@ -249,7 +249,7 @@ fn consented(app: &mut App, consent: Consent) {
             Consent::Update(found) => {
                 let (extension, update) = *found;
                 launch.extension_manager().update_extension(&extension, &update)?;
-                let version = clean(&update.fetched.manifest.version);
+                let version = sanitize(&update.fetched.manifest.version);
                 Ok(format!("`{}` updated to version {version}.", extension.name()))
             }
         },
@@ -305,7 +305,7 @@ fn switch(app: &mut App, name: &str, on: bool, scope: &[&str]) {
 fn configure(app: &mut App, name: &str, setting: Option<&str>) {
     let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
     app.ask(
-        move |launch| launch.extension_manager().known_extension(&name),
+        move |launch| launch.extension_manager().find_extension(&name),
         move |app, extension| {
             let extension = match extension {
                 Ok(extension) => extension,
@@ -319,8 +319,8 @@ fn configure(app: &mut App, name: &str, setting: Option<&str>) {
             }
             let items = extension.values.iter().map(|value| {
                 let state = if value.value.is_some() { "set" } else { "not set" };
-                let line = Line::styled(clean(&value.setting.description), app.theme.secondary);
-                ListItem::new(value.setting.variable.clone(), clean(&value.setting.name), state)
+                let line = Line::styled(sanitize(&value.setting.description), app.theme.secondary);
+                ListItem::new(value.setting.variable.clone(), sanitize(&value.setting.name), state)
                     .previewed(vec![line])
             });
             let title = format!("Settings of `{}`", extension.name());
@@ -346,8 +346,8 @@ fn open_value(app: &mut App, extension: &Extension, setting: &str) {
     };
     let known = &known.setting;
     let field = if known.sensitive { Field::masked() } else { Field::default() };
-    let intro = vec![clean(&known.description), "Leave empty to clear the value.".to_owned()];
-    let dialog = FieldDialog::new(clean(&known.name), intro, field);
+    let intro = vec![sanitize(&known.description), "Leave empty to clear the value.".to_owned()];
+    let dialog = FieldDialog::new(sanitize(&known.name), intro, field);
     let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
     app.open(Overlay::field(purpose, dialog));
 }
@@ -359,7 +359,7 @@ pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value:
     let value = value.to_owned();
     app.ask(
         move |launch| {
-            let extension = launch.extension_manager().known_extension(&name)?;
+            let extension = launch.extension_manager().find_extension(&name)?;
             launch.extension_manager().set_extension_value(
                 &extension,
                 &variable,
@@ -375,7 +375,7 @@ pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value:
 /// Applies automatic extension updates that ask for no additional permissions. Runs once, when
 /// the first session is open.
 pub(crate) fn update_automatically(app: &mut App) {
-    if app.extensions.looked_for_updates() {
+    if app.extensions.record_update_check() {
         return;
     }
     let Some(launch) = app.launch.clone() else { return };

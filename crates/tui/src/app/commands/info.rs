@@ -24,7 +24,7 @@ const SAID: usize = 8;
 
 pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
-    app.ask(About::of, move |app, about| {
+    app.ask(About::collect, move |app, about| {
         app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
             tell_about(app, about, session, drawing);
         })));
@@ -33,7 +33,7 @@ pub(crate) fn about(app: &mut App) {
 
 fn tell_about(app: &mut App, about: About, session: String, drawing: Option<Drawing>) {
     let row = |label: &str, value: String| {
-        Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
+        Line::styled(format!("{label:<10}"), app.theme.secondary).with_span(value, app.theme.text)
     };
     let (asked, means) = &about.model;
     let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
@@ -64,14 +64,14 @@ fn tell_about(app: &mut App, about: About, session: String, drawing: Option<Draw
     if let Some(commit) = about.commit {
         rows.insert(2, row("commit", commit.to_owned()));
     }
-    app.say(rows);
+    app.show_rows(rows);
 }
 
 pub(crate) fn bug(app: &mut App, title: &str) {
     let title = if title.is_empty() { "a defect" } else { title }.to_owned();
     app.ask(
         move |launch| {
-            let about = About::of(launch);
+            let about = About::collect(launch);
             let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
             let info = format!(
                 "Parallax {}{commit} · {} · {} · {}",
@@ -106,7 +106,7 @@ pub(crate) fn diff(app: &mut App) {
         true => {
             app.info("No files were edited in this session. Changes by commands are not shown.")
         }
-        false => app.say(rows),
+        false => app.show_rows(rows),
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn directories(app: &mut App) {
     app.ask_session(OpenSession::directories, |app, folders| {
         let mut rows = vec![Line::styled("Workspace directories", app.theme.text.bold())];
         rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
-        app.say(rows);
+        app.show_rows(rows);
     });
 }
 
@@ -140,14 +140,14 @@ pub(crate) fn help(app: &mut App) {
     let basics = basic_rows(app, width);
     if app.settings.screen_reader {
         let parts = [basics, commands, subcommands, keys];
-        return app.say(parts.join(&Line::EMPTY));
+        return app.show_rows(parts.join(&Line::EMPTY));
     }
     let pages = [
         ("Basics", basics),
         ("Commands", commands),
         ("Subcommands", subcommands),
         ("Keys", keys),
-        ("About", about_rows(app)),
+        ("About", version_rows(app)),
     ];
     let pages = pages.map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows))).into();
     app.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
@@ -201,10 +201,10 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
 }
 
 /// Returns the rows of the last help page.
-fn about_rows(app: &App) -> Vec<Line> {
+fn version_rows(app: &App) -> Vec<Line> {
     let theme = &app.theme;
     let row = |name: &str, text: String| {
-        Line::styled(format!("  {name:<12}"), theme.accent).and(text, theme.text)
+        Line::styled(format!("  {name:<12}"), theme.accent).with_span(text, theme.text)
     };
     vec![
         Line::styled("Parallax", theme.accent.bold()),
@@ -264,7 +264,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
                 crate::status_line::count(file.tokens)
             );
             let path = file.path.display().to_string();
-            rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
+            rows.push(Line::styled(path, app.theme.accent).with_span(origin, app.theme.secondary));
             if whole {
                 rows.extend(plain_rows(&file.text));
                 rows.push(Line::EMPTY);
@@ -288,8 +288,8 @@ pub(crate) fn policies(app: &mut App) {
                 };
                 rows.push(
                     Line::styled(format!("  {:>7} ", rule.priority), app.theme.secondary)
-                        .and(format!("{word} "), style)
-                        .and(rule.rule, app.theme.text),
+                        .with_span(format!("{word} "), style)
+                        .with_span(rule.rule, app.theme.text),
                 );
             }
         }
@@ -322,7 +322,7 @@ pub(crate) fn show_pages(
 /// Prints a part of the statistics of the session.
 pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
     let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
-    app.say(rows);
+    app.show_rows(rows);
 }
 
 /// `/stats`: the session, its models and tools, and all sessions.
@@ -331,7 +331,11 @@ pub(crate) fn stats_panel(app: &mut App) {
         return stats(app, stats_view::Part::Session);
     }
     app.ask(
-        |launch| parallax_sessions::usage_text::of(&launch.session_library().usage_report(None)),
+        |launch| {
+            parallax_sessions::usage_text::format_report(
+                &launch.session_library().usage_report(None),
+            )
+        },
         |app, all| {
             let parts = [
                 ("Session", stats_view::Part::Session),
@@ -359,7 +363,7 @@ pub(crate) fn tools(app: &mut App, described: bool) {
         for tool in tools {
             rows.push(
                 Line::styled(format!("  {}", tool.display_name), app.theme.accent)
-                    .and(format!(" ({})", tool.name), app.theme.secondary),
+                    .with_span(format!(" ({})", tool.name), app.theme.secondary),
             );
             if described {
                 rows.extend(plain_rows(&tool.description));
@@ -390,14 +394,14 @@ fn last_stats(app: &App) -> Vec<Line> {
 }
 
 /// Returns the rows printed at exit: a summary of the session and how to resume it.
-pub(crate) fn farewell(app: &mut App, deleted: bool) -> Vec<Line> {
+pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
     let mut rows = Vec::new();
     if !app.session.id().is_empty() {
         rows.push(Line::styled("Agent powering down. Goodbye!", app.theme.accent));
     }
     let kept = |id: &&String| {
         let id = parallax_protocol::ids::SessionId::new((*id).clone());
-        app.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
+        app.launch.as_ref().is_none_or(|launch| launch.is_resumable(&id))
     };
     let has_turns = app.session.has_turns();
     let last = app.session.to_resume();

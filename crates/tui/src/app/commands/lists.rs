@@ -61,7 +61,7 @@ fn tasks_changed(app: &mut App) {
 pub(crate) fn show_task(app: &mut App, id: &str) {
     app.dialogs.close();
     if let Some(rows) = app.shell.background.output(id, &app.theme) {
-        app.say(rows);
+        app.show_rows(rows);
     }
 }
 
@@ -86,7 +86,7 @@ fn queue_items(app: &App) -> Vec<ListItem> {
 /// Moves a queued message into the composer.
 pub(crate) fn take_queued(app: &mut App, id: &str) {
     app.dialogs.close();
-    if let Some(text) = unqueue(app, id) {
+    if let Some(text) = remove_from_queue(app, id) {
         app.composer.insert_before(&text);
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn take_queued(app: &mut App, id: &str) {
 pub(crate) fn drop_queued(app: &mut App, id: &str) {
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
     let at = ids.iter().position(|one| one == id).unwrap_or_default();
-    unqueue(app, id);
+    remove_from_queue(app, id);
     queue_dialog(app);
     // Keep the cursor position, or move it to the last message.
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
@@ -121,7 +121,7 @@ pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
     }
 }
 
-fn unqueue(app: &mut App, id: &str) -> Option<String> {
+fn remove_from_queue(app: &mut App, id: &str) -> Option<String> {
     let removed = app.prompt_queue.remove(id)?;
     if let Some(id) = removed.withdraw {
         app.effect(Effect::Send(Op::Withdraw(id)));

@@ -7,7 +7,7 @@ use parallax_sdk::mcp_view::{McpItem, McpRow, McpState, McpView};
 use crate::app::App;
 use crate::app::commands::{completions, info};
 use crate::app::effect::{Effect, JobContinuation};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Maximum number of names listed per kind.
@@ -65,7 +65,7 @@ pub(crate) fn say_starting(app: &mut App) {
     let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
     app.ask_session(names, |app, names| {
         let names: Vec<String> =
-            names.iter().flatten().map(|name| format!("`{}`", clean(name))).collect();
+            names.iter().flatten().map(|name| format!("`{}`", sanitize(name))).collect();
         let (are, their) = match names.as_slice() {
             [] => return,
             [_] => ("server is", "Its"),
@@ -80,7 +80,7 @@ pub(crate) fn say_starting(app: &mut App) {
 
 /// Reports a server that rejects requests until the user signs in.
 pub(crate) fn sign_in_wanted(app: &mut App, server: &str, again: bool) {
-    let server = clean(server);
+    let server = sanitize(server);
     let why = match again {
         true => "requires you to sign in again",
         false => "requires authentication",
@@ -213,35 +213,36 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     .into_iter()
     .flatten()
     .collect();
-    let mut head = Line::styled(format!("{sign} "), style).and(clean(&row.name), theme.text.bold());
+    let mut head =
+        Line::styled(format!("{sign} "), style).with_span(sanitize(&row.name), theme.text.bold());
     if let Some(extension) = &row.extension {
-        head = head.and(format!(" (from {})", clean(extension)), theme.secondary);
+        head = head.with_span(format!(" (from {})", sanitize(extension)), theme.secondary);
     }
-    head = head.and(format!(" · {}", row.status), style);
+    head = head.with_span(format!(" · {}", row.status), style);
     if !counts.is_empty() {
-        head = head.and(format!(" · {}", counts.join(", ")), theme.secondary);
+        head = head.with_span(format!(" · {}", counts.join(", ")), theme.secondary);
     }
     if let Some(time) = row.handshake.filter(|_| detail != Detail::Names) {
-        head = head.and(format!(" · started in {time} ms"), theme.secondary);
+        head = head.with_span(format!(" · started in {time} ms"), theme.secondary);
     }
     let mut rows = vec![head];
     let mut more = |text: String, style| rows.push(Line::styled(format!("  {text}"), style));
     if detail != Detail::Names {
-        more(format!("{}: {}", row.kind, clean(&row.target)), theme.secondary);
+        more(format!("{}: {}", row.kind, sanitize(&row.target)), theme.secondary);
         for text in [&row.implementation, &row.description] {
             if !text.is_empty() {
-                more(clean(text), theme.secondary);
+                more(sanitize(text), theme.secondary);
             }
         }
     }
     if let Some(error) = row.error.as_ref().filter(|_| row.state == McpState::Down) {
-        more(clean(error), theme.error);
+        more(sanitize(error), theme.error);
         if !row.last_words.is_empty() {
-            more(format!("last output: {}", clean(&row.last_words)), theme.secondary);
+            more(format!("last output: {}", sanitize(&row.last_words)), theme.secondary);
         }
     }
     for note in &row.notes {
-        more(clean(note), theme.warning);
+        more(sanitize(note), theme.warning);
     }
     for (title, items) in
         [("Tools", &row.tools), ("Prompts", &row.prompts), ("Resources", &row.resources)]
@@ -261,10 +262,12 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
 }
 
 fn item_rows(item: &McpItem, detail: Detail, theme: &Theme) -> Vec<Line> {
-    let mut rows = vec![Line::styled(format!("    {}", clean(&item.name)), theme.accent)];
+    let mut rows = vec![Line::styled(format!("    {}", sanitize(&item.name)), theme.accent)];
     if detail != Detail::Names && !item.description.trim().is_empty() {
         let lines = item.description.trim().lines();
-        rows.extend(lines.map(|line| Line::styled(format!("      {}", clean(line)), theme.text)));
+        rows.extend(
+            lines.map(|line| Line::styled(format!("      {}", sanitize(line)), theme.text)),
+        );
     }
     if detail == Detail::Schemas && !item.schema.is_null() {
         let schema = format!("{:#}", item.schema);

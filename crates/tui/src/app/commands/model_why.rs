@@ -14,7 +14,7 @@ pub(crate) fn run(app: &mut App) {
         });
     };
     let row = |label: &str, value: String| {
-        Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
+        Line::styled(format!("{label:<10}"), app.theme.secondary).with_span(value, app.theme.text)
     };
     let by = match route.source {
         RouteSource::Fallback => "fallback for an unavailable model",

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Asks whether these paths may be read. Paths declined in a session are not asked for again.
 pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths: Vec<PathBuf>) {
@@ -17,7 +17,7 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
     if paths.is_empty() {
         return app.effect(Effect::Prompt { text, steer, ask: false });
     }
-    let row = |path: &PathBuf| format!("  {}", clean(&path.to_string_lossy()));
+    let row = |path: &PathBuf| format!("  {}", sanitize(&path.to_string_lossy()));
     let rows = paths.iter().map(|path| Line::styled(row(path), app.theme.warning)).collect();
     let items = vec![
         ListItem::new("yes", "Yes, allow reading this session", ""),
@@ -39,7 +39,7 @@ pub(crate) fn ask_large(
     tokens: usize,
     notices: &[String],
 ) {
-    let row = |notice: &String| Line::styled(format!("  {}", clean(notice)), app.theme.warning);
+    let row = |notice: &String| Line::styled(format!("  {}", sanitize(notice)), app.theme.warning);
     let rows = notices.iter().map(row).collect();
     let items = vec![
         ListItem::new("yes", "Yes, send it", ""),
@@ -50,7 +50,7 @@ pub(crate) fn ask_large(
     app.open(Overlay::list(Purpose::LargePrompt { text, steer }, list));
 }
 
-pub(crate) fn answered(
+pub(crate) fn handle_answer(
     app: &mut App,
     yes: bool,
     text: String,

@@ -29,7 +29,7 @@ pub(crate) fn run(app: &mut App, text: &str) {
         let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
         rows.push(Line::EMPTY);
         rows.extend(render(&plan.text, &RenderOptions::new(&app.theme, app.window.width())));
-        app.say(rows);
+        app.show_rows(rows);
     });
 }
 

@@ -10,7 +10,7 @@ use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::components::rewind_view::FileOptions;
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Requests the prompts to rewind to from the engine.
 pub(crate) fn request(app: &mut App) {
@@ -30,10 +30,10 @@ pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
 }
 
 /// Asks what to rewind and previews the resulting file changes.
-pub(crate) fn ask_what(app: &mut App, turn: u64) {
+pub(crate) fn ask_rewind_scope(app: &mut App, turn: u64) {
     app.dialogs.close();
     app.effect(Effect::AskSession(Box::new(move |session| {
-        let back = session.going_back();
+        let back = session.rewind_preview();
         Box::new(move |app| {
             app.effect(Effect::Run(Box::new(move || {
                 let files = back.files(turn);
@@ -58,7 +58,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
     }
     let name = name.to_owned();
     app.effect(Effect::AskSession(Box::new(move |session| {
-        let back = session.going_back();
+        let back = session.rewind_preview();
         Box::new(move |app| {
             if !back.checkpointing {
                 return app.info(
@@ -67,7 +67,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
                 );
             }
             app.effect(Effect::Run(Box::new(move || {
-                let points = back.points();
+                let points = back.restore_points();
                 Box::new(move |app| match points {
                     Ok(points) => restore_points(app, points, &name),
                     Err(why) => app.error(why),
@@ -84,8 +84,8 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
     if name.is_empty() {
         let items = points.iter().rev().map(|point| {
             let files: Vec<String> =
-                point.files.iter().map(|file| clean(&file.to_string_lossy())).collect();
-            ListItem::new(point.name.clone(), clean(&point.name), files.join(", "))
+                point.files.iter().map(|file| sanitize(&file.to_string_lossy())).collect();
+            ListItem::new(point.name.clone(), sanitize(&point.name), files.join(", "))
         });
         let list = ListDialog::new("Restore to before which change?", items.collect())
             .searched()

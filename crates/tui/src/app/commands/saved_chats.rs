@@ -7,13 +7,13 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 pub(crate) fn open(app: &mut App) {
     app.ask(
         |launch| {
             let chats = launch.session_library().chats();
             let item = |chat: &parallax_sessions::SavedChat| {
-                ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.age())
+                ListItem::new(chat.tag.clone(), sanitize(&chat.tag), chat.age())
             };
             chats.iter().map(item).collect::<Vec<_>>()
         },

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::app::effect::ResultSender;
 use crate::components::dialog_stack::{Overlay, OverlayBody, Purpose};
-use crate::components::session_browser::{found_row, preview_rows};
+use crate::components::session_browser::{hit_row, preview_rows};
 use crate::dialog::ListDialog;
 
 /// Maximum number of sessions that a search returns.
@@ -97,7 +97,7 @@ fn begin_search(app: &mut App, text: String) {
     let Some(launch) = app.launch.clone() else { return };
     app.effect(Effect::Tell(Box::new(move |deliver| {
         let reading = IndexingReport::new(deliver.clone());
-        let hits = look(&launch, &text, &|step| reading.tell(step));
+        let hits = search_sessions(&launch, &text, &|step| reading.update(step));
         // A session that was not read completely may contain more matches.
         let hits = (!reading.is_stopped()).then_some(hits);
         deliver.send(Box::new(move |app| searched(app, &text, hits)));
@@ -112,8 +112,8 @@ fn searched(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>
         match hits {
             Some(Ok(SearchResult { hits, left_out })) => {
                 list.notice = left_out;
-                let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
-                list.found(text, found.collect());
+                let found = hits.iter().map(|hit| (hit.id.clone(), hit_row(hit, &theme)));
+                list.add_results(text, found.collect());
             }
             Some(Err(why)) => list.notice = Some(why),
             None => {}
@@ -221,7 +221,7 @@ impl IndexingReport {
     }
 
     /// Reports progress if an update is due. Returns whether to continue.
-    fn tell(&self, step: IndexStep) -> bool {
+    fn update(&self, step: IndexStep) -> bool {
         let since = self.begun.elapsed();
         if step.read < step.of && since - self.told.get() >= BETWEEN {
             self.told.set(since);
@@ -243,7 +243,7 @@ fn reading_row(step: IndexStep) -> String {
     format!("indexing sessions for the search: {} of {}", step.read, step.of)
 }
 
-fn look(
+fn search_sessions(
     launch: &SessionConfig,
     text: &str,
     watch: &dyn Fn(IndexStep) -> bool,

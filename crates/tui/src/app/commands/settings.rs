@@ -44,7 +44,7 @@ pub(crate) fn chosen(app: &mut App, key: &str) {
     let Some(row) = row(app, key) else { return };
     match setting_chosen(&row, app.settings.footer.as_deref()) {
         SettingStep::Save(value) => {
-            app.keep_setting_in(app.settings_view.scope(), key, Some(value));
+            app.save_setting_in(app.settings_view.scope(), key, Some(value));
         }
         SettingStep::Themes => {
             app.settings_view.set_aside(app.dialogs.take());
@@ -59,12 +59,12 @@ pub(crate) fn chosen(app: &mut App, key: &str) {
 }
 
 /// Handles a typed value.
-pub(crate) fn typed(app: &mut App, key: &str, text: &str) {
+pub(crate) fn handle_typed(app: &mut App, key: &str, text: &str) {
     let Some(row) = row(app, key) else { return };
     match typed_value(&row, text) {
         Ok(value) => {
             reopen(app);
-            app.keep_setting_in(app.settings_view.scope(), key, value);
+            app.save_setting_in(app.settings_view.scope(), key, value);
         }
         Err(why) => {
             if let Some(field) = app.dialogs.field_mut() {
@@ -75,5 +75,5 @@ pub(crate) fn typed(app: &mut App, key: &str, text: &str) {
 }
 
 pub(crate) fn reset(app: &mut App, key: &str) {
-    app.keep_setting_in(app.settings_view.scope(), key, None);
+    app.save_setting_in(app.settings_view.scope(), key, None);
 }

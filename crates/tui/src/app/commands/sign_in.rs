@@ -135,7 +135,7 @@ fn provider_models(app: &mut App, provider: &str) {
         {
             let provider = provider.clone();
             move |launch| {
-                let mut models = launch.provider_manager().known_models();
+                let mut models = launch.provider_manager().models_without_request();
                 models.retain(|model| model.provider == provider);
                 let listings =
                     launch.provider_manager().list_models_blocking(Some(&provider), CHOSEN_LIMIT);
@@ -173,7 +173,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
         return choices::use_model(app, name, true);
     }
     let name = name.to_owned();
-    app.keep_setting("model.name", Some(serde_json::Value::String(name.clone())));
+    app.save_setting("model.name", Some(serde_json::Value::String(name.clone())));
     app.effect(Effect::Reopen(
         Box::new(move |options| options.model = Some(name)),
         SessionChoice::New,
@@ -198,7 +198,7 @@ pub(crate) fn model_dialog(app: &mut App) {
             ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
         })
         .collect();
-    let known = launch.provider_manager().known_models();
+    let known = launch.provider_manager().models_without_request();
     items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
     let list = ListDialog::new("Select a model", items.clone())
         .searched()

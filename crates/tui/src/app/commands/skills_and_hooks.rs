@@ -13,7 +13,7 @@ use crate::app::commands::{custom_commands, info};
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Reopens the session, which reloads everything that the user added.
 pub(crate) fn reload_all(app: &mut App) {
@@ -25,11 +25,13 @@ pub(crate) fn reload_all(app: &mut App) {
 }
 
 /// The same, with a confirmation message.
-pub(crate) fn reload_all_and_say(app: &mut App) {
+pub(crate) fn reload_all_and_confirm(app: &mut App) {
     if app.is_busy() {
         return reload_all(app);
     }
-    app.reload_then(|app| app.info("Reloaded extensions, skills, agents, hooks, and commands."));
+    app.reload_and_then(|app| {
+        app.info("Reloaded extensions, skills, agents, hooks, and commands.")
+    });
 }
 
 /// `list [nodesc] [all]`.
@@ -41,7 +43,7 @@ pub(crate) fn list_skills(app: &mut App, arguments: &str) {
         let mut rows: Vec<Line> =
             shown.flat_map(|skill| skill_rows(app, skill, described)).collect();
         let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
-            .map(|skill| format!("`{}`", clean(&skill.name)))
+            .map(|skill| format!("`{}`", sanitize(&skill.name)))
             .collect();
         if !off.is_empty() {
             let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
@@ -88,11 +90,11 @@ fn with_skills(
 fn skill_rows(app: &App, skill: &SkillInfo, described: bool) -> Vec<Line> {
     let off = if skill.enabled { "" } else { ", disabled" };
     let mut rows = vec![
-        Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
-            .and(format!(" ({}{off})", skill.source), app.theme.secondary),
+        Line::styled(format!("  {}", sanitize(&skill.name)), app.theme.accent)
+            .with_span(format!(" ({}{off})", skill.source), app.theme.secondary),
     ];
     if described {
-        let text = format!("    {}", clean(&skill.description));
+        let text = format!("    {}", sanitize(&skill.description));
         rows.push(Line::styled(text, app.theme.text));
     }
     rows
@@ -239,7 +241,7 @@ pub(crate) fn trace_hooks(app: &mut App) {
                 let first = entries.len().saturating_sub(SHOWN);
                 let last = entries.get(first..).unwrap_or_default();
                 let lines: Vec<String> =
-                    last.iter().map(|entry| format!("- {}", clean(&entry.line()))).collect();
+                    last.iter().map(|entry| format!("- {}", sanitize(&entry.line()))).collect();
                 app.info(lines.join("\n"));
             }
             Err(_) => app.info("No hook has run in this session yet."),
@@ -250,15 +252,15 @@ pub(crate) fn trace_hooks(app: &mut App) {
 fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
     let detail = format!("{} · {} · {}", hook.event, hook.source, hook.state());
     let line = |text: String| Line::styled(text, app.theme.secondary);
-    let mut preview = vec![line(format!("  $ {}", clean(&hook.shown_command)))];
+    let mut preview = vec![line(format!("  $ {}", sanitize(&hook.shown_command)))];
     if !hook.matcher.is_empty() {
-        preview.push(line(format!("  for: {}", clean(&hook.matcher))));
+        preview.push(line(format!("  for: {}", sanitize(&hook.matcher))));
     }
     if !hook.description.is_empty() {
-        preview.push(line(format!("  {}", clean(&hook.description))));
+        preview.push(line(format!("  {}", sanitize(&hook.description))));
     }
     preview.push(line(format!("  {}", hook.file.display())));
-    ListItem::new(hook.title.clone(), clean(&hook.title), detail).previewed(preview)
+    ListItem::new(hook.title.clone(), sanitize(&hook.title), detail).previewed(preview)
 }
 
 /// Accepts the project's current hooks, which run from now on.
@@ -303,7 +305,7 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
 }
 
 /// Applies the changes when the hooks dialog closes.
-pub(crate) fn hooks_closed(app: &mut App) {
+pub(crate) fn apply_hook_changes(app: &mut App) {
     if app.extensions.take_hook_change() {
         reload_all(app);
     }
@@ -357,17 +359,17 @@ pub(crate) fn list_commands(app: &mut App, again: bool) {
                 rows.push(Line::styled(title, app.theme.accent.bold()));
                 for (name, what) in names {
                     rows.push(
-                        Line::styled(format!("  /{}", clean(&name)), app.theme.accent)
-                            .and(format!(" {}", clean(&what)), app.theme.secondary),
+                        Line::styled(format!("  /{}", sanitize(&name)), app.theme.accent)
+                            .with_span(format!(" {}", sanitize(&what)), app.theme.secondary),
                     );
                 }
             }
-            let clashes = catalog.clashes().iter().map(String::as_str);
+            let clashes = catalog.conflicts().iter().map(String::as_str);
             rows.extend(
                 catalog
                     .problems()
                     .chain(clashes)
-                    .map(|text| Line::styled(clean(text), app.theme.warning)),
+                    .map(|text| Line::styled(sanitize(text), app.theme.warning)),
             );
             if rows.is_empty() {
                 app.info("No custom commands. Create one with `parallax commands new NAME`.");

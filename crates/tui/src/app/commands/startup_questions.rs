@@ -20,7 +20,7 @@ pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
     app.open(Overlay::list(Purpose::LooseSettings, list));
 }
 
-pub(crate) fn loose_settings_answered(app: &mut App, accepted: bool) {
+pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
     let Some(launch) = &app.launch else { return };
     let said = match accepted {
         true => launch.trust_manager().accept_loose_settings(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::components::dialog_stack::{Overlay, Purpose};
-use crate::components::settings_view::{FooterChange, footer_moved};
+use crate::components::settings_view::{FooterChange, move_footer_item};
 use crate::dialog::{ListDialog, ListItem};
 
 /// Opens the dialog: shown items in their order, then hidden ones.
@@ -25,9 +25,9 @@ pub(crate) fn chosen(app: &mut App, id: &str) {
     match app.settings_view.footer_chosen(id, &app.settings) {
         Some(FooterChange::Labels(on)) => {
             app.settings.footer_labels = on;
-            app.keep_setting("ui.footer.showLabels", Some(Value::Bool(on)));
+            app.save_setting("ui.footer.showLabels", Some(Value::Bool(on)));
         }
-        Some(FooterChange::Default) => app.keep_setting("ui.footer.items", None),
+        Some(FooterChange::Default) => app.save_setting("ui.footer.items", None),
         Some(FooterChange::Items(shown)) => save(app, shown),
         None => return,
     }
@@ -35,9 +35,9 @@ pub(crate) fn chosen(app: &mut App, id: &str) {
 }
 
 /// Handles an arrow key on a row: moves the item left or right in the status line.
-pub(crate) fn moved(app: &mut App, id: &str, left: bool) {
+pub(crate) fn move_item(app: &mut App, id: &str, left: bool) {
     let shown = app.settings.footer.as_deref().unwrap_or_default();
-    if let Some(shown) = footer_moved(shown, id, left) {
+    if let Some(shown) = move_footer_item(shown, id, left) {
         save(app, shown);
         refresh(app);
     }
@@ -47,9 +47,9 @@ pub(crate) fn moved(app: &mut App, id: &str, left: bool) {
 fn save(app: &mut App, shown: Vec<FooterItem>) {
     let words = shown.iter().map(|item| Value::from(item.as_str())).collect();
     if app.settings.footer.replace(shown).is_none() {
-        app.keep_setting("ui.hideFooter", Some(Value::Bool(false)));
+        app.save_setting("ui.hideFooter", Some(Value::Bool(false)));
     }
-    app.keep_setting("ui.footer.items", Some(Value::Array(words)));
+    app.save_setting("ui.footer.items", Some(Value::Array(words)));
 }
 
 /// Refreshes the items of the dialog.

@@ -27,7 +27,7 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
         line(
             "  ▞▚  ",
             Line::styled("Parallax", theme.text.bold())
-                .and(format!(" {version}{SEPARATOR}{model}"), theme.secondary),
+                .with_span(format!(" {version}{SEPARATOR}{model}"), theme.secondary),
         ),
         line("  ▚▞  ", Line::styled(folder, theme.secondary)),
     ];
@@ -38,15 +38,16 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
         rows.push(Line::styled(tips, theme.secondary));
         let width = app.window.width().max(20);
         for tip in crate::welcome::tips(launch) {
-            let tip = Line::styled(format!("  {BULLET}"), theme.accent).and(tip, theme.secondary);
+            let tip =
+                Line::styled(format!("  {BULLET}"), theme.accent).with_span(tip, theme.secondary);
             rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));
         }
     }
-    app.say(rows);
+    app.show_rows(rows);
 }
 
 /// Shows what is new after an update: a title and a few lines.
-pub(crate) fn news(app: &mut App, news: Option<(String, Vec<String>)>) {
+pub(crate) fn show_news(app: &mut App, news: Option<(String, Vec<String>)>) {
     let Some((title, lines)) = news else { return };
     let mut text = title;
     for line in lines {

@@ -25,7 +25,7 @@ fn exit_message_leaves_room_for_the_transcript() {
     }
     let mut rows_in = |rows| -> Vec<String> {
         bench.app.window.resize((80, rows));
-        info::farewell(&mut bench.app, false).iter().map(Line::text).collect()
+        info::exit_summary(&mut bench.app, false).iter().map(Line::text).collect()
     };
     let high = rows_in(50);
     assert!(high.iter().any(|row| row.contains("(the last 8 of 12)")), "{high:#?}");
@@ -39,7 +39,7 @@ fn exit_message_leaves_room_for_the_transcript() {
 fn unsent_prompts_are_shown_on_exit() {
     let mut bench = Bench::new(Layout::Inline);
     let told = |bench: &mut Bench| -> Vec<String> {
-        info::farewell(&mut bench.app, false).iter().map(Line::text).collect()
+        info::exit_summary(&mut bench.app, false).iter().map(Line::text).collect()
     };
     assert!(!told(&mut bench).iter().any(|row| row.contains("Not sent")));
     bench.app.prompt_queue.turn_started("hooks still ran");

@@ -159,7 +159,7 @@ fn prompt_waiting_for_hooks_is_visible() {
     bench.event(EventBody::TurnEnded(ended));
     bench.shows("> fix it");
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.session.unready();
+    bench.app.session.mark_not_ready();
     bench.keys("fix it\n");
     bench.shows("› fix it");
 }

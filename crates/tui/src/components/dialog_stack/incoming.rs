@@ -83,7 +83,7 @@ pub(crate) struct BeforeAnswer(Option<IncomingDialog>);
 
 impl Incoming {
     /// Records that an overlay opens. `asked` is whether the user opened it.
-    pub(super) fn opens(&mut self, asked: bool) {
+    pub(super) fn record_opened(&mut self, asked: bool) {
         self.dialogs += 1;
         self.dialog = (!asked).then_some(self.dialogs);
     }
@@ -121,13 +121,13 @@ impl DialogStack {
     /// Whether this key would answer a dialog that was only just drawn.
     pub(crate) fn is_too_early(&self, key: Key, around: &DialogContext) -> bool {
         let Some(now) = self.visible_incoming(around) else { return false };
-        let confirms = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm;
-        let answers = key.typed().is_some() || confirms;
+        let confirms = DialogKey::from_keymap(&around.keymap, key, false) == DialogKey::Confirm;
+        let answers = key.character().is_some() || confirms;
         answers
             && match &self.incoming.drawn {
                 Some((what, since)) if *what == now => {
                     let seen = around.now_ms.saturating_sub(*since);
-                    let moment = match (around.has_draft, self.is_of_start()) {
+                    let moment = match (around.has_draft, self.is_startup_dialog()) {
                         (true, _) => MOMENT_MS,
                         (false, true) if confirms => STARTED_MS,
                         (false, true) if self.incoming.typed_ahead => TYPED_AHEAD_MS,
@@ -140,7 +140,7 @@ impl DialogStack {
     }
 
     /// Whether the dialog is one of the startup dialogs.
-    fn is_of_start(&self) -> bool {
+    fn is_startup_dialog(&self) -> bool {
         let purpose = self.overlay.as_ref().map(|overlay| &overlay.purpose);
         let by_itself = self.incoming.dialog.is_some();
         by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
@@ -153,7 +153,7 @@ impl DialogStack {
 
     /// Whether this key would answer a dialog that opened right after another answer, and so was
     /// probably meant for the previous one.
-    pub(crate) fn follows_an_answer(&self, key: Key, around: &DialogContext) -> bool {
+    pub(crate) fn repeats_answer(&self, key: Key, around: &DialogContext) -> bool {
         let (Some(now), Some(answered)) = (self.visible_incoming(around), self.incoming.answered)
         else {
             return false;
@@ -161,8 +161,8 @@ impl DialogStack {
         if self.first_question().as_ref() != Some(&now) {
             return false;
         }
-        let answers = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm
-            || matches!(key.typed(), Some('0'..='9' | 'y' | 'n'));
+        let answers = DialogKey::from_keymap(&around.keymap, key, false) == DialogKey::Confirm
+            || matches!(key.character(), Some('0'..='9' | 'y' | 'n'));
         let soon = |at: u64| at.saturating_sub(answered) < AFTER_ANSWER_MS;
         answers
             && match &self.incoming.drawn {
@@ -189,7 +189,7 @@ impl DialogStack {
     }
 
     /// The state before a key is passed to a dialog; see [`Self::note_answer`].
-    pub(crate) fn before_answer(&self) -> BeforeAnswer {
+    pub(crate) fn state_before_answer(&self) -> BeforeAnswer {
         BeforeAnswer(self.first_question())
     }
 
@@ -217,10 +217,10 @@ impl DialogStack {
             (None, Some(question)) => question.is_typing(),
             (None, None) => false,
         };
-        let answers = match DialogKey::mapped(&around.keymap, key, typing) {
+        let answers = match DialogKey::from_keymap(&around.keymap, key, typing) {
             DialogKey::Confirm => true,
             DialogKey::Cancel => return false,
-            DialogKey::Other(key) if !typing => match key.typed() {
+            DialogKey::Other(key) if !typing => match key.character() {
                 Some(digit @ '0'..='9') => {
                     // The digit moves the cursor, so that Enter takes that choice.
                     if let (None, Some(question)) = (&self.overlay, self.approvals.front_mut()) {
@@ -230,7 +230,7 @@ impl DialogStack {
                 }
                 Some('j' | 'k') => false,
                 // Moves the cursor to the choice; Enter takes it.
-                Some('y') if self.can_say_yes() => false,
+                Some('y') if self.has_yes_choice() => false,
                 // The key is part of the text.
                 _ => return false,
             },
@@ -242,8 +242,8 @@ impl DialogStack {
 
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
-    pub(crate) fn keeps_draft(&mut self, key: Key, around: &DialogContext) -> bool {
-        let kept = self.incoming.over_draft && around.has_draft && self.is_asked();
+    pub(crate) fn protects_draft(&mut self, key: Key, around: &DialogContext) -> bool {
+        let kept = self.incoming.over_draft && around.has_draft && self.is_user_opened();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
         if !kept || !around.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
             return false;
@@ -277,10 +277,10 @@ impl DialogStack {
     /// How long dialogs still wait for a pause in typing, in milliseconds.
     pub(crate) fn writing_left_ms(&self, now_ms: u64) -> Option<u64> {
         let left = self.incoming.writing_until.saturating_sub(now_ms);
-        (self.is_asked() && left > 0).then_some(left)
+        (self.is_user_opened() && left > 0).then_some(left)
     }
 
-    fn is_asked(&self) -> bool {
+    fn is_user_opened(&self) -> bool {
         self.has_approvals() || self.servers.is_waiting()
     }
 
@@ -289,7 +289,7 @@ impl DialogStack {
         self.incoming.wrote_at = now_ms;
         self.incoming.turned_to = None;
         self.incoming.answered = None;
-        if self.is_asked() {
+        if self.is_user_opened() {
             self.incoming.writing_until = now_ms + PAUSE_MS;
         }
     }
@@ -297,7 +297,7 @@ impl DialogStack {
     /// Records that a request arrives, possibly while the user is typing.
     pub(super) fn note_request(&mut self, around: &DialogContext) {
         let writes = around.now_ms.saturating_sub(self.incoming.wrote_at) < PAUSE_MS;
-        if !self.is_asked() && writes && around.has_draft {
+        if !self.is_user_opened() && writes && around.has_draft {
             self.incoming.writing_until = around.now_ms + PAUSE_MS;
         }
     }

@@ -12,7 +12,7 @@ const UNSET: &str = "–";
 
 impl ListDialog {
     /// Returns the rows, which may be longer than the window is wide. That of the search is last.
-    pub(crate) fn spoken(&self, width: usize, theme: &Theme) -> DialogView {
+    pub(crate) fn screen_reader_view(&self, width: usize, theme: &Theme) -> DialogView {
         let mut rows = vec![Line::raw(self.title.clone())];
         rows.extend(self.intro.iter().cloned());
         if self.shows_tab() {
@@ -29,7 +29,7 @@ impl ListDialog {
         }
         for (offset, index) in self.matching.iter().enumerate() {
             let Some(item) = self.items.get(*index) else { continue };
-            let number = self.lead(offset, item, theme).0.text();
+            let number = self.row_prefix(offset, item, theme).0.text();
             let mut text = format!("{}{}", number.trim_start(), item.label);
             if !item.detail.is_empty() {
                 let detail = if item.detail == UNSET { "not set" } else { &item.detail };
@@ -39,7 +39,7 @@ impl ListDialog {
             rows.push(row);
         }
         if let Some(item) = self.current() {
-            rows.extend(self.found_row(&item.id).into_iter().chain(&item.preview).cloned());
+            rows.extend(self.result_row(&item.id).into_iter().chain(&item.preview).cloned());
         }
         let notes = self.under_way.iter().chain(&self.notice);
         rows.extend(notes.map(|note| Line::raw(note.clone())));

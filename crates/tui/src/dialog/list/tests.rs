@@ -16,7 +16,7 @@ fn text(row: &Line) -> Option<String> {
 
 fn press(list: &mut ListDialog, code: KeyCode) -> Response {
     let key = Key::plain(code);
-    list.key(DialogKey::of(key), key)
+    list.key(DialogKey::from_default_key(key), key)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn spoken_list_has_all_items_in_words() {
     let mut list = list(30).searched().tabbed(vec!["All", "None"]).hint("esc back");
     list.items[1].detail = "–".to_owned();
     let spoken = |list: &ListDialog| -> Vec<String> {
-        list.spoken(60, &Theme::default()).rows.iter().map(Line::text).collect()
+        list.screen_reader_view(60, &Theme::default()).rows.iter().map(Line::text).collect()
     };
     let rows = spoken(&list);
     assert_eq!(rows[..4], ["Items", "Tab 1 of 2: All", "❯ item 1", "  item 2: not set"]);

@@ -17,8 +17,8 @@ impl QuestionDialog {
     }
 
     /// Handles a typed amount.
-    pub(super) fn raise_by(&mut self, field: Field) -> QuestionAnswer {
-        let more = self.budget().and_then(|spent| spent.kind.amount(field.text()));
+    pub(super) fn raise_budget(&mut self, field: Field) -> QuestionAnswer {
+        let more = self.budget().and_then(|spent| spent.kind.parse_amount(field.text()));
         if more.is_some() {
             let id = self.ask.id.clone();
             let decide = Decide { more, ..Decide::new(id, ApprovalResponse::ProceedOnce) };

@@ -72,7 +72,7 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
         choices.push(Choice::Save);
     }
     if has(ApprovalResponse::ModifyWithEditor) {
-        if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::of(&diff.diff).len() > 1) {
+        if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::parse(&diff.diff).len() > 1) {
             choices.push(Choice::Hunks);
         }
         choices.push(Choice::Editor);
@@ -91,16 +91,16 @@ impl QuestionDialog {
         );
         let rule = self.selected_rule().filter(|_| keeps)?;
         let words = rule_text::words(rule);
-        let words = match self.runs_more(rule) {
+        let words = match self.runs_unnamed_programs(rule) {
             true => format!("{words}; the other commands need no rule"),
             false => words,
         };
-        let is_said = choice != Choice::Keep || !self.is_about_this_file();
+        let is_said = choice != Choice::Keep || !self.is_about_shown_file();
         (words != rule_text::short_words(rule) || !is_said).then_some(words)
     }
 
     /// Whether the shown rule covers exactly the file that the request shows.
-    fn is_about_this_file(&self) -> bool {
+    fn is_about_shown_file(&self) -> bool {
         let Some(Preview::Diff(diff)) = &self.ask.preview else { return false };
         self.selected_rule().and_then(|rule| rule.path_glob.as_deref()).is_some_and(|glob| {
             !glob.contains(['*', '?', '[', '{']) && diff.file_path.ends_with(glob)
@@ -108,7 +108,7 @@ impl QuestionDialog {
     }
 
     /// Whether the line runs programs that the rule does not name because they need none.
-    fn runs_more(&self, rule: &SuggestedRule) -> bool {
+    fn runs_unnamed_programs(&self, rule: &SuggestedRule) -> bool {
         let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
         let named: Vec<String> = rule.command_prefix.iter().map(|prefix| program(prefix)).collect();
         let mut runs =
@@ -124,7 +124,7 @@ impl QuestionDialog {
             return None;
         }
         Some(match choice {
-            Choice::Keep if self.is_about_this_file() => "Yes, all edits to this file",
+            Choice::Keep if self.is_about_shown_file() => "Yes, all edits to this file",
             Choice::ToolResult(_) if self.ask.question == Question::Edit => {
                 "Yes, in auto-edit mode"
             }
@@ -166,21 +166,21 @@ impl QuestionDialog {
             return match choice {
                 Choice::Amount => "Yes, with another amount".to_owned(),
                 Choice::No => "No, stop (esc)".to_owned(),
-                _ => format!("Yes, with {} more", spent.amount(spent.limit)),
+                _ => format!("Yes, with {} more", spent.format_amount(spent.limit)),
             };
         }
         match choice {
             Choice::Once if !self.ask.broader_permissions.is_empty() => {
-                format!("Yes, allow once, with {}", self.ask.permissions.leave())
+                format!("Yes, allow once, with {}", self.ask.permissions.describe())
             }
             Choice::Once => "Yes, allow once".to_owned(),
             Choice::Wider => {
                 format!(
                     "Yes, allow once with more permissions: {}",
-                    self.ask.broader_permissions.leave()
+                    self.ask.broader_permissions.describe()
                 )
             }
-            Choice::Keep if self.is_about_this_file() => {
+            Choice::Keep if self.is_about_shown_file() => {
                 "Yes, allow edits to this file this session".to_owned()
             }
             Choice::Keep => format!("Yes, allow for this session: {}", rule()),

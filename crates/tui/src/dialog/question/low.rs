@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
 use crate::dialog::DialogView;
-use crate::layout::{cut_marked, padded, shortened};
+use crate::layout::{pad_row, shortened, truncate_with_mark};
 use crate::theme::Theme;
 use crate::tokens::LOW;
 
@@ -15,7 +15,7 @@ const NAMES_KEYS: usize = 50;
 
 impl QuestionDialog {
     /// Returns at most `height` rows. `head` begins with the request itself.
-    pub(super) fn low_view(
+    pub(super) fn compact_view(
         &self,
         mut head: Vec<Line>,
         body: Vec<Line>,
@@ -27,7 +27,7 @@ impl QuestionDialog {
             0 => 0,
             row => row + head.len().saturating_sub(1),
         };
-        let why = if self.shows_rule { self.why(width, theme) } else { Vec::new() };
+        let why = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
         let change = if self.shows_rule { 0 } else { change };
         let mut body: Vec<Line> =
             why.into_iter().chain(head.drain(..).skip(1)).chain(body).collect();
@@ -49,7 +49,8 @@ impl QuestionDialog {
             _ => format!(" · {}-{} of {} · page up/down", from + 1, from + shown, body.len()),
         };
         let question = shortened(&self.with_file(&title), width.saturating_sub(text_width(&place)));
-        let mut rows = vec![Line::styled(question, theme.text.bold()).and(place, theme.secondary)];
+        let mut rows =
+            vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
         rows.extend(body.drain(from..from + shown));
         rows.extend(foot);
         rows.extend(hint);
@@ -88,7 +89,7 @@ impl QuestionDialog {
                 if chosen.len() > height {
                     let rest: Vec<Span> =
                         chosen.drain(height - 1..).flat_map(|row| row.spans).collect();
-                    chosen.push(cut_marked(Line { spans: rest, ..Line::default() }, width));
+                    chosen.push(truncate_with_mark(Line { spans: rest, ..Line::default() }, width));
                 }
                 rows.append(&mut chosen);
                 end = rows.len();
@@ -103,9 +104,10 @@ impl QuestionDialog {
         let mut rows: Vec<Line> = rows.into_iter().skip(first).take(height).collect();
         if let Some(last) = rows.last_mut().filter(|_| below > 0 && first + height > end) {
             let more = format!(" ↓{below}");
-            let row = cut_marked(std::mem::take(last), width.saturating_sub(text_width(&more)));
-            *last = padded(row, width.saturating_sub(text_width(&more)), theme.secondary)
-                .and(more, theme.secondary);
+            let row =
+                truncate_with_mark(std::mem::take(last), width.saturating_sub(text_width(&more)));
+            *last = pad_row(row, width.saturating_sub(text_width(&more)), theme.secondary)
+                .with_span(more, theme.secondary);
         }
         rows
     }

@@ -52,7 +52,7 @@ fn ask() -> Box<ApprovalRequest> {
 }
 
 fn press(dialog: &mut QuestionDialog, key: Key) -> QuestionAnswer {
-    dialog.key(DialogKey::of(key), key)
+    dialog.key(DialogKey::from_default_key(key), key)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{QuestionDialog, RenderedBody, Typing};
 use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
-use crate::layout::cut_marked;
+use crate::layout::truncate_with_mark;
 use crate::layout::{count, hint_row, prefixed, shortened};
 use crate::markdown::{RenderOptions, render};
 use crate::sanitize;
@@ -44,14 +44,14 @@ impl QuestionDialog {
         }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
-        let (choices, cursor) = self.foot(width, theme);
+        let (choices, cursor) = self.render_footer(width, theme);
         let hint = self.hint(width, theme);
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
-        let mut why = self.why(width, theme);
+        let mut why = self.reason_rows(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
         let is_low = needs(&[&head, &foot]) + body.len().min(LEAST) > height;
         if is_low && self.typing.is_none() && self.hunks.is_none() {
-            return self.low_view(head, body, (width, height), theme);
+            return self.compact_view(head, body, (width, height), theme);
         }
         if is_low {
             // The text field stays visible.
@@ -83,7 +83,7 @@ impl QuestionDialog {
                 let place = [above, below].into_iter().flatten().collect::<String>();
                 let hint = format!("  {place}page up/down");
                 let line = Line::styled(hint, theme.secondary);
-                let longer = self.and_parts(line.clone(), theme);
+                let longer = self.with_part_counts(line.clone(), theme);
                 rows.push(if longer.width() <= width { longer } else { line });
             }
         }
@@ -105,7 +105,7 @@ impl QuestionDialog {
     }
 
     /// Returns the reason, the rule if shown, and why no permanent answer is available.
-    pub(super) fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
+    pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
         let named = format!("`{}`", display_name(&self.ask.name));
         let why = policy_decision.why.replace(&format!("`{}`", self.ask.name), &named);
@@ -135,7 +135,7 @@ impl QuestionDialog {
     }
 
     /// Adds how many commands run and how many files are written, because these may be out of view.
-    fn and_parts(&self, line: Line, theme: &Theme) -> Line {
+    fn with_part_counts(&self, line: Line, theme: &Theme) -> Line {
         let of = |verbs: &[&str]| {
             let parts = self.ask.policy_decision.parts.iter();
             parts.filter(|part| verbs.iter().any(|verb| part.starts_with(verb))).count()
@@ -143,12 +143,12 @@ impl QuestionDialog {
         let runs = of(&["runs "]);
         let mut line = match runs {
             0 => line,
-            _ => line.and(format!(" · runs {}", count(runs, "command")), theme.secondary),
+            _ => line.with_span(format!(" · runs {}", count(runs, "command")), theme.secondary),
         };
         let writes = of(&["writes to ", "appends to "]);
         if writes > 0 {
             let sign = if runs > 0 { ", " } else { " · " };
-            line = line.and(format!("{sign}writes {}", count(writes, "file")), theme.warning);
+            line = line.with_span(format!("{sign}writes {}", count(writes, "file")), theme.warning);
         }
         line
     }
@@ -188,7 +188,7 @@ impl QuestionDialog {
         {
             line = Line::styled(format!("{}. {short}", index + 1), theme.text);
         }
-        let line = cut_marked(line, room);
+        let line = truncate_with_mark(line, room);
         selectable(line, index == self.cursor, width, theme)
     }
 
@@ -213,20 +213,21 @@ impl QuestionDialog {
                 _ => "Allow this?",
             },
         };
-        let mut title = Line::styled("? ", theme.warning.bold()).and(question, theme.text.bold());
+        let mut title =
+            Line::styled("? ", theme.warning.bold()).with_span(question, theme.text.bold());
         if waiting > 1 {
-            title = title.and(format!("  1 of {waiting}"), theme.secondary);
+            title = title.with_span(format!("  1 of {waiting}"), theme.secondary);
         }
         if let Some(editor) = &self.in_editor {
-            title = title.and(format!("  also open in {editor}"), theme.secondary);
+            title = title.with_span(format!("  also open in {editor}"), theme.secondary);
         }
         if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name =
                 shortened(&sanitize::one_row(&name), width.saturating_sub(title.width() + 2));
-            title = title.and(format!("  {name}"), theme.secondary);
+            title = title.with_span(format!("  {name}"), theme.secondary);
         }
-        let mut rows = vec![cut_marked(title, width)];
+        let mut rows = vec![truncate_with_mark(title, width)];
         if !self.ask.policy_decision.sensitive.is_empty() {
             let paths = self.ask.policy_decision.sensitive.join(", ");
             let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
@@ -248,7 +249,7 @@ impl QuestionDialog {
         }
         let (name, title) = (&self.ask.name, &self.ask.title);
         let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
-            .and(without_verb(name, title).to_owned(), theme.text);
+            .with_span(without_verb(name, title).to_owned(), theme.text);
         // These previews name the tool.
         if !matches!(self.ask.preview, Some(Preview::Command { .. } | Preview::Mcp { .. })) {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
@@ -273,7 +274,7 @@ impl QuestionDialog {
                             prefixed(&[Span::styled(sign, theme.accent)], line)
                         }
                         Err(count) => Line::styled(sign, theme.accent)
-                            .and(format!("({count} empty lines)"), theme.secondary),
+                            .with_span(format!("({count} empty lines)"), theme.secondary),
                     };
                     text.extend(wrap(&line, width, &hang));
                 }
@@ -284,11 +285,11 @@ impl QuestionDialog {
             }
             Some(Preview::Diff(diff)) => {
                 let look = DiffOptions { plain: self.plain, ..DiffOptions::new(theme, width) };
-                rows.extend(self.made(width, theme, || diff_view::rows(diff, &look)));
+                rows.extend(self.cached_rows(width, theme, || diff_view::rows(diff, &look)));
             }
             Some(Preview::Urls { prompt, urls }) => {
                 for url in urls {
-                    let line = Line::styled("  ", theme.text).and(url.clone(), theme.link);
+                    let line = Line::styled("  ", theme.text).with_span(url.clone(), theme.link);
                     rows.extend(wrap(&line, width, &hang));
                     if !url.is_ascii() || url.contains("xn--") {
                         let warning = "    the URL contains letters that look like other letters";
@@ -300,7 +301,7 @@ impl QuestionDialog {
             }
             Some(Preview::Mcp { server, tool, description, arguments }) => {
                 let of = Line::styled(format!("  {}", tabs(tool)), theme.text.bold())
-                    .and(format!(" of the MCP server {}", tabs(server)), theme.secondary);
+                    .with_span(format!(" of the MCP server {}", tabs(server)), theme.secondary);
                 rows.extend(wrap(&of, width, &hang));
                 for line in description.lines() {
                     let line = Line::styled(format!("  {}", tabs(line)), theme.secondary);
@@ -308,7 +309,7 @@ impl QuestionDialog {
                 }
                 for (name, value) in arguments {
                     let line = Line::styled(format!("  {}: ", tabs(name)), theme.accent)
-                        .and(tabs(&value.to_string()), theme.text);
+                        .with_span(tabs(&value.to_string()), theme.text);
                     rows.extend(wrap(&line, width, &hang));
                 }
             }
@@ -325,7 +326,8 @@ impl QuestionDialog {
                 }
             }
             Some(Preview::Plan { text, .. }) => {
-                rows = self.made(width, theme, || render(text, &RenderOptions::new(theme, width)));
+                rows = self
+                    .cached_rows(width, theme, || render(text, &RenderOptions::new(theme, width)));
             }
             // These have their own dialogs.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
@@ -333,9 +335,10 @@ impl QuestionDialog {
         if let Some(hunks) = &self.hunks {
             rows = hunks.rows(width, theme);
         }
-        let leave = self.ask.permissions.leave();
+        let leave = self.ask.permissions.describe();
         if !leave.is_empty() {
-            let line = Line::styled("  requires ", theme.warning).and(leave, theme.warning.bold());
+            let line =
+                Line::styled("  requires ", theme.warning).with_span(leave, theme.warning.bold());
             rows.extend(wrap(&line, width, &hang));
         }
         for what in &self.ask.not_undoable {
@@ -346,7 +349,12 @@ impl QuestionDialog {
     }
 
     /// Returns cached rows for a width and a theme.
-    fn made(&self, width: usize, theme: &Theme, rows: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
+    fn cached_rows(
+        &self,
+        width: usize,
+        theme: &Theme,
+        rows: impl FnOnce() -> Vec<Line>,
+    ) -> Vec<Line> {
         let mut made = self.made.borrow_mut();
         let is_coloured = is_loaded();
         let fits = made.width == width && made.theme == theme.name && !made.rows.is_empty();
@@ -360,7 +368,7 @@ impl QuestionDialog {
     fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
         for part in self.told_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
-            let line = Line::styled("  · ", theme.border).and(tabs(part), style);
+            let line = Line::styled("  · ", theme.border).with_span(tabs(part), style);
             let line = self.with_danger(line, theme);
             rows.extend(wrap(&line, width, &[Span::raw("    ")]));
         }
@@ -378,7 +386,7 @@ impl QuestionDialog {
             && text_width(command) + MARKS <= width
             && runs.clone().count() <= SHOWN_RUNS
             && runs.clone().all(|run| command.contains(run));
-        let leave = self.ask.permissions.leave();
+        let leave = self.ask.permissions.describe();
         parts.iter().filter(move |part| match part.split_once(" to ") {
             _ if part.starts_with("runs ") => !is_short,
             Some(("writes" | "appends", file)) => !leave.contains(&format!("to write {file}")),
@@ -419,7 +427,7 @@ impl QuestionDialog {
         marked
     }
 
-    fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
+    fn render_footer(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
         let hang = [Span::raw("  ")];
         let mut rows = Vec::new();
         if self.hunks.is_some() {
@@ -439,7 +447,7 @@ impl QuestionDialog {
             }
             let (text, column) = field.row(width.saturating_sub(label.len() + 1));
             let at = (label.len() + column, rows.len());
-            rows.push(Line::styled(label, theme.accent).and(text, theme.text));
+            rows.push(Line::styled(label, theme.accent).with_span(text, theme.text));
             let syntax = match typing {
                 Typing::Rule(..) => self.selected_rule().and_then(rule_text::syntax),
                 _ => None,
@@ -462,7 +470,7 @@ impl QuestionDialog {
         if self.hunks.is_some() || self.typing.is_some() {
             return None;
         }
-        let widens = self.keeps_rules() && self.ask.rules.len() > 1;
+        let widens = self.saves_rules() && self.ask.rules.len() > 1;
         let widen = if widens { "←→ narrower or broader · " } else { "" };
         let edit = if self.can_edit() { "e edit the rule · " } else { "" };
         let rule = if self.shows_rule { "? hide the rule" } else { "? why" };

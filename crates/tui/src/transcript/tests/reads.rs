@@ -62,7 +62,7 @@ fn read_group_expands_to_its_calls() {
     let mut show = Show::default();
     reads(&mut show);
     let (at, rows) =
-        show.transcript.folded_before(usize::MAX, 60, &show.theme).expect("something folded");
+        show.transcript.truncated_before(usize::MAX, 60, &show.theme).expect("something folded");
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     assert_eq!((at, rows.len()), (0, 4), "{rows:?}");
     assert_eq!(rows[3], "✓ ReadFile  src/c.rs");

@@ -9,7 +9,7 @@ use crate::app::commands::agents;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Maximum number of rows of an agent's prompt in the dialog; the file contains all of it.
 const ROWS: usize = 10;
@@ -17,7 +17,7 @@ const ROWS: usize = 10;
 const LONGEST: usize = 200;
 
 /// Tells the user that project agents are waiting for acceptance.
-pub(crate) fn offer(app: &mut App, set: &AgentSet) {
+pub(crate) fn notify_waiting(app: &mut App, set: &AgentSet) {
     let names: Vec<String> =
         set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
     if names.is_empty() {
@@ -40,7 +40,9 @@ pub(crate) fn ask(app: &mut App, name: &str) {
     }
     match (waiting.is_empty(), name) {
         (true, "") => app.info("No agents of this project need to be accepted."),
-        (true, name) => app.error(format!("Agent `{}` does not need to be accepted.", clean(name))),
+        (true, name) => {
+            app.error(format!("Agent `{}` does not need to be accepted.", sanitize(name)))
+        }
         (false, _) => ask_for(app, waiting),
     }
 }
@@ -63,9 +65,10 @@ fn ask_for(app: &mut App, waiting: Vec<Agent>) {
 /// The rows shown before the user accepts an agent. All text comes from the project.
 fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let fact = |label: &str, value: &str| {
-        Line::styled(format!("{label}: "), app.theme.secondary).and(clean(value), app.theme.text)
+        Line::styled(format!("{label}: "), app.theme.secondary)
+            .with_span(sanitize(value), app.theme.text)
     };
-    let mut rows = vec![Line::styled(clean(&agent.description), app.theme.text)];
+    let mut rows = vec![Line::styled(sanitize(&agent.description), app.theme.text)];
     if let Some(file) = &agent.file {
         rows.push(fact("file", &file.display().to_string()));
     }
@@ -79,13 +82,13 @@ fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
     rows.push(fact("tools", &tools));
     for (name, server) in &agent.mcp_servers {
-        rows.push(fact(&format!("MCP server {}", clean(name)), &server.to_string()));
+        rows.push(fact(&format!("MCP server {}", sanitize(name)), &server.to_string()));
     }
     let lines = agent.prompt.lines().filter(|line| !line.trim().is_empty());
     let count = lines.clone().count();
     for line in lines.take(ROWS) {
         let line: String = line.chars().take(LONGEST).collect();
-        rows.push(Line::styled(format!("  {}", clean(&line)), app.theme.secondary));
+        rows.push(Line::styled(format!("  {}", sanitize(&line)), app.theme.secondary));
     }
     if count > ROWS {
         let more = format!("  … {} more lines in the file", count - ROWS);
@@ -95,7 +98,7 @@ fn preview(app: &App, agent: &Agent) -> Vec<Line> {
 }
 
 /// Handles the answer and opens the dialog for the next agent.
-pub(crate) fn answered(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
+pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
     app.dialogs.close();
     if waiting.is_empty() {
         return;

@@ -9,7 +9,7 @@ use crate::app::commands::agents;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// The value that resets a setting.
 const DEFAULT: &str = "default";
@@ -19,7 +19,7 @@ pub(crate) fn configure(app: &mut App, arguments: &str) {
     let mut words = arguments.splitn(3, char::is_whitespace).map(str::trim);
     let name = words.next().unwrap_or_default();
     let (setting, value) = (words.next(), words.next());
-    let Some(agent) = known(app, name) else { return };
+    let Some(agent) = find_agent(app, name) else { return };
     let Some(setting) = setting.filter(|word| !word.is_empty()) else {
         return open(app, &agent);
     };
@@ -27,7 +27,7 @@ pub(crate) fn configure(app: &mut App, arguments: &str) {
     match (AgentSetting::parse(setting), value.filter(|value| !value.is_empty())) {
         (None, _) => app.error(format!(
             "Unknown agent setting `{}`. Settings: {}.",
-            clean(setting),
+            sanitize(setting),
             names.join(", ")
         )),
         (Some(setting), None) => open_field(app, &agent, setting),
@@ -39,7 +39,7 @@ pub(crate) fn configure(app: &mut App, arguments: &str) {
     }
 }
 
-fn known(app: &mut App, name: &str) -> Option<Agent> {
+fn find_agent(app: &mut App, name: &str) -> Option<Agent> {
     let agents = agents::session_agents(app)?;
     let set = agents.set();
     let found = set.agents.iter().find(|agent| agent.name == name).cloned();
@@ -47,7 +47,7 @@ fn known(app: &mut App, name: &str) -> Option<Agent> {
         (Some(_), _) => {}
         (None, "") => app.error("No agent given; `/agents` lists them."),
         (None, name) => {
-            app.error(format!("Unknown agent `{}`; `/agents` lists the agents.", clean(name)));
+            app.error(format!("Unknown agent `{}`; `/agents` lists the agents.", sanitize(name)));
         }
     }
     found
@@ -59,15 +59,16 @@ fn open(app: &mut App, agent: &Agent) {
         .to_vec();
     let title = format!("Agent `{}`", agent.name);
     let list = ListDialog::new(title, items)
-        .intro(facts(app, agent))
+        .intro(definition_rows(app, agent))
         .hint("enter change · ctrl+l use the value of its file · esc close");
     app.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
 }
 
 /// The rows that describe the agent's definition.
-fn facts(app: &App, agent: &Agent) -> Vec<Line> {
+fn definition_rows(app: &App, agent: &Agent) -> Vec<Line> {
     let fact = |label: &str, value: String| {
-        Line::styled(format!("{label:<9}"), app.theme.secondary).and(clean(&value), app.theme.text)
+        Line::styled(format!("{label:<9}"), app.theme.secondary)
+            .with_span(sanitize(&value), app.theme.text)
     };
     let file = match &agent.file {
         Some(file) => file.display().to_string(),
@@ -75,7 +76,7 @@ fn facts(app: &App, agent: &Agent) -> Vec<Line> {
     };
     let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
     vec![
-        Line::styled(clean(&agent.description), app.theme.text),
+        Line::styled(sanitize(&agent.description), app.theme.text),
         fact("file", file),
         fact("tools", tools),
         fact("saved in", format!("agents.overrides.{}", agent.name)),
@@ -85,7 +86,7 @@ fn facts(app: &App, agent: &Agent) -> Vec<Line> {
 /// Handles Enter on a setting: toggles a boolean or opens an input field.
 pub(crate) fn chosen(app: &mut App, name: &str, setting: &str) {
     let Some(setting) = AgentSetting::parse(setting) else { return };
-    let Some(agent) = known(app, name) else { return };
+    let Some(agent) = find_agent(app, name) else { return };
     if setting == AgentSetting::Enabled {
         let value = if agent.disabled { "true" } else { "false" };
         // The value is always valid.
@@ -104,7 +105,7 @@ fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
 }
 
 /// Handles a value typed for a setting.
-pub(crate) fn typed(app: &mut App, name: &str, setting: AgentSetting, typed: &str) {
+pub(crate) fn handle_typed(app: &mut App, name: &str, setting: AgentSetting, typed: &str) {
     let value = if typed.trim().is_empty() { DEFAULT } else { typed };
     match set(app, name, setting, value) {
         Ok(()) => app.dialogs.close(),
@@ -133,7 +134,7 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
     let Some(agents) = agents::session_agents(app) else { return Ok(()) };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let told = told(&name, setting, value.as_ref());
+        let told = change_message(&name, setting, value.as_ref());
         let told = agents
             .change(&name, setting, value)
             .map(|(file, set)| (format!("{told} ({}).", file.display()), set));
@@ -150,7 +151,7 @@ fn refresh(app: &mut App) {
         return;
     };
     let name = name.clone();
-    let Some(agent) = known(app, &name) else { return };
+    let Some(agent) = find_agent(app, &name) else { return };
     if let Some(list) = app.dialogs.list_mut() {
         let items = AgentSetting::ALL
             .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(&agent, setting)));
@@ -158,7 +159,7 @@ fn refresh(app: &mut App) {
     }
 }
 
-fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
+fn change_message(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
     match (setting, value) {
         (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is disabled"),
         (AgentSetting::Enabled, _) => format!("`{name}` is enabled"),
@@ -166,7 +167,7 @@ fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
             format!("`{}` of `{name}` now has the value of its file", setting.as_str())
         }
         (setting, Some(value)) => {
-            let value = value.as_str().map_or_else(|| value.to_string(), clean);
+            let value = value.as_str().map_or_else(|| value.to_string(), sanitize);
             format!("`{}` of `{name}` is now {value}", setting.as_str())
         }
     }

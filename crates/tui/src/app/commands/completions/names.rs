@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::app::commands::completions;
 use crate::app::effect::Effect;
 use crate::completion::{Argument, CommandInfo, Completer};
-use crate::sanitize::clean;
+use crate::sanitize::sanitize;
 
 /// Maximum number of sessions offered.
 const MOST_SESSIONS: usize = 100;
@@ -29,7 +29,7 @@ const NAMED: &[(&str, &[&str])] = &[
 ];
 
 fn argument(value: &str, description: impl AsRef<str>) -> Argument {
-    Argument { value: clean(value), description: clean(description.as_ref()) }
+    Argument { value: sanitize(value), description: sanitize(description.as_ref()) }
 }
 
 /// Collects the names for the command being typed, once per command.
@@ -57,9 +57,9 @@ pub(crate) fn collect(app: &mut App) {
             });
         }
         "restore" if !app.settings.checkpointing => {}
-        "restore" => ask_session_if_open(app, OpenSession::going_back, |app, back| {
+        "restore" => ask_session_if_open(app, OpenSession::rewind_preview, |app, back| {
             app.effect(Effect::Run(Box::new(move || {
-                let points = back.points().unwrap_or_default();
+                let points = back.restore_points().unwrap_or_default();
                 let name =
                     |it: &parallax_sdk::rewind_preview::RestorePoint| argument(&it.name, &it.tool);
                 let names = points.iter().rev().map(name).collect();
@@ -69,7 +69,7 @@ pub(crate) fn collect(app: &mut App) {
         of => {
             let Some(launch) = app.launch.clone() else { return };
             app.effect(Effect::Run(Box::new(move || {
-                let names = of_launch(of, &launch);
+                let names = stored_names(of, &launch);
                 Box::new(move |app| collected(app, of, names))
             })));
         }
@@ -94,10 +94,10 @@ fn collected(app: &mut App, of: &str, names: Vec<Argument>) {
 }
 
 /// Adds the collected names to the completions of their command.
-pub(crate) fn offer(app: &App, commands: &mut [CommandInfo]) {
+pub(crate) fn add_names(app: &App, commands: &mut [CommandInfo]) {
     let (of, names) = app.catalog.arguments();
     let Some((name, words)) = NAMED.iter().find(|(name, _)| *name == of) else { return };
-    let completer = one_of(names.to_vec());
+    let completer = complete_names(names.to_vec());
     let Some(command) = commands.iter_mut().find(|command| command.name == *name) else {
         return;
     };
@@ -111,7 +111,7 @@ pub(crate) fn offer(app: &App, commands: &mut [CommandInfo]) {
 }
 
 /// Returns the names stored in files. Blocking.
-fn of_launch(of: &str, launch: &SessionConfig) -> Vec<Argument> {
+fn stored_names(of: &str, launch: &SessionConfig) -> Vec<Argument> {
     match of {
         "chat" | "resume" => {
             let chats = launch.session_library().chats();
@@ -140,7 +140,7 @@ fn of_launch(of: &str, launch: &SessionConfig) -> Vec<Argument> {
 }
 
 /// Completes names that contain the typed text; names that start with it come first.
-pub(super) fn one_of(names: Vec<Argument>) -> Completer {
+pub(super) fn complete_names(names: Vec<Argument>) -> Completer {
     Arc::new(move |typed| {
         let wanted = typed.to_lowercase();
         let mut fitting: Vec<(bool, &Argument)> = names
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn prefix_matches_come_first() {
         let names = ["my-fix", "fix-it", "other"].map(|name| argument(name, ""));
-        let completer = one_of(names.to_vec());
+        let completer = complete_names(names.to_vec());
         let offered = |typed: &str| -> Vec<String> {
             completer(typed).into_iter().map(|it| it.value).collect()
         };

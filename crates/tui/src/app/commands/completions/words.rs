@@ -86,7 +86,7 @@ fn completer(command: &'static str, others: Option<Completer>) -> Completer {
 }
 
 /// Adds the fixed words to the completions of the commands, in addition to names.
-pub(crate) fn offer(app: &App, commands: &mut [CommandInfo]) {
+pub(crate) fn add_words(app: &App, commands: &mut [CommandInfo]) {
     for path in WITH_WORDS {
         let (name, sub) = path.split_once(' ').map_or((*path, None), |(a, b)| (a, Some(b)));
         let found = commands.iter_mut().find(|command| command.name == name);
@@ -104,7 +104,7 @@ pub(crate) fn offer(app: &App, commands: &mut [CommandInfo]) {
             value: name,
             description: if light { "light" } else { "dark" }.to_owned(),
         });
-        command.completer = Some(names::one_of(names.collect()));
+        command.completer = Some(names::complete_names(names.collect()));
     }
 }
 
