@@ -25,5 +25,6 @@ mod rules;
 pub(crate) mod session_namespaces;
 mod supervisor;
 mod syscalls;
+mod writer_search;
 
 pub(crate) use supervisor::supervise;

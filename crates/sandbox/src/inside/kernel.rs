@@ -203,6 +203,27 @@ pub(crate) fn request_low_latency() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
 }
 
+/// Whether any process can write an open regular file, be it by a descriptor, a mapping, or a
+/// message that was not received yet. The kernel grants a read lease only if none can. Returns false
+/// if it grants no leases on the file.
+pub(crate) fn is_open_for_writing(file: BorrowedFd<'_>) -> bool {
+    /// Not in the C library's bindings; the same number on all processors.
+    const F_SETSIG: i32 = 10;
+    let file = file.as_raw_fd();
+    // SAFETY: the descriptor is open, and all arguments are numbers. A process that opens the file
+    // in the meantime causes the signal, which is ignored by default.
+    let lease = unsafe {
+        libc::fcntl(file, F_SETSIG, libc::SIGURG);
+        libc::fcntl(file, libc::F_SETLEASE, libc::F_RDLCK)
+    };
+    if lease == 0 {
+        // SAFETY: as above.
+        unsafe { libc::fcntl(file, libc::F_SETLEASE, libc::F_UNLCK) };
+        return false;
+    }
+    last_error() == Errno::AGAIN
+}
+
 /// Enables the loopback interface of the current network namespace.
 pub(crate) fn enable_loopback(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: `ifreq` is plain data for which all zeros is a valid value.

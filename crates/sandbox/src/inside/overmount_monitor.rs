@@ -9,27 +9,26 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, readlinkat,
-    statat, statx,
+    AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, statx,
 };
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
 use crate::inside::failure::{SandboxResult, WithFailureContext as _, is_missing};
 use crate::inside::overmounts::Stage;
+use crate::inside::writer_search::WriterSearch;
 use crate::inside::{kernel, layout, mounts};
 use crate::plan::Plan;
 use crate::replaced;
 
-/// How often processes are searched for that may have received the file from another process.
+/// How often writers are searched for: a process may have received the file from another one.
 const ROUNDS: usize = 20;
 
 /// How often to look for a file that is being moved into place.
@@ -302,23 +301,14 @@ impl OvermountMonitor {
         CoverResult::NotYet
     }
 
-    /// Ends every process of the command that has the file open for writing, or has the directory
-    /// open at all, in which it could create files. Processes that only read are left alone: they
-    /// have already read, and may be servers that wait for such changes.
+    /// Ends every process of the command that can write the file, or has the directory open at all,
+    /// in which it could create files. Processes that only read are left alone: they have already
+    /// read, and may be servers that wait for such changes.
     fn evict(&self, path: &Path, found: &OwnedFd, folder: bool) {
-        let Ok(file) = fstat(found) else { return };
-        let Ok(view) = readlinkat(&self.proc, "self/ns/mnt", Vec::new()) else { return };
+        let Some(search) = WriterSearch::new(&self.proc, found, folder) else { return };
         for round in 0..ROUNDS {
-            let holders: Vec<i32> = numbers(&self.proc, ".")
-                .into_iter()
-                .filter(|process| {
-                    let name = format!("{process}/ns/mnt");
-                    readlinkat(&self.proc, name, Vec::new()).is_ok_and(|link| link == view)
-                })
-                .filter(|process| *process != own_process())
-                .filter(|process| self.is_used_by(*process, (file.st_dev, file.st_ino), folder))
-                .collect();
-            if holders.is_empty() {
+            let writers = search.writers();
+            if writers.is_empty() {
                 return;
             }
             if round == 0 {
@@ -326,7 +316,7 @@ impl OvermountMonitor {
                 // them.
                 self.report(path);
             }
-            for process in holders.into_iter().filter_map(kernel::process) {
+            for process in writers.into_iter().filter_map(kernel::process) {
                 let _ = kill_process(process, Signal::KILL);
             }
             let _ = poll(&mut [], Some(&MOMENT));
@@ -337,34 +327,6 @@ impl OvermountMonitor {
         if let Some(report) = self.report.as_ref() {
             let _ = replaced::add(report, path);
         }
-    }
-
-    fn is_used_by(&self, process: i32, file: (u64, u64), folder: bool) -> bool {
-        let is_it = |name: String| {
-            statat(&self.proc, name, AtFlags::empty())
-                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == file)
-        };
-        if folder && is_it(format!("{process}/cwd")) {
-            return true;
-        }
-        numbers(&self.proc, format!("{process}/fd")).into_iter().any(|number| {
-            is_it(format!("{process}/fd/{number}"))
-                && (folder || self.is_open_for_writing(process, number))
-        })
-    }
-
-    /// Whether an open file is writable; assumed if it cannot be determined.
-    fn is_open_for_writing(&self, process: i32, number: i32) -> bool {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let name = format!("{process}/fdinfo/{number}");
-        let Ok(file) = openat(&self.proc, name, flags, Mode::empty()) else { return true };
-        let mut text = String::new();
-        if File::from(file).take(4096).read_to_string(&mut text).is_err() {
-            return true;
-        }
-        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-        flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
     }
 }
 
@@ -391,10 +353,6 @@ fn unfiltered<'a>(
     paths.filter(move |path| path.parent().is_some_and(&mut is_real))
 }
 
-fn own_process() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
-}
-
 /// Watches an open directory, for which no path is certain to lead to it.
 fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32, Errno> {
     let flags =
@@ -413,12 +371,4 @@ fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
 fn is_covered(file: &OwnedFd) -> bool {
     let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-/// Returns the entries of a directory that are numbers.
-fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);
-    let names = entries.into_iter().flatten().flatten();
-    names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }

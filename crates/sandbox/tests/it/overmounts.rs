@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parallax_sandbox::{Plan, Tier};
 
@@ -222,24 +222,61 @@ fn process_that_can_still_write_a_saved_file_is_ended() {
     if !support().network_broker.works || viewed().first() != Some(&Tier::Namespaces) {
         return;
     }
-    let project = TestProject::new();
-    let plan = project.plan(Tier::Namespaces);
-    // Opens the file under its name before it is moved into place.
-    let script = "echo r; while ! [ -e new ]; do :; done; exec 3>> new; touch opened; \
-                  sleep 60; echo evil >&3";
-    let mut child =
-        project.command(&plan, &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
-    fs::write(project.work.join("new"), "mine").unwrap();
-    while !project.work.join("opened").exists() {
-        std::thread::sleep(Duration::from_millis(5));
+    let begin = "import ctypes, os, socket, threading, time\n\
+                 print('r', flush=True)\n\
+                 while not (os.path.exists('new') and os.path.getsize('new')): pass\n\
+                 file = open('new', 'r+b', buffering=0)\n\
+                 def write(): file.write(b'evil')\n\
+                 def wait(): open('opened', 'w').close(); time.sleep(60)\n";
+    // Each opens the file under its name before it is moved into place.
+    for (name, script) in [
+        ("descriptor", "wait(); write()"),
+        (
+            "mapping",
+            "libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p; \
+             at = libc.mmap(None, ctypes.c_size_t(4), 3, 1, file.fileno(), ctypes.c_long(0)); \
+             file.close(); wait(); ctypes.memmove(at, b'evil', 4)",
+        ),
+        (
+            "message",
+            "a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [file.fileno()]); file.close(); \
+             wait(); os.write(socket.recv_fds(b, 1, 1)[1][0], b'evil')",
+        ),
+        (
+            "table of a thread",
+            "def other():\n ctypes.CDLL(None).unshare(0x400) and os._exit(9)\n \
+             os.rename('opening', 'other'); wait(); write()\n\
+             open('opening', 'w').close()\n\
+             threading.Thread(target=other).start()\n\
+             while not os.path.exists('other'): pass\n\
+             file.close(); time.sleep(60)",
+        ),
+        (
+            "first thread has ended",
+            "threading.Thread(target=lambda: (time.sleep(0.2), wait(), write())).start()\n\
+             libc = ctypes.CDLL(None); libc.syscall(ctypes.c_long(60), 0)",
+        ),
+    ] {
+        let project = TestProject::new();
+        let plan = project.plan(Tier::Namespaces);
+        let script = format!("{begin}{script}");
+        let mut command = project.command(&plan, &["python3", "-c", &script]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+        fs::write(project.work.join("new"), "mine").unwrap();
+        while !project.work.join("opened").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{name}: ended early");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        fs::rename(project.work.join("new"), project.work.join(".git/config")).unwrap();
+        let start = Instant::now();
+        assert!(!child.wait().unwrap().success(), "{name}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{name}: not ended");
+        std::thread::sleep(SOON);
+        assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "mine", "{name}");
+        let replaced = parallax_sandbox::take_replaced(&project.temporary);
+        assert_eq!(replaced, [project.work.join(".git/config")], "{name}");
     }
-    fs::rename(project.work.join("new"), project.work.join(".git/config")).unwrap();
-    assert!(!child.wait().unwrap().success());
-    std::thread::sleep(SOON);
-    assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "mine");
-    let replaced = parallax_sandbox::take_replaced(&project.temporary);
-    assert_eq!(replaced, [project.work.join(".git/config")]);
 }
 
 #[test]
