@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 
 use crate::file_identity::FileIdentity;
 
@@ -56,14 +56,22 @@ impl FileHandles {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn open(id: FileIdentity, path: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let state = rustix::fs::fstat(&handle).ok()?;
     (state.st_ino == id.inode).then_some(handle)
 }
 
-#[cfg(test)]
+/// Other systems have no handles without permission to read.
+#[cfg(not(target_os = "linux"))]
+fn open(_id: FileIdentity, _path: &Path) -> Option<OwnedFd> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -43,7 +43,7 @@ pub use lines::{LineRange, TextLines, lines_from_bytes, read_lines};
 pub use parallax_protocol::paths::lexical;
 pub use protected_names::{is_protected_name, is_secret_file};
 pub use real_path::{link_targets, real_path};
-pub use remove_tree::{remove_tree, remove_tree_at};
+pub use remove_tree::{remove_tree, remove_tree_at, remove_tree_until};
 pub use seen_files::{Freshness, Hash, SeenFiles, Snapshot, hash};
 pub use sensitive_path_index::{SensitivePathIndex, SensitivePaths, outermost};
 pub use tree::{folder_tree, folder_tree_of};

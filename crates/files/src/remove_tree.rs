@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,7 +30,15 @@ struct DirectoryLevel {
 /// # Errors
 /// Returns an error if something cannot be removed; the rest is removed anyway.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
-    remove_tree_at(CWD, path)
+    remove(CWD, path, None)
+}
+
+/// Like [`remove_tree`], but stops at a time.
+///
+/// # Errors
+/// Returns [`io::ErrorKind::TimedOut`] if something is left then; see also [`remove_tree`].
+pub fn remove_tree_until(path: &Path, end: Instant) -> io::Result<()> {
+    remove(CWD, path, Some(end))
 }
 
 /// Like [`remove_tree`], for a path below an open directory.
@@ -37,10 +46,17 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 /// # Errors
 /// See [`remove_tree`].
 pub fn remove_tree_at(directory: impl AsFd, path: &Path) -> io::Result<()> {
+    remove(directory, path, None)
+}
+
+fn remove(directory: impl AsFd, path: &Path, end: Option<Instant>) -> io::Result<()> {
     let mut failure = None;
     let mut current = open(&directory, path)?;
     let mut levels = vec![enter(&current, CString::default(), &mut failure)?];
     while let Some(level) = levels.last_mut() {
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         if let Some(name) = level.waiting.pop() {
             let entered =
                 open(&current, name.as_c_str()).map_err(io::Error::from).and_then(|inner| {
@@ -170,6 +186,18 @@ mod tests {
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
         let done = thread.spawn(move || remove_tree(&removed)).expect("started").join();
         done.expect("no overflow").expect("removed");
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn removal_ends_in_time() {
+        let place = tempfile::tempdir().expect("directory");
+        let top = place.path().join("top");
+        std::fs::create_dir_all(top.join("a/b")).expect("made");
+        let error = remove_tree_until(&top, Instant::now()).expect_err("no time");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let minute = std::time::Duration::from_secs(60);
+        remove_tree_until(&top, Instant::now() + minute).expect("removed");
         assert!(!top.exists());
     }
 

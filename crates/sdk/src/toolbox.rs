@@ -1,13 +1,14 @@
 //! The built-in tools of a session.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
-use parallax_files::{SeenFiles, Workspace, remove_tree};
+use parallax_files::{SeenFiles, Workspace, remove_tree, remove_tree_until};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
@@ -42,6 +43,9 @@ use crate::web_search;
 /// Timeout of a search.
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long the end of a session waits for the removal of temporary directories.
+const CLEARING_TIME: Duration = Duration::from_secs(2);
+
 /// The tools, and state that outlives single tool calls.
 pub(crate) struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
@@ -50,6 +54,8 @@ pub(crate) struct Toolbox {
     /// Temporary directories of commands to remove after the session; the sandbox's own comes
     /// first.
     leftovers: Vec<PathBuf>,
+    /// The home directory of Parallax.
+    home: PathBuf,
     /// The current main model, for tools that use one.
     main: Arc<RwLock<String>>,
     /// Whether the settings name a web search for models without one.
@@ -115,10 +121,11 @@ impl Toolbox {
     /// Ends all remaining processes. Returns a notice about files they replaced, if any.
     pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
-        let leftovers = self.leftovers;
+        let (leftovers, home) = (self.leftovers, self.home);
         let clearing = tokio::task::spawn_blocking(move || {
             let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
-            leftovers.iter().for_each(|folder| clear(folder));
+            let end = Instant::now() + CLEARING_TIME;
+            leftovers.iter().for_each(|folder| clear_until(folder, end, &home));
             // Also remove the session's directory if it is empty.
             if let Some(folder) = leftovers.first().and_then(|folder| folder.parent()) {
                 let _ = std::fs::remove_dir(folder);
@@ -135,9 +142,25 @@ pub(crate) fn clear(folder: &Path) {
     if let Err(error) = remove_tree(folder)
         && folder.is_dir()
     {
-        tracing::info!(%error, folder = %folder.display(), "failed to remove a directory of \
-            commands");
+        warn(&error, folder);
     }
+}
+
+/// Like [`clear`], but moves to the trash what takes longer to remove.
+fn clear_until(folder: &Path, end: Instant, home: &Path) {
+    match remove_tree_until(folder, end) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            if let Err(error) = parallax_store::discard_directory(home, folder) {
+                warn(&error, folder);
+            }
+        }
+        Err(error) if folder.is_dir() => warn(&error, folder),
+        _ => {}
+    }
+}
+
+fn warn(error: &io::Error, folder: &Path) {
+    tracing::info!(%error, folder = %folder.display(), "failed to remove a directory of commands");
 }
 
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
@@ -162,6 +185,7 @@ pub(crate) fn build(
     let sandbox = shell.sandbox.as_ref();
     let leftovers = sandbox
         .map_or_else(Vec::new, |sandbox| vec![sandbox.temporary.clone(), sandbox.overlays.clone()]);
+    let home = launch.config.dirs.parallax.clone();
     let processes = Processes::new(shell.background_dir.clone());
     let user_shell = UserShell::new(shell.clone(), Arc::clone(workspace), processes.clone());
     let fetch = WebFetchOptions {
@@ -214,7 +238,15 @@ pub(crate) fn build(
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
     tools.extend(launch.options.tools.0.iter().cloned());
-    Toolbox { tools, processes, shell: Arc::new(user_shell), leftovers, main, has_http_search }
+    Toolbox {
+        tools,
+        processes,
+        shell: Arc::new(user_shell),
+        leftovers,
+        home,
+        main,
+        has_http_search,
+    }
 }
 
 /// Returns the files that `save_memory` writes to.

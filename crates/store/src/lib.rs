@@ -56,8 +56,8 @@ pub use paths::{SessionArtifacts, SessionDirs, project_folder, project_hash, pro
 pub use private_files::create_private_dir;
 pub use repair::{is_valid, repaired};
 pub use retention::{
-    DeletedSession, RemovalReason, Retention, TRASH_AGE, associated_paths, discard, empty_trash,
-    is_due, outdated, remove_stray_outputs, session_folders,
+    DeletedSession, RemovalReason, Retention, TRASH_AGE, associated_paths, discard,
+    discard_directory, empty_trash, is_due, outdated, remove_stray_outputs, session_folders,
 };
 pub use scan::count_messages;
 pub use search::{

@@ -161,6 +161,17 @@ pub fn discard(dirs: &SessionDirs, session: &DeletedSession) -> io::Result<()> {
     Ok(())
 }
 
+/// Moves a directory to the trash, whose removal takes too long now.
+///
+/// # Errors
+/// Returns an error if it cannot be moved.
+pub fn discard_directory(home: &Path, folder: &Path) -> io::Result<()> {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let place = home.join("trash").join("directories");
+    create_private_dir(&place)?;
+    fs::rename(folder, place.join(format!("{}-{now}", std::process::id())))
+}
+
 /// Deletes sessions that have been in the trash for longer than [`TRASH_AGE`]. Returns their
 /// number.
 pub fn empty_trash(dirs: &SessionDirs) -> usize {
