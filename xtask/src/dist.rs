@@ -54,7 +54,7 @@ struct BuiltBinary {
 struct ArtifactDirectory {
     directory: PathBuf,
     /// File name and SHA-256 of what was written.
-    written: Vec<(String, String)>,
+    checksums: Vec<(String, String)>,
 }
 
 /// Builds and packages.
@@ -242,7 +242,7 @@ impl ArtifactDirectory {
                 let _ = fs::remove_file(directory.join(name));
             }
         }
-        Ok(Self { directory: directory.to_path_buf(), written: Vec::new() })
+        Ok(Self { directory: directory.to_path_buf(), checksums: Vec::new() })
     }
 
     /// Writes a file and returns its SHA-256.
@@ -251,15 +251,15 @@ impl ArtifactDirectory {
         fs::write(&path, &bytes).with_context(|| format!("Failed to write {}", path.display()))?;
         report::line(&format!("{:>11} {}", bytes.len(), path.display()));
         let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.written.push((name, sum.clone()));
+        self.checksums.push((name, sum.clone()));
         Ok(sum)
     }
 
     /// Writes the checksums of everything else.
     fn finish(mut self) -> Result<()> {
-        self.written.sort();
+        self.checksums.sort();
         let lines: String =
-            self.written.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
+            self.checksums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
         let path = self.directory.join(CHECKSUMS);
         fs::write(&path, lines).with_context(|| format!("Failed to write {}", path.display()))?;
         report::line(&format!("{:>11} {}", "", path.display()));

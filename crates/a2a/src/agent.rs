@@ -114,9 +114,9 @@ impl AgentState {
     async fn read_card(&self) -> Result<AgentCard, A2aError> {
         match &self.source {
             CardSource::Json(text) => {
-                let unusable = |why: String| A2aError::Card {
+                let unusable = |reason: String| A2aError::Card {
                     source_name: "`agent_card_json`".to_owned(),
-                    why,
+                    reason,
                 };
                 let card: Value =
                     serde_json::from_str(text).map_err(|error| unusable(error.to_string()))?;
@@ -124,7 +124,7 @@ impl AgentState {
             }
             CardSource::Url(url) => {
                 let (url, card) = self.fetch_card(url).await?;
-                let unusable = |why| A2aError::Card { source_name: url.to_string(), why };
+                let unusable = |reason| A2aError::Card { source_name: url.to_string(), reason };
                 AgentCard::read(&card, Some(&url)).map_err(unusable)
             }
         }
@@ -205,8 +205,8 @@ impl AgentState {
         let mut pause = FIRST_PAUSE;
         while !answer.state.is_some_and(RemoteTaskState::is_final) {
             let Some(id) = answer.task.clone() else {
-                let why = "it sent neither a message nor a task".to_owned();
-                return Err(A2aError::Protocol { url: card.url.to_string(), why });
+                let reason = "it sent neither a message nor a task".to_owned();
+                return Err(A2aError::Protocol { url: card.url.to_string(), reason });
             };
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

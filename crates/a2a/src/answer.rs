@@ -63,7 +63,7 @@ pub(crate) struct RemoteAnswer {
     pub(crate) task: Option<String>,
     pub(crate) state: Option<RemoteTaskState>,
     /// A direct answer, or the message of the final state.
-    said: String,
+    message: String,
     /// The messages of a working task: some agents answer with nothing else.
     working: String,
     /// The id of the newest of these messages.
@@ -89,7 +89,7 @@ impl RemoteAnswer {
         }
         if let Some(message) = member("message", "message").or(item.get("msg")) {
             self.note_ids(message, "taskId");
-            self.said = self.bounded(text_of(message));
+            self.message = self.bounded(text_of(message));
             self.state.get_or_insert(RemoteTaskState::Completed);
             return None;
         }
@@ -100,7 +100,7 @@ impl RemoteAnswer {
             self.artifact(artifact, false);
         }
         let report = task.get("status").and_then(|status| self.status(status));
-        if self.said.is_empty() && self.state.is_some_and(RemoteTaskState::is_final) {
+        if self.message.is_empty() && self.state.is_some_and(RemoteTaskState::is_final) {
             let history = task.get("history").and_then(Value::as_array);
             let is_own = |message: &&Value| {
                 message
@@ -109,7 +109,7 @@ impl RemoteAnswer {
                     .is_some_and(|role| role.eq_ignore_ascii_case("agent") || role == "ROLE_AGENT")
             };
             if let Some(newest) = history.and_then(|list| list.iter().rev().find(is_own)) {
-                self.said = self.bounded(text_of(newest));
+                self.message = self.bounded(text_of(newest));
             }
         }
         report
@@ -135,7 +135,7 @@ impl RemoteAnswer {
             return None;
         }
         if state.is_final() {
-            self.said = text;
+            self.message = text;
             return None;
         }
         let id = message.get("messageId").and_then(Value::as_str).unwrap_or_default();
@@ -172,9 +172,9 @@ impl RemoteAnswer {
 
     /// Returns the answer as text: what was said, then the artifacts.
     pub(crate) fn text(&self) -> String {
-        let said = match (self.said.is_empty(), self.artifacts.is_empty()) {
+        let said = match (self.message.is_empty(), self.artifacts.is_empty()) {
             (true, true) => &self.working,
-            _ => &self.said,
+            _ => &self.message,
         };
         let mut text = said.trim().to_owned();
         for artifact in &self.artifacts {

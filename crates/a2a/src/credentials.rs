@@ -32,7 +32,7 @@ pub(crate) struct Credentials {
     pub(crate) directory: PathBuf,
     google: Option<TokenSource>,
     /// The header, once it was determined.
-    kept: Mutex<Option<(HeaderName, HeaderValue)>>,
+    header: Mutex<Option<(HeaderName, HeaderValue)>>,
 }
 
 impl Credentials {
@@ -53,7 +53,7 @@ impl Credentials {
             }
             _ => None,
         };
-        Self { auth, variables, directory, google, kept: Mutex::default() }
+        Self { auth, variables, directory, google, header: Mutex::default() }
     }
 
     /// Returns the header for a request; `None` if none is sent.
@@ -78,7 +78,7 @@ impl Credentials {
                 google.token().await.map_err(|error| A2aError::Credentials(error.to_string()))?;
             return Ok(Some((AUTHORIZATION, secret_header(&format!("Bearer {token}"))?)));
         }
-        let mut kept = self.kept.lock().await;
+        let mut kept = self.header.lock().await;
         if let Some(header) = &*kept {
             return Ok(Some(header.clone()));
         }
@@ -111,7 +111,7 @@ impl Credentials {
             google.reject(text.strip_prefix("Bearer ").unwrap_or(text)).await;
             return true;
         }
-        *self.kept.lock().await = None;
+        *self.header.lock().await = None;
         let is_command = |value: &DynamicValue| matches!(value, DynamicValue::Command(_));
         match &self.auth {
             Some(RemoteAuth::ApiKey { key, .. }) => is_command(key),

@@ -5,23 +5,23 @@
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum A2aError {
     /// The card cannot be read.
-    #[error("the agent card ({source_name}) cannot be used: {why}")]
+    #[error("the agent card ({source_name}) cannot be used: {reason}")]
     Card {
         /// Where the card comes from.
         source_name: String,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// There are no credentials to send.
     #[error("no credentials for the agent: {0}")]
     Credentials(String),
     /// The agent cannot be reached, or ends the connection.
-    #[error("the agent at {url} cannot be reached: {why}")]
+    #[error("the agent at {url} cannot be reached: {reason}")]
     Connection {
         /// The address.
         url: String,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The agent refuses the credentials.
     #[error("the agent at {url} rejected the request ({status}){hint}")]
@@ -44,12 +44,12 @@ pub(crate) enum A2aError {
         message: String,
     },
     /// The agent answers with something else than the protocol says.
-    #[error("the agent at {url} sent an invalid Agent2Agent response: {why}")]
+    #[error("the agent at {url} sent an invalid Agent2Agent response: {reason}")]
     Protocol {
         /// The address.
         url: String,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The task ended without a result.
     #[error("{0}")]

@@ -64,7 +64,7 @@ impl A2aTransport {
             item(result(json(&bytes, url)?, url)?);
             return Ok(());
         }
-        let broken = |why: String| A2aError::Protocol { url: url.to_string(), why };
+        let broken = |reason: String| A2aError::Protocol { url: url.to_string(), reason };
         let mut decoder = SseDecoder::with_limit(MAX_ANSWER);
         loop {
             let mut events = Vec::new();
@@ -162,7 +162,7 @@ impl A2aTransport {
 }
 
 fn unreachable(url: &Url, error: &parallax_http::reqwest::Error) -> A2aError {
-    A2aError::Connection { url: url.to_string(), why: error_chain(error) }
+    A2aError::Connection { url: url.to_string(), reason: error_chain(error) }
 }
 
 /// Reads a whole response.
@@ -170,8 +170,8 @@ async fn read(mut response: Response, url: &Url, limit: usize) -> Result<Vec<u8>
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(url, &error))? {
         if bytes.len() + chunk.len() > limit {
-            let why = format!("the answer is larger than {limit} bytes");
-            return Err(A2aError::Protocol { url: url.to_string(), why });
+            let reason = format!("the answer is larger than {limit} bytes");
+            return Err(A2aError::Protocol { url: url.to_string(), reason });
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -181,7 +181,7 @@ async fn read(mut response: Response, url: &Url, limit: usize) -> Result<Vec<u8>
 fn json(bytes: &[u8], url: &Url) -> Result<Value, A2aError> {
     serde_json::from_slice(bytes).map_err(|error| A2aError::Protocol {
         url: url.to_string(),
-        why: format!("invalid JSON: {error}"),
+        reason: format!("invalid JSON: {error}"),
     })
 }
 

@@ -170,10 +170,10 @@ impl AuthRequest {
             }
             Self::GeminiKey(None) | Self::VertexAi(None) | Self::Gateway { .. } => {}
         }
-        if let Credential::Missing { why } = launch.provider_manager().gemini_credential() {
+        if let Credential::Missing { reason } = launch.provider_manager().gemini_credential() {
             let message = match self {
-                Self::GeminiKey(_) => format!("{why}. A client can pass `_meta.api-key`"),
-                _ => why,
+                Self::GeminiKey(_) => format!("{reason}. A client can pass `_meta.api-key`"),
+                _ => reason,
             };
             return Err(Failure { kind: FailureKind::Auth, message, status: None });
         }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The files of a session, as the client sees them.
 pub(crate) struct ClientFiles {
     pub(crate) connection: ClientConnection,
-    offers: ClientFeatures,
+    features: ClientFeatures,
     runtime: tokio::runtime::Handle,
     /// Set when the session is open; no requests are sent before.
     pub(crate) session: OnceLock<String>,
@@ -34,10 +34,10 @@ pub(crate) type CallTerminals = Arc<Mutex<HashMap<String, String>>>;
 
 impl ClientFiles {
     /// Creates it for a client connected on this runtime.
-    pub(crate) fn new(connection: ClientConnection, offers: ClientFeatures) -> Self {
+    pub(crate) fn new(connection: ClientConnection, features: ClientFeatures) -> Self {
         Self {
             connection,
-            offers,
+            features,
             runtime: tokio::runtime::Handle::current(),
             session: OnceLock::new(),
             cancelled: Arc::default(),
@@ -64,7 +64,7 @@ impl ClientFiles {
 
 impl EditorFiles for ClientFiles {
     fn read(&self, path: &Path) -> Result<Option<String>, String> {
-        if !self.offers.reads_files || self.connection.is_disconnected() {
+        if !self.features.reads_files || self.connection.is_disconnected() {
             return Ok(None);
         }
         match self.ask("fs/read_text_file", json!({"path": path})) {
@@ -80,7 +80,7 @@ impl EditorFiles for ClientFiles {
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
-        if !self.offers.writes_files || self.connection.is_disconnected() {
+        if !self.features.writes_files || self.connection.is_disconnected() {
             return None;
         }
         let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;

@@ -21,12 +21,12 @@ const JOINED: usize = 64;
 pub(crate) struct SessionClients {
     all: Arc<Mutex<Vec<ClientConnection>>>,
     /// Tells open requests about new clients.
-    joined: broadcast::Sender<ClientConnection>,
+    new_clients: broadcast::Sender<ClientConnection>,
 }
 
 impl SessionClients {
     pub(crate) fn new(first: ClientConnection) -> Self {
-        Self { all: Arc::new(Mutex::new(vec![first])), joined: broadcast::channel(JOINED).0 }
+        Self { all: Arc::new(Mutex::new(vec![first])), new_clients: broadcast::channel(JOINED).0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ClientConnection>> {
@@ -42,7 +42,7 @@ impl SessionClients {
     pub(crate) fn add(&self, client: ClientConnection) {
         self.lock().push(client.clone());
         // Fails only if no request is open.
-        let _ = self.joined.send(client);
+        let _ = self.new_clients.send(client);
     }
 
     /// Removes a client and returns the number of remaining ones.
@@ -105,7 +105,7 @@ impl SessionClients {
         method: &'static str,
         params: Value,
     ) -> Result<Value, RpcError> {
-        let mut joined = self.joined.subscribe();
+        let mut joined = self.new_clients.subscribe();
         let (mut asked, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
         let mut ask = |asked: &mut JoinSet<_>, client: ClientConnection| {
             if known.iter().any(|known| known.is_same(&client)) {

@@ -25,7 +25,7 @@ pub(crate) struct ClientConnection {
     pending: Arc<Mutex<HashMap<u64, AnswerSender>>>,
     next_id: Arc<AtomicU64>,
     /// Set when the client disconnected.
-    gone: Arc<AtomicBool>,
+    is_disconnected: Arc<AtomicBool>,
 }
 
 impl ClientConnection {
@@ -48,8 +48,12 @@ impl ClientConnection {
                 }
             }
         });
-        let connection =
-            Self { lines, pending: Arc::default(), next_id: Arc::default(), gone: Arc::default() };
+        let connection = Self {
+            lines,
+            pending: Arc::default(),
+            next_id: Arc::default(),
+            is_disconnected: Arc::default(),
+        };
         (connection, writer)
     }
 
@@ -121,12 +125,12 @@ impl ClientConnection {
 
     /// Whether the client disconnected.
     pub(crate) fn is_disconnected(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+        self.is_disconnected.load(Ordering::Acquire)
     }
 
     /// Ends all requests, because no answers will come.
     pub(crate) fn close_pending(&self) {
-        self.gone.store(true, Ordering::Release);
+        self.is_disconnected.store(true, Ordering::Release);
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -44,7 +44,7 @@ const FAREWELL: Duration = Duration::from_millis(1700);
 /// A running session.
 struct Handle {
     clients: SessionClients,
-    orders: mpsc::Sender<ClientOperation>,
+    operations: mpsc::Sender<ClientOperation>,
     task: JoinHandle<()>,
 }
 
@@ -83,7 +83,7 @@ pub async fn serve_shared(
         sessions: sessions.open.clone(),
         busy: sessions.busy.clone(),
         opening: Vec::new(),
-        offers: None,
+        features: None,
         authentication: Arc::default(),
     };
     tokio::pin!(stopped);
@@ -114,7 +114,7 @@ struct AcpDispatcher {
     /// Tasks that open sessions or look something up.
     opening: Vec<JoinHandle<()>>,
     /// Set by `initialize`.
-    offers: Option<ClientFeatures>,
+    features: Option<ClientFeatures>,
     /// How the client authenticated.
     authentication: Arc<Mutex<Authentication>>,
 }
@@ -177,7 +177,7 @@ impl AcpDispatcher {
             self.connection.respond(id, Ok(result)).await;
             return Ok(());
         }
-        let Some(offers) = self.offers else {
+        let Some(offers) = self.features else {
             return Err(RpcError::invalid_request("send `initialize` first"));
         };
         self.opening.retain(|task| !task.is_finished());
@@ -187,22 +187,22 @@ impl AcpDispatcher {
             }
             "session/prompt" => {
                 let blocks = rpc::list(&params, "prompt")?.to_vec();
-                self.order(&params, ClientOperation::Prompt { from: self.from(id), blocks })
+                self.order(&params, ClientOperation::Prompt { reply: self.from(id), blocks })
             }
             "session/set_mode" => {
                 let mode = text(&params, "modeId")?.to_owned();
-                self.order(&params, ClientOperation::SetMode { from: self.from(id), mode })
+                self.order(&params, ClientOperation::SetMode { reply: self.from(id), mode })
             }
             "session/set_model" => {
                 let model = text(&params, "modelId")?.to_owned();
-                self.order(&params, ClientOperation::SetModel { from: self.from(id), model })
+                self.order(&params, ClientOperation::SetModel { reply: self.from(id), model })
             }
             "session/set_config_option" => {
                 let option = text(&params, "configId")?.to_owned();
                 let value = text(&params, "value")?.to_owned();
                 self.order(
                     &params,
-                    ClientOperation::SetOption { from: self.from(id), option, value },
+                    ClientOperation::SetOption { reply: self.from(id), option, value },
                 )
             }
             "session/close" => self.close_session(id, &params),
@@ -235,7 +235,7 @@ impl AcpDispatcher {
             // Without the settings, the built-in ones are known.
             _ => parallax_sdk::hosted_providers().map(|(name, _)| name.to_owned()).collect(),
         };
-        self.offers = Some(offers);
+        self.features = Some(offers);
         Ok(json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "parallax", "title": "Parallax", "version": self.host.version()},
@@ -272,9 +272,10 @@ impl AcpDispatcher {
         let directory = directory(params)?;
         let session = match method {
             "session/new" => SessionChoice::New,
-            "session/fork" => {
-                SessionChoice::Fork { from: text(params, "sessionId")?.to_owned(), keep: None }
-            }
+            "session/fork" => SessionChoice::Fork {
+                from: text(params, "sessionId")?.to_owned(),
+                keep_contents: None,
+            },
             _ => SessionChoice::Resume(text(params, "sessionId")?.to_owned()),
         };
         let stored = match &session {
@@ -288,9 +289,9 @@ impl AcpDispatcher {
             additional: additional.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
             session,
             mcp_servers: mcp_servers::read(params)?,
-            asks_user: offers.elicitation,
+            can_ask_user: offers.elicitation,
             editor: session_editor(&files, offers),
-            asker: server_questions::create_prompter(self.connection.clone(), offers, &files),
+            prompter: server_questions::create_prompter(self.connection.clone(), offers, &files),
             authentication: self.authenticated(),
         };
         let with_history = method == "session/load";
@@ -334,7 +335,7 @@ impl AcpDispatcher {
                 true => result["sessionId"] = json!(name),
                 false => result["_meta"] = json!({"lastTurn": session.last_turn()}),
             }
-            let (orders, waiting) = mpsc::channel(ORDERS);
+            let (operations, waiting) = mpsc::channel(ORDERS);
             // Register the session before the client can refer to it.
             let begin = {
                 let (begin, begun) = oneshot::channel::<()>();
@@ -344,7 +345,7 @@ impl AcpDispatcher {
                     }
                 });
                 let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-                sessions.insert(name, Handle { clients, orders, task });
+                sessions.insert(name, Handle { clients, operations, task });
                 begin
             };
             connection.respond(id, Ok(result)).await;
@@ -369,9 +370,9 @@ impl AcpDispatcher {
         let connection = self.connection.clone();
         self.opening.push(tokio::spawn(async move {
             if let Some(handle) = left {
-                let (done, is_done) = oneshot::channel();
+                let (completion, is_done) = oneshot::channel();
                 // Fails only if the session has ended already.
-                let _ = handle.orders.send(ClientOperation::Close { done }).await;
+                let _ = handle.operations.send(ClientOperation::Close { completion }).await;
                 let _ = is_done.await;
             }
             drop(busy);
@@ -520,9 +521,9 @@ impl AcpDispatcher {
         }
         let handles = self.sessions_left_alone();
         let ending = async {
-            for (Handle { orders, task, .. }, busy) in handles {
+            for (Handle { operations, task, .. }, busy) in handles {
                 // Dropping the last sender ends the session.
-                drop(orders);
+                drop(operations);
                 let _ = task.await;
                 drop(busy);
             }
@@ -535,16 +536,16 @@ impl AcpDispatcher {
 fn join(
     sessions: &SessionMap,
     id: &str,
-    from: PendingReply,
+    reply: PendingReply,
     with_history: bool,
 ) -> Option<Result<(), RpcError>> {
     let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
     let handle = sessions.get(id)?;
-    if handle.clients.has(&from.client) {
+    if handle.clients.has(&reply.client) {
         let text = format!("the session `{id}` is already open");
         return Some(Err(RpcError::invalid_params(text)));
     }
-    Some(match order(handle, ClientOperation::Join { from, with_history }) {
+    Some(match order(handle, ClientOperation::Join { reply, with_history }) {
         true => Ok(()),
         false => Err(RpcError::internal("the session has ended or accepts no more requests")),
     })
@@ -559,7 +560,7 @@ fn is_open_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
 fn order(handle: &Handle, order: ClientOperation) -> bool {
-    handle.orders.try_send(order).is_ok()
+    handle.operations.try_send(order).is_ok()
 }
 
 /// Returns what the client does for a session instead of Parallax.
@@ -578,7 +579,7 @@ fn session_editor(files: &Arc<ClientFiles>, offers: ClientFeatures) -> SessionEd
 fn session_capabilities(offers: ClientFeatures) -> Value {
     let mut served = json!({"list": {}, "resume": {}, "close": {}, "delete": {},
         "additionalDirectories": {}});
-    if offers.forks {
+    if offers.supports_forks {
         served["fork"] = json!({});
     }
     served

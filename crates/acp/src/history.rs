@@ -28,8 +28,8 @@ impl RecordedCalls<'_> {
             }
             RecordedItem::Text { text, .. } => chunk("agent_message_chunk", text),
             RecordedItem::Thought { text } => chunk("agent_thought_chunk", text),
-            RecordedItem::Tool { name, args, status, output, told, display } => {
-                let title = told.as_ref().map_or("", |told| &told.title);
+            RecordedItem::Tool { name, args, status, output, details, display } => {
+                let title = details.as_ref().map_or("", |told| &told.title);
                 let status = match status.as_deref() {
                     Some("success") => "completed",
                     _ => "failed",

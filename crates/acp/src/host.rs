@@ -24,11 +24,11 @@ pub struct OpenRequest {
     /// MCP servers of the client, as entries of the setting `mcpServers`.
     pub mcp_servers: Object,
     /// Whether the client can show the model's questions to its user.
-    pub asks_user: bool,
+    pub can_ask_user: bool,
     /// The client's files.
     pub editor: SessionEditor,
     /// Asks the client's user on behalf of MCP servers.
-    pub asker: Option<Arc<dyn Asker>>,
+    pub prompter: Option<Arc<dyn Asker>>,
     /// How the client authenticated.
     pub authentication: Authentication,
 }
@@ -41,9 +41,9 @@ impl OpenRequest {
             additional: Vec::new(),
             session: SessionChoice::New,
             mcp_servers: Object::new(),
-            asks_user: false,
+            can_ask_user: false,
             editor: SessionEditor::default(),
-            asker: None,
+            prompter: None,
             authentication,
         }
     }

@@ -59,7 +59,7 @@ pub(crate) fn request(
             "locations": locations,
         },
         "options": options,
-        "_meta": {"policy": {"rule": ask.policy_decision.rule, "reason": ask.policy_decision.why}},
+        "_meta": {"policy": {"rule": ask.policy_decision.rule, "reason": ask.policy_decision.reason}},
     })
 }
 

@@ -15,19 +15,19 @@ use crate::updates::ClientFeatures;
 /// Sends the questions of MCP servers to a client.
 struct ClientAsker {
     connection: ClientConnection,
-    offers: ClientFeatures,
+    features: ClientFeatures,
     files: Arc<ClientFiles>,
 }
 
 /// Returns who asks the client's user; `None` if the client can show no questions.
 pub(crate) fn create_prompter(
     connection: ClientConnection,
-    offers: ClientFeatures,
+    features: ClientFeatures,
     files: &Arc<ClientFiles>,
 ) -> Option<Arc<dyn Asker>> {
     let files = files.clone();
-    (offers.elicitation || offers.opens_urls)
-        .then(|| Arc::new(ClientAsker { connection, offers, files }) as Arc<dyn Asker>)
+    (features.elicitation || features.opens_urls)
+        .then(|| Arc::new(ClientAsker { connection, features, files }) as Arc<dyn Asker>)
 }
 
 impl Asker for ClientAsker {
@@ -48,7 +48,7 @@ impl ClientAsker {
     /// Returns the parameters of the request; `None` if the client cannot show the question.
     fn request(&self, session: &str, server: &str, question: &UserRequest) -> Option<Value> {
         let form = |message: String, schema: Value| {
-            self.offers.elicitation.then(|| {
+            self.features.elicitation.then(|| {
                 json!({"sessionId": session, "mode": "form", "message": message,
                     "requestedSchema": schema})
             })
@@ -59,14 +59,14 @@ impl ClientAsker {
                 form(format!("{server}: {message}"), schema.clone())
             }
             UserRequest::Url { message, url } => self
-                .offers
+                .features
                 .opens_urls
                 .then(|| url_request(session, &new_id(), &format!("{server}: {message}"), url)),
             // Sign-ins begin without a question: see [`sign_in`].
             UserRequest::SignIn { .. } => None,
-            UserRequest::Sample { system, prompt, tokens, left } => form(
+            UserRequest::Sample { system, prompt, tokens, remaining_tokens } => form(
                 format!(
-                    "The MCP server `{server}` asks the model (at most {tokens} tokens; {left} \
+                    "The MCP server `{server}` asks the model (at most {tokens} tokens; {remaining_tokens} \
                      left in this session): {}",
                     [system.as_str(), prompt].join("\n").trim()
                 ),

@@ -43,7 +43,7 @@ const MAX_TITLE: usize = 80;
 /// An operation of the client.
 pub(crate) enum ClientOperation {
     Prompt {
-        from: PendingReply,
+        reply: PendingReply,
         blocks: Vec<Value>,
     },
     /// Cancels the running prompt, or only the prompt of this request.
@@ -51,25 +51,25 @@ pub(crate) enum ClientOperation {
         request: Option<PendingReply>,
     },
     SetMode {
-        from: PendingReply,
+        reply: PendingReply,
         mode: String,
     },
     SetModel {
-        from: PendingReply,
+        reply: PendingReply,
         model: String,
     },
     SetOption {
-        from: PendingReply,
+        reply: PendingReply,
         option: String,
         value: String,
     },
     /// Another client joins.
     Join {
-        from: PendingReply,
+        reply: PendingReply,
         with_history: bool,
     },
     Close {
-        done: oneshot::Sender<()>,
+        completion: oneshot::Sender<()>,
     },
 }
 
@@ -92,7 +92,7 @@ impl PendingReply {
 
 /// A prompt that is answered when its turn ends.
 struct RunningPrompt {
-    from: PendingReply,
+    reply: PendingReply,
     is_started: bool,
     /// Whether the output limit of the model cut the last answer off.
     is_truncated: bool,
@@ -108,14 +108,14 @@ pub(crate) struct EditorSession {
     events: EventReader,
     host: Arc<dyn Host>,
     clients: SessionClients,
-    offers: ClientFeatures,
+    features: ClientFeatures,
     choices: SessionChoices,
     updates: UpdateBuilder,
     running: Option<RunningPrompt>,
-    preparing: Option<ExpandingPrompt>,
+    pending_prompt: Option<ExpandingPrompt>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,
-    decided: mpsc::Sender<Decide>,
+    decision_sender: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
     /// A report of usage that is sent with the next prompt.
@@ -136,26 +136,26 @@ impl EditorSession {
         (open, events): (OpenSession, EventReader),
         host: Arc<dyn Host>,
         clients: SessionClients,
-        offers: ClientFeatures,
+        features: ClientFeatures,
         files: &ClientFiles,
     ) -> Self {
         let launch = open.launch();
         let directory = launch.options().directory.clone();
         let choices = SessionChoices::new(launch);
-        let (decided, decisions) = mpsc::channel(DECISIONS);
+        let (decision_sender, decisions) = mpsc::channel(DECISIONS);
         Self {
             id: open.id.to_string(),
-            updates: UpdateBuilder::new(directory, offers, open.mode, open.model.clone()),
+            updates: UpdateBuilder::new(directory, features, open.mode, open.model.clone()),
             open,
             events,
             host,
             clients,
-            offers,
+            features,
             choices,
             running: None,
-            preparing: None,
+            pending_prompt: None,
             queued: None,
-            decided,
+            decision_sender,
             decisions,
             has_title: false,
             late_usage: None,
@@ -213,8 +213,8 @@ impl EditorSession {
             tokio::select! {
                 order = orders.recv() => match order {
                     None => break,
-                    Some(ClientOperation::Close { done }) => {
-                        closed = Some(done);
+                    Some(ClientOperation::Close { completion }) => {
+                        closed = Some(completion);
                         break;
                     }
                     Some(order) => self.order(order).await,
@@ -224,13 +224,13 @@ impl EditorSession {
                     Some(event) => self.event(event).await,
                 },
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
-                prompt = prepared(&mut self.preparing) => self.prepared(prompt).await,
+                prompt = prepared(&mut self.pending_prompt) => self.prepared(prompt).await,
                 update = next_update(&mut servers) => self.servers_changed(update.sign_ins).await,
             }
         }
         drop(servers);
         self.sign_ins.abort_all();
-        if let Some(preparing) = self.preparing.take() {
+        if let Some(preparing) = self.pending_prompt.take() {
             preparing.abort();
         }
         self.answer(Ok(json!("cancelled"))).await;
@@ -290,7 +290,7 @@ impl EditorSession {
     /// Announces new prompts of MCP servers, and asks the user to sign in where they require it.
     async fn servers_changed(&mut self, sign_ins: Vec<PendingSignIn>) {
         self.announce_commands().await;
-        let Some(view) = self.open.mcp_view().filter(|_| self.offers.opens_urls) else { return };
+        let Some(view) = self.open.mcp_view().filter(|_| self.features.opens_urls) else { return };
         for PendingSignIn { server, .. } in sign_ins {
             let (view, clients) = (view.clone(), self.clients.clone());
             self.sign_ins.spawn(sign_in(view, clients, self.id.clone(), server));
@@ -299,21 +299,21 @@ impl EditorSession {
 
     async fn order(&mut self, order: ClientOperation) {
         match order {
-            ClientOperation::Prompt { from, blocks } => self.prompt(from, blocks).await,
+            ClientOperation::Prompt { reply, blocks } => self.prompt(reply, blocks).await,
             ClientOperation::Cancel { request } => self.cancel(request).await,
-            ClientOperation::SetMode { from, mode } => {
+            ClientOperation::SetMode { reply, mode } => {
                 let result = self.set_mode(&mode).await.map(|_| json!({}));
-                from.respond(result).await;
+                reply.respond(result).await;
             }
-            ClientOperation::SetModel { from, model } => {
+            ClientOperation::SetModel { reply, model } => {
                 let result = self.set_model(model).await.map(|()| json!({}));
                 let is_set = result.is_ok();
-                from.respond(result).await;
+                reply.respond(result).await;
                 if is_set {
                     self.announce_options().await;
                 }
             }
-            ClientOperation::SetOption { from, option, value } => {
+            ClientOperation::SetOption { reply, option, value } => {
                 let mut mode = self.updates.mode;
                 let result = match option.as_str() {
                     // The change is announced when the engine has made it.
@@ -328,9 +328,9 @@ impl EditorSession {
                     }
                 };
                 let result = result.map(|()| json!({"configOptions": self.config_json(mode)}));
-                from.respond(result).await;
+                reply.respond(result).await;
             }
-            ClientOperation::Join { from, with_history } => self.join(from, with_history).await,
+            ClientOperation::Join { reply, with_history } => self.join(reply, with_history).await,
             // Ends the loop in `run`.
             ClientOperation::Close { .. } => {}
         }
@@ -405,9 +405,9 @@ impl EditorSession {
 
     /// Sends the request to the client in a task, so that the session continues meanwhile.
     fn ask(&self, ask: ApprovalRequest) {
-        let (clients, decided) = (self.clients.clone(), self.decided.clone());
+        let (clients, decided) = (self.clients.clone(), self.decision_sender.clone());
         let form = permission::elicitation(&self.id, &ask);
-        let offers_form = self.offers.elicitation;
+        let offers_form = self.features.elicitation;
         let request = permission::request(
             &self.id,
             &ask,

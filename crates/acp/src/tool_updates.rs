@@ -70,7 +70,7 @@ pub(crate) fn finished(done: &ToolDone) -> Value {
     }
     if let Some(policy_decision) = &done.policy_decision {
         update["_meta"] =
-            json!({"policy": {"rule": policy_decision.rule, "reason": policy_decision.why}});
+            json!({"policy": {"rule": policy_decision.rule, "reason": policy_decision.reason}});
     }
     update
 }

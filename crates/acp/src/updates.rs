@@ -30,7 +30,7 @@ pub(crate) struct ClientFeatures {
     pub(crate) compaction: bool,
     /// Whether the client runs a setup in a terminal.
     pub(crate) sets_up: bool,
-    pub(crate) forks: bool,
+    pub(crate) supports_forks: bool,
     pub(crate) runs_commands: bool,
     pub(crate) reads_files: bool,
     pub(crate) writes_files: bool,
@@ -50,7 +50,7 @@ impl ClientFeatures {
             // Clients made before the capability was stable state it below `_meta`.
             sets_up: offers(&capabilities["auth"]["terminal"])
                 || offers(&capabilities["_meta"]["terminal-auth"]),
-            forks: offers(&capabilities["session"]["fork"]),
+            supports_forks: offers(&capabilities["session"]["fork"]),
             runs_commands: offers(&capabilities["terminal"]),
         }
     }
@@ -75,7 +75,7 @@ struct OpenCall {
 /// Accumulates events of a session and converts them to updates.
 pub(crate) struct UpdateBuilder {
     directory: PathBuf,
-    offers: ClientFeatures,
+    features: ClientFeatures,
     items: HashMap<ItemId, ItemInProgress>,
     calls: HashMap<CallId, OpenCall>,
     pub(crate) mode: ApprovalMode,
@@ -94,13 +94,13 @@ pub(crate) fn chunk(kind: &str, text: &str) -> Value {
 impl UpdateBuilder {
     pub(crate) fn new(
         directory: PathBuf,
-        offers: ClientFeatures,
+        features: ClientFeatures,
         mode: ApprovalMode,
         model: String,
     ) -> Self {
         Self {
             directory,
-            offers,
+            features,
             items: HashMap::new(),
             calls: HashMap::new(),
             mode,
@@ -225,7 +225,7 @@ impl UpdateBuilder {
         let entry = self.items.remove(item);
         match (done, entry) {
             (
-                ItemDone::Text { text, dropped: false },
+                ItemDone::Text { text, is_dropped: false },
                 Some(ItemInProgress::Text { has_deltas: false }),
             ) => {
                 vec![chunk("agent_message_chunk", text)]
@@ -295,7 +295,7 @@ impl UpdateBuilder {
 
     /// Sends a notice, as a thought if the client does not support notices.
     fn notice(&self, level: Level, text: &str) -> Vec<Value> {
-        if self.offers.notices {
+        if self.features.notices {
             let severity = match level {
                 Level::Info => "info",
                 Level::Warning => "warning",
@@ -321,7 +321,7 @@ impl UpdateBuilder {
                 compaction.before, compaction.after
             ),
         };
-        if !self.offers.compaction || compaction.how.is_none() {
+        if !self.features.compaction || compaction.how.is_none() {
             return self.notice(Level::Info, &text);
         }
         self.compactions += 1;

@@ -27,7 +27,7 @@ pub(crate) fn read_stamp(file: &Path) -> FileStamp {
 pub(crate) struct NameChanges {
     pub(crate) new: Vec<String>,
     pub(crate) changed: Vec<String>,
-    pub(crate) gone: Vec<String>,
+    pub(crate) removed: Vec<String>,
 }
 
 impl NameChanges {
@@ -43,7 +43,7 @@ impl NameChanges {
             }
         }
         let gone = before.iter().filter(|(name, _)| find(now, name).is_none());
-        changes.gone = gone.map(|(name, _)| name.clone()).collect();
+        changes.removed = gone.map(|(name, _)| name.clone()).collect();
         changes
     }
 
@@ -63,7 +63,7 @@ impl NameChanges {
         let parts = [
             part("new", &self.new),
             part("changed", &self.changed),
-            part("no longer exists", &self.gone),
+            part("no longer exists", &self.removed),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("{what}: {}", parts.join("; ")))

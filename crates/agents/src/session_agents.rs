@@ -84,7 +84,7 @@ pub struct IsolatedAgent {
     /// The file access of the agent's tools.
     pub files: Arc<Workspace>,
     /// The file contents that the agent has seen.
-    pub seen: Arc<SeenFiles>,
+    pub seen_files: Arc<SeenFiles>,
     /// Its directories and how they end.
     pub workspace: AgentWorkspace,
 }
@@ -110,7 +110,7 @@ pub struct AgentsSetup {
     /// The workspace of the session.
     pub workspace: Arc<Workspace>,
     /// The file contents that the model has seen.
-    pub seen: Arc<SeenFiles>,
+    pub seen_files: Arc<SeenFiles>,
     /// Journals of subagents; `None` if they are not recorded.
     pub journals: Option<Journals>,
     /// Whether the front end itself reports agents that must be accepted.
@@ -140,7 +140,7 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     let mut changes = NameChanges::compare(&on(before), &on(now));
     let waiting: Vec<&Agent> =
         now.unacknowledged.iter().filter(|it| !before.unacknowledged.contains(it)).collect();
-    changes.gone.retain(|name| waiting.iter().all(|agent| agent.name != *name));
+    changes.removed.retain(|name| waiting.iter().all(|agent| agent.name != *name));
     let line = changes.line("Agents").map(|line| (Level::Info, line));
     let waiting = waiting.iter().map(|agent| {
         format!(
@@ -177,11 +177,11 @@ pub struct SessionAgents {
     library: AgentLibrary,
     environment: Box<dyn AgentEnvironment>,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
     /// Journals of subagents; `None` if they are not recorded.
     journals: Option<Journals>,
     /// The rules of agents when the session began.
-    judged: Vec<RuleFile>,
+    evaluated_rules: Vec<RuleFile>,
     /// State of the definition files at the last reload.
     stamp: Mutex<FolderStamp>,
     state: RwLock<AgentState>,
@@ -193,7 +193,7 @@ pub struct SessionAgents {
 type CalledAgent = (RemoteDefinition, Arc<dyn RemoteAgent>);
 
 struct AgentState {
-    set: Arc<AgentSet>,
+    agents: Arc<AgentSet>,
     /// The agents that can be started.
     definitions: Vec<Arc<AgentDefinition>>,
     /// Section of the system prompt about the agents.
@@ -205,7 +205,7 @@ impl AgentState {
         let enabled: Vec<&Agent> = set.agents.iter().filter(|agent| !agent.disabled).collect();
         let definitions = enabled.iter().map(|agent| Arc::new(definition(agent))).collect();
         let section = prompt::section(&enabled).into();
-        Self { definitions, section, set: Arc::new(set) }
+        Self { definitions, section, agents: Arc::new(set) }
     }
 }
 
@@ -213,7 +213,8 @@ impl SessionAgents {
     /// Returns the agents of a session with warnings for the user, or `None` if agents are
     /// disabled. Blocking.
     pub fn open(setup: AgentsSetup) -> (Option<Arc<Self>>, Vec<String>) {
-        let AgentsSetup { library, environment, workspace, seen, journals, interactive } = setup;
+        let AgentsSetup { library, environment, workspace, seen_files, journals, interactive } =
+            setup;
         if !library.config.settings.flag("experimental.enableAgents") {
             return (None, Vec::new());
         }
@@ -224,13 +225,13 @@ impl SessionAgents {
             warnings.extend(unaccepted_agents_warning(&set));
         }
         let agents = Self {
-            judged: library::rules(&set),
+            evaluated_rules: library::rules(&set),
             stamp: Mutex::new(library.stamp()),
             state: RwLock::new(AgentState::new(set)),
             library,
             environment,
             workspace,
-            seen,
+            seen_files,
             journals,
             remotes: Mutex::default(),
         };
@@ -243,7 +244,7 @@ impl SessionAgents {
 
     /// Returns all agents, including disabled ones, and the problems of their files.
     pub fn set(&self) -> Arc<AgentSet> {
-        Arc::clone(&self.state().set)
+        Arc::clone(&self.state().agents)
     }
 
     /// Reloads settings and definition files. Blocking.
@@ -252,9 +253,9 @@ impl SessionAgents {
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
         let mut set = (self.library.reload)()?.agents();
-        retain_evaluated(&mut set, &self.judged);
+        retain_evaluated(&mut set, &self.evaluated_rules);
         let state = AgentState::new(set);
-        let set = Arc::clone(&state.set);
+        let set = Arc::clone(&state.agents);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         Ok(set)
     }
@@ -436,7 +437,7 @@ impl Agents for SessionAgents {
         let environment = isolated.as_ref().map_or(&self.environment, |own| &own.environment);
         let environment = environment.as_ref();
         let files = isolated.as_ref().map_or(&self.workspace, |own| &own.files);
-        let seen = isolated.as_ref().map_or(&self.seen, |own| &own.seen);
+        let seen = isolated.as_ref().map_or(&self.seen_files, |own| &own.seen_files);
         // Only for agents that list it.
         let many = ReadManyFiles::new(
             Arc::clone(files),

@@ -216,7 +216,7 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
             description: skill.description.clone(),
             file: skill.file.clone(),
             text: skill.text,
-            fill: fill(skill),
+            expander: fill(skill),
         })
         .collect()
 }

@@ -62,7 +62,7 @@ pub fn model(
         catalog: catalog.clone(),
         declarations: DeclarationCache::default(),
         rejected: Mutex::default(),
-        told_sampling: AtomicBool::new(false),
+        has_reported_sampling: AtomicBool::new(false),
     };
     Ok(HttpModel::new(wire, transport, catalog))
 }
@@ -75,7 +75,7 @@ struct AnthropicWire {
     /// The features that the service rejected before.
     rejected: Mutex<Rejected>,
     /// Whether the notice about sampling was shown.
-    told_sampling: AtomicBool,
+    has_reported_sampling: AtomicBool,
 }
 
 impl AnthropicWire {
@@ -191,7 +191,7 @@ impl Wire for AnthropicWire {
 
     fn notice(&self, request: &Request) -> Option<String> {
         let samples = generation::has_sampling(&self.catalog.configured_generation(request));
-        (samples && !self.told_sampling.swap(true, Ordering::Relaxed)).then(|| {
+        (samples && !self.has_reported_sampling.swap(true, Ordering::Relaxed)).then(|| {
             format!(
                 "`{}` does not accept `temperature`, `topP`, and `topK`, so these settings are not \
                     sent",

@@ -6,15 +6,15 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let kind = response.payload.kind.as_deref().unwrap_or_default();
     // The service reports an exhausted balance as an invalid request.
     if response.status == 400 && response.payload.message.contains("credit balance") {
-        return ErrorClass::Quota { daily: false, wait: None };
+        return ErrorClass::Quota { daily: false, retry_after: None };
     }
     match (response.status, kind) {
         (529, _) | (_, "overloaded_error") => match response.retry_after {
             Some(delay) => response.waiting(delay),
-            None => ErrorClass::Retry { delay: None, guessed: false, class: CAPACITY },
+            None => ErrorClass::Retry { delay: None, is_guess: false, class: CAPACITY },
         },
         (401 | 403, _) | (_, "authentication_error" | "permission_error") => ErrorClass::Auth,
-        (402, _) | (_, "billing_error") => ErrorClass::Quota { daily: false, wait: None },
+        (402, _) | (_, "billing_error") => ErrorClass::Quota { daily: false, retry_after: None },
         (404, _) | (_, "not_found_error") => ErrorClass::NotFound,
         (408 | 409 | 429 | 499 | 500.., _) | (_, "rate_limit_error" | "api_error") => {
             match response.retry_after {
@@ -68,6 +68,6 @@ mod tests {
             br#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
         );
         let class = classify(&ErrorResponse { status: 400, payload, retry_after: None });
-        assert_eq!(class, ErrorClass::Quota { daily: false, wait: None });
+        assert_eq!(class, ErrorClass::Quota { daily: false, retry_after: None });
     }
 }

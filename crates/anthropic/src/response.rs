@@ -178,7 +178,7 @@ impl MessagesDecoder {
             cache_write,
             total: prompt.saturating_add(all),
             tool_prompt: 0,
-            charged: None,
+            charged_cost: None,
         };
     }
 

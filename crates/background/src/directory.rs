@@ -132,7 +132,7 @@ impl BackgroundSession {
         let mut record: SessionRecord = serde_json::from_str(&text).ok()?;
         if record.state.is_running() && !is_alive {
             record.state = SessionState::Dead;
-            record.asks.clear();
+            record.pending_approvals.clear();
         }
         Some(record)
     }

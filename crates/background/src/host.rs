@@ -99,7 +99,7 @@ impl Host {
             record,
             input: Some(to_session),
             attached: 0,
-            waiting: 0,
+            pending_prompts: 0,
         };
         let recorder = tokio::spawn(recorder.run(from_session, received, first.to_string()));
         let listener = tokio::spawn(listen(listener, sender, stop.clone()));
@@ -131,7 +131,7 @@ struct Recorder {
     /// Number of attached clients.
     attached: usize,
     /// Number of prompts whose turn has not ended.
-    waiting: usize,
+    pending_prompts: usize,
 }
 
 impl Recorder {
@@ -166,7 +166,7 @@ impl Recorder {
                     if let Ok(value) = serde_json::from_slice::<Value>(&line)
                         && self.record.process_line(&value)
                     {
-                        self.waiting = self.waiting.saturating_sub(1);
+                        self.pending_prompts = self.pending_prompts.saturating_sub(1);
                     }
                     line.push(b'\n');
                     if let Some(events) = &mut events
@@ -177,7 +177,7 @@ impl Recorder {
                     is_changed = true;
                     // Write state changes and requests immediately, because other processes wait
                     // for them.
-                    if before != self.record.state || !self.record.asks.is_empty() {
+                    if before != self.record.state || !self.record.pending_approvals.is_empty() {
                         self.write();
                         (written, is_changed) = (Instant::now(), false);
                     }
@@ -188,7 +188,7 @@ impl Recorder {
                     HostMessage::Detached => self.attached = self.attached.saturating_sub(1),
                 },
             }
-            if self.waiting == 0 && self.attached == 0 {
+            if self.pending_prompts == 0 && self.attached == 0 {
                 // No input that the session would wait for can arrive anymore.
                 self.input = None;
             }
@@ -205,7 +205,7 @@ impl Recorder {
         let kind = serde_json::from_str::<Value>(line).ok();
         let kind = kind.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
         if matches!(kind, Some("message" | "continue" | "command")) {
-            self.waiting += 1;
+            self.pending_prompts += 1;
         }
         if let Some(input) = &mut self.input {
             let line = format!("{line}\n");

@@ -72,12 +72,14 @@ pub struct SessionRecord {
     /// When the session started.
     pub started: String,
     /// When the session ended.
-    pub ended: Option<String>,
+    #[serde(rename = "ended")]
+    pub ended_at: Option<String>,
     /// The newest line of the answer, or what the agent is doing. It comes from the model, so it
     /// must be sanitized before printing.
     pub last_line: String,
     /// Requests that wait for a response, oldest first: `ask` lines of stream-json.
-    pub asks: Vec<Value>,
+    #[serde(rename = "asks")]
+    pub pending_approvals: Vec<Value>,
 }
 
 impl SessionRecord {
@@ -92,9 +94,9 @@ impl SessionRecord {
             tokens: 0,
             cost: 0.0,
             started: now(),
-            ended: None,
+            ended_at: None,
             last_line: String::new(),
-            asks: Vec::new(),
+            pending_approvals: Vec::new(),
         }
     }
 
@@ -115,16 +117,17 @@ impl SessionRecord {
                 self.cost += line.get("cost_usd").and_then(Value::as_f64).unwrap_or_default();
             }
             "ask" => {
-                self.asks.push(line.clone());
+                self.pending_approvals.push(line.clone());
                 let title = text("title").to_owned();
                 self.show(&title);
             }
             "ask_closed" => {
                 let id = text("id").to_owned();
-                self.asks.retain(|ask| ask.get("id").and_then(Value::as_str) != Some(&id));
+                self.pending_approvals
+                    .retain(|ask| ask.get("id").and_then(Value::as_str) != Some(&id));
             }
             "result" => {
-                self.asks.clear();
+                self.pending_approvals.clear();
                 if let Some(why) = line.pointer("/error/message").and_then(Value::as_str) {
                     self.show(why);
                 }
@@ -134,7 +137,7 @@ impl SessionRecord {
             _ => {}
         }
         if self.state.is_running() && self.state != SessionState::Idle {
-            self.state = match self.asks.is_empty() {
+            self.state = match self.pending_approvals.is_empty() {
                 true => SessionState::Working,
                 false => SessionState::AwaitingApproval,
             };
@@ -149,8 +152,8 @@ impl SessionRecord {
             129..=143 => SessionState::Stopped,
             _ => SessionState::Failed,
         };
-        self.asks.clear();
-        self.ended = Some(now());
+        self.pending_approvals.clear();
+        self.ended_at = Some(now());
     }
 
     fn show(&mut self, text: &str) {

@@ -22,7 +22,7 @@ pub(crate) struct BatchBudget {
 
 #[derive(Debug, Clone, Copy)]
 struct RunningCost {
-    live: f64,
+    running_usd: f64,
     expected: f64,
 }
 
@@ -44,7 +44,7 @@ impl BatchBudget {
 
     /// What ended and running tasks have cost.
     pub(crate) fn total(&self) -> f64 {
-        self.spent + self.running.values().map(|running| running.live).sum::<f64>()
+        self.spent + self.running.values().map(|running| running.running_usd).sum::<f64>()
     }
 
     /// Whether more is spent than may be.
@@ -57,7 +57,7 @@ impl BatchBudget {
     pub(crate) fn allow(&self, task: &PlannedTask, jobs: usize) -> BudgetDecision {
         let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
         let reserved: f64 =
-            self.running.values().map(|cost| (cost.expected - cost.live).max(0.0)).sum();
+            self.running.values().map(|cost| (cost.expected - cost.running_usd).max(0.0)).sum();
         let left = limit - self.total() - reserved;
         let expected = self.expected(task);
         if left <= ROUNDING || left < expected - ROUNDING {
@@ -86,12 +86,12 @@ impl BatchBudget {
             0.0 => allowance.unwrap_or_default(),
             expected => expected,
         };
-        self.running.insert(task.id.clone(), RunningCost { live: 0.0, expected });
+        self.running.insert(task.id.clone(), RunningCost { running_usd: 0.0, expected });
     }
 
     pub(crate) fn update(&mut self, id: &str, cost: f64) {
         if let Some(running) = self.running.get_mut(id) {
-            running.live = cost;
+            running.running_usd = cost;
         }
     }
 

@@ -33,7 +33,7 @@ pub struct BatchLock {
     /// What every agent of this batch holds for its life.
     pub(crate) agents: PathBuf,
     /// The pace of requests that the agents share.
-    pub(crate) pace: PathBuf,
+    pub(crate) pace_file: PathBuf,
     /// The lock for changes of repositories.
     pub serial: PathBuf,
     _batch: Option<File>,
@@ -174,8 +174,8 @@ impl BatchDirectory {
             .map_err(|error| failed(error.into()))?;
         let agents = locks.join("agents");
         drop(open_lock(&agents).map_err(failed)?);
-        let (pace, serial) = (locks.join("pace"), locks.join("git"));
-        Ok(BatchLock { file, agents, pace, serial, _batch: batch, _own: own })
+        let (pace_file, serial) = (locks.join("pace"), locks.join("git"));
+        Ok(BatchLock { file, agents, pace_file, serial, _batch: batch, _own: own })
     }
 }
 

@@ -59,7 +59,7 @@ struct KubernetesRun<'a, R> {
     kubernetes: &'a KubernetesOptions,
     max_cost: Option<f64>,
     drain: &'a CancellationToken,
-    leave: &'a CancellationToken,
+    detach: &'a CancellationToken,
     report: R,
     /// US dollars of all results.
     cost: f64,
@@ -69,7 +69,7 @@ struct KubernetesRun<'a, R> {
 }
 
 /// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
-/// job still runs, it is followed instead. With `drain`, the job is stopped; with `leave`, it keeps
+/// job still runs, it is followed instead. With `drain`, the job is stopped; with `detach`, it keeps
 /// running.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub async fn run_kubernetes(
     plan: &Plan,
     options: &QueueOptions,
     kubernetes: &KubernetesOptions,
-    (drain, leave): (&CancellationToken, &CancellationToken),
+    (drain, detach): (&CancellationToken, &CancellationToken),
     mut report: impl FnMut(QueueEvent),
 ) -> Result<BatchEnd, BatchError> {
     kubernetes.validate()?;
@@ -106,7 +106,7 @@ pub async fn run_kubernetes(
         kubernetes,
         max_cost: options.max_cost,
         drain,
-        leave,
+        detach,
         report,
         cost,
         is_over_budget: false,
@@ -137,7 +137,7 @@ pub async fn run_kubernetes(
     let drained = matches!(followed, FollowEnd::Drained | FollowEnd::Left);
     Ok(BatchEnd {
         budget_spent: run.is_over_budget && !waiting.is_empty(),
-        drained: drained && !run.is_over_budget && !waiting.is_empty(),
+        was_drained: drained && !run.is_over_budget && !waiting.is_empty(),
         all_succeeded,
         cost: run.cost,
     })
@@ -261,7 +261,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         let results = self.results_name(&stem);
         let manifests =
             manifests::manifests(&name, &results, &tasks, self.max_cost, self.kubernetes)?;
-        let mut earlier = BTreeMap::new();
+        let mut previous_attempts = BTreeMap::new();
         for task in &tasks {
             if let Some(result) = self.directory.task(&task.id).result_of(task)
                 && result.state == TaskState::Cancelled
@@ -271,14 +271,14 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     tokens: result.tokens,
                     attempts: result.attempts,
                 };
-                earlier.insert(task.id.clone(), usage);
+                previous_attempts.insert(task.id.clone(), usage);
             }
         }
         let record = JobRecord {
             name,
             context: self.kubernetes.context.clone(),
             namespace: self.kubernetes.namespace.clone(),
-            earlier,
+            previous_attempts,
         };
         Ok((manifests, SubmittedJob { record, tasks }))
     }
@@ -402,7 +402,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             let pause = POLL.max(began.elapsed() * POLL_SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.leave.cancelled() => return Ok(FollowEnd::Left),
+                () = self.detach.cancelled() => return Ok(FollowEnd::Left),
                 () = self.drain.cancelled(), if stopped.is_none() => {}
             }
         }

@@ -31,7 +31,7 @@ pub(crate) fn variables(lock: &BatchLock) -> Vec<(OsString, OsString)> {
     vec![
         (LOCK.into(), lock.file.clone().into_os_string()),
         (AGENTS.into(), lock.agents.clone().into_os_string()),
-        ("PARALLAX_BATCH_PACE".into(), lock.pace.clone().into_os_string()),
+        ("PARALLAX_BATCH_PACE".into(), lock.pace_file.clone().into_os_string()),
     ]
 }
 

@@ -19,7 +19,7 @@ const BAR: usize = 24;
 pub struct BatchProgress {
     total: usize,
     skipped: usize,
-    ended: BTreeMap<TaskState, usize>,
+    ended_tasks: BTreeMap<TaskState, usize>,
     running: BTreeMap<String, RunningTask>,
     /// US dollars of tasks that ended, earlier runs included.
     cost: f64,
@@ -29,7 +29,7 @@ pub struct BatchProgress {
 
 #[derive(Debug)]
 struct RunningTask {
-    since: Instant,
+    started: Instant,
     activity: String,
     cost: f64,
     rate_limited: u64,
@@ -41,7 +41,7 @@ impl BatchProgress {
         Self {
             total,
             skipped: 0,
-            ended: BTreeMap::new(),
+            ended_tasks: BTreeMap::new(),
             running: BTreeMap::new(),
             cost: 0.0,
             started: Instant::now(),
@@ -58,7 +58,7 @@ impl BatchProgress {
             }
             QueueEvent::Started(id) => {
                 let task = RunningTask {
-                    since: Instant::now(),
+                    started: Instant::now(),
                     activity: "starting".to_owned(),
                     cost: 0.0,
                     rate_limited: 0,
@@ -82,12 +82,12 @@ impl BatchProgress {
     }
 
     fn count(&mut self, result: &TaskResult) {
-        *self.ended.entry(result.state).or_default() += 1;
+        *self.ended_tasks.entry(result.state).or_default() += 1;
         self.cost += result.cost;
     }
 
     fn done(&self) -> usize {
-        self.ended.values().sum()
+        self.ended_tasks.values().sum()
     }
 
     /// US dollars so far.
@@ -116,7 +116,7 @@ impl BatchProgress {
         let mut rows = vec![head];
         let width = self.running.keys().take(MOST_ROWS).map(String::len).max().unwrap_or(0).min(40);
         for (id, task) in self.running.iter().take(MOST_ROWS) {
-            let time = shown_time(task.since.elapsed());
+            let time = shown_time(task.started.elapsed());
             rows.push(format!("  {id:<width$}  {time:>6}  ${:.2}  {}", task.cost, task.activity));
         }
         if self.running.len() > MOST_ROWS {
@@ -129,7 +129,9 @@ impl BatchProgress {
     pub fn line(&self) -> String {
         let mut parts = vec![format!("{}/{}", self.done(), self.total)];
         for state in TaskState::ALL {
-            if let Some(count) = self.ended.get(&state).filter(|_| state != TaskState::Succeeded) {
+            if let Some(count) =
+                self.ended_tasks.get(&state).filter(|_| state != TaskState::Succeeded)
+            {
                 parts.push(format!("{count} {}", state.as_str().replace('_', " ")));
             }
         }

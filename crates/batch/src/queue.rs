@@ -48,7 +48,7 @@ pub struct BatchEnd {
     /// Whether tasks were not started because of the budget.
     pub budget_spent: bool,
     /// Whether it was stopped before all tasks ended.
-    pub drained: bool,
+    pub was_drained: bool,
     /// Whether all tasks of the plan succeeded.
     pub all_succeeded: bool,
     /// US dollars of all results.
@@ -138,7 +138,7 @@ pub async fn run_queue(
     let drained = drain.is_cancelled();
     Ok(BatchEnd {
         budget_spent: !drained && (left || budget.is_exceeded()),
-        drained: drained && (left || !all_succeeded),
+        was_drained: drained && (left || !all_succeeded),
         all_succeeded: all_succeeded && !left,
         cost: budget.total(),
     })

@@ -56,7 +56,7 @@ pub struct TaskRunner {
     /// Keeps changes of one repository apart.
     pub serial: Arc<Serial>,
     /// Ends running tool calls of a batch that is stopped.
-    pub hurry: CancellationToken,
+    pub stop_tools: CancellationToken,
     /// The branches of the tasks that this process finished.
     pub branches: FinishedBranches,
 }
@@ -340,7 +340,7 @@ impl TaskAttempt<'_> {
             limits: self.runner.limits.clone(),
         })?;
         let reporter = Reporter { id: self.task.id.clone(), updates: self.updates.clone() };
-        let signals = (self.drain, &self.runner.hurry);
+        let signals = (self.drain, &self.runner.stop_tools);
         let (stop, events) =
             agent::follow(process, events, self.task.timeout, signals, &reporter).await?;
         let outcome = self.evaluate(stop, &events.summary);

@@ -13,7 +13,7 @@ use crate::error::BatchError;
 /// A lock within this process and between processes.
 #[derive(Debug)]
 pub struct Serial {
-    own: Mutex<()>,
+    lock: Mutex<()>,
     file: PathBuf,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct SerialGuard<'a> {
 impl Serial {
     /// One whose processes share `file`.
     pub fn new(file: PathBuf) -> Self {
-        Self { own: Mutex::new(()), file }
+        Self { lock: Mutex::new(()), file }
     }
 
     pub(crate) async fn lock(&self) -> Result<SerialGuard<'_>, BatchError> {
-        let own = self.own.lock().await;
+        let own = self.lock.lock().await;
         let path = self.file.clone();
         let file = blocking(move || {
             let failed = |source| BatchError::Write { file: path.clone(), source };

@@ -55,7 +55,8 @@ pub async fn run_slurm(
     mut report: impl FnMut(QueueEvent),
 ) -> Result<BatchEnd, BatchError> {
     let mut waiting: BTreeMap<usize, &str> = BTreeMap::new();
-    let mut end = BatchEnd { budget_spent: false, drained: false, all_succeeded: true, cost: 0.0 };
+    let mut end =
+        BatchEnd { budget_spent: false, was_drained: false, all_succeeded: true, cost: 0.0 };
     for (index, task) in plan.tasks.iter().enumerate() {
         match runner.earlier_result(task, options.retry_failed) {
             Some(result) => {
@@ -82,7 +83,7 @@ pub async fn run_slurm(
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
             () = leave.cancelled() => {
-                end.drained = true;
+                end.was_drained = true;
                 end.all_succeeded = false;
                 return Ok(end);
             }
@@ -115,7 +116,7 @@ pub async fn run_slurm(
         };
     }
     end.all_succeeded &= waiting.is_empty();
-    end.drained = is_cancelled && !waiting.is_empty();
+    end.was_drained = is_cancelled && !waiting.is_empty();
     let over = options.max_cost.is_some_and(|limit| end.cost >= limit - 1e-9);
     end.budget_spent = over && !waiting.is_empty();
     Ok(end)

@@ -72,8 +72,8 @@ impl TaskWorkspace {
         let (from, name) = (checkout.to_owned(), name.to_owned());
         let request = WorktreeRequest {
             name: Some(name.clone()),
-            from: reference.map(str::to_owned),
-            carry: false,
+            revision: reference.map(str::to_owned),
+            include_changes: false,
         };
         let worktree = blocking(move || {
             Worktree::remove_leftover(&from, &name)?;

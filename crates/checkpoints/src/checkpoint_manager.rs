@@ -40,23 +40,23 @@ const GIT_STATE: &str = "the state of git (commits, branches, the index): only f
 pub struct CheckpointManager {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<CommandTracker>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 /// State shared by the commands of a session.
 #[derive(Default)]
 struct CommandTracker {
     /// Notices already shown, so that each is shown once.
-    said: Mutex<HashSet<String>>,
+    shown_notices: Mutex<HashSet<String>>,
     /// The workspace before the first command. Changes of protected files by background processes
     /// are detected against it when the session ends.
     baseline: Mutex<Option<CommandMark>>,
     /// Protected paths that were changed with permission.
     open: Mutex<HashSet<PathBuf>>,
     /// Whether a confined MCP server runs for the whole session.
-    serves: AtomicBool,
+    has_server: AtomicBool,
     /// Paths that MCP servers may write.
-    given: Mutex<Vec<PathBuf>>,
+    server_paths: Mutex<Vec<PathBuf>>,
     /// What each MCP server could write when it started.
     server_scopes: Mutex<Vec<WriteScope>>,
     /// What commands could write. Background processes that they left can still write it.
@@ -69,7 +69,7 @@ struct CommandTracker {
 #[derive(Default)]
 struct RunningCommands {
     running: usize,
-    waiting: Vec<Watch>,
+    waiting_watches: Vec<Watch>,
 }
 
 /// A running command; it counts as ended when this is dropped.
@@ -100,7 +100,7 @@ impl CommandTracker {
     fn waiting(&self) -> Vec<Watch> {
         let mut commands = lock(&self.commands);
         match commands.running {
-            0 => std::mem::take(&mut commands.waiting),
+            0 => std::mem::take(&mut commands.waiting_watches),
             _ => Vec::new(),
         }
     }
@@ -169,8 +169,8 @@ fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
 }
 
 impl CheckpointManager {
-    pub fn new(store: parallax_store::Checkpoints, seen: Arc<SeenFiles>) -> Self {
-        Self { store: Arc::new(store), shared: Arc::default(), seen }
+    pub fn new(store: parallax_store::Checkpoints, seen_files: Arc<SeenFiles>) -> Self {
+        Self { store: Arc::new(store), shared: Arc::default(), seen_files }
     }
 
     /// Returns the checkpoint store.
@@ -179,12 +179,12 @@ impl CheckpointManager {
     }
 
     /// Records that a confined MCP server is about to start. Its changes of protected files, except
-    /// those in `given`, are detected when the session ends, as far as `write_scope` allows it to write
+    /// those in `server_paths`, are detected when the session ends, as far as `write_scope` allows it to write
     /// them. Blocking.
     pub fn serve(&self, given: &[PathBuf], write_scope: &WriteScope) {
         note(&self.shared.server_scopes, write_scope);
-        lock(&self.shared.given).extend(given.iter().cloned());
-        self.shared.serves.store(true, Ordering::Relaxed);
+        lock(&self.shared.server_paths).extend(given.iter().cloned());
+        self.shared.has_server.store(true, Ordering::Relaxed);
         let mut baseline = lock(&self.shared.baseline);
         if baseline.is_none() {
             *baseline = self.store.begin_command(0).ok();
@@ -196,15 +196,15 @@ impl CheckpointManager {
     /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
     pub fn finish_session(&self, background: bool, has_user: bool) -> Vec<String> {
         // Watches of commands that never reported their end.
-        let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
+        let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting_watches);
         waiting.into_iter().for_each(|watch| drop(watch.revert()));
-        let serves = self.shared.serves.load(Ordering::Relaxed);
+        let serves = self.shared.has_server.load(Ordering::Relaxed);
         if !serves && !background {
             return Vec::new();
         }
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
         let none = Permissions::default();
-        let given = to_write(lock(&self.shared.given).clone());
+        let given = to_write(lock(&self.shared.server_paths).clone());
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.may_write(&moved.path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
@@ -243,11 +243,11 @@ impl CheckpointManager {
             let closed = closed(&abandoned.changes, &allowance);
             let reverted = revert(&self.store, &abandoned.changes, &closed);
             // Changes that could not be reverted are tried again at the next start.
-            if reverted.lost.is_empty() {
+            if reverted.unrestored.is_empty() {
                 abandoned.finish();
             }
             done.restored.extend(reverted.restored);
-            done.lost.extend(reverted.lost);
+            done.unrestored.extend(reverted.unrestored);
         }
         done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
     }
@@ -261,7 +261,7 @@ impl CheckpointManager {
             shared: Arc::clone(&self.shared),
             mark,
             command: String::new(),
-            given: Permissions::default(),
+            permissions: Permissions::default(),
             is_server: false,
         })
     }
@@ -269,12 +269,12 @@ impl CheckpointManager {
     /// Makes the model read restored files again, so that its next edit is based on the restored
     /// contents.
     fn forget_restored(&self, undone: &UndoResult) {
-        undone.restored.iter().for_each(|path| self.seen.forget(path));
+        undone.restored.iter().for_each(|path| self.seen_files.forget(path));
     }
 
     /// Returns the texts that were not shown before.
     fn filter_new(&self, texts: &[String]) -> Vec<String> {
-        let mut said = lock(&self.shared.said);
+        let mut said = lock(&self.shared.shown_notices);
         texts.iter().filter(|text| said.insert(key_of(text).to_owned())).cloned().collect()
     }
 }
@@ -296,7 +296,7 @@ impl Checkpoints for CheckpointManager {
         // That ignored files are not saved is said once, and again before a command that deletes.
         let deletes =
             bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
-        let said = lock(&self.shared.said);
+        let said = lock(&self.shared.shown_notices);
         let is_due = |text: &&String| {
             deletes || !text.starts_with(IGNORED_DIRECTORIES) || !said.contains(key_of(text))
         };
@@ -382,7 +382,7 @@ pub struct Watch {
     mark: CommandMark,
     /// The command that ran.
     command: String,
-    given: Permissions,
+    permissions: Permissions,
     /// Whether the program is an MCP server that runs for the whole session.
     is_server: bool,
 }
@@ -390,7 +390,7 @@ pub struct Watch {
 impl Watch {
     /// Sets the paths that an MCP server ([`serve`](CheckpointManager::serve)) may write.
     pub fn with_writable_paths(self, paths: Vec<PathBuf>) -> Self {
-        Self { given: to_write(paths), is_server: true, ..self }
+        Self { permissions: to_write(paths), is_server: true, ..self }
     }
 
     /// Called when the program has ended. Reverts protected files that it changed without
@@ -401,7 +401,7 @@ impl Watch {
         let shared = Arc::clone(&self.shared);
         let mut commands = lock(&shared.commands);
         if commands.running > 0 {
-            commands.waiting.push(self);
+            commands.waiting_watches.push(self);
             return RevertedFiles::default();
         }
         drop(commands);
@@ -413,9 +413,10 @@ impl Watch {
         let could_write = |path: &Path| !self.is_server || could_any_write(&server_scopes, path);
         let mut changes = self.store.end_program(&self.mark, &WriteScope::default());
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
-        let repositories = restore_repositories(&self.store, &changes, &self.given);
+        let repositories = restore_repositories(&self.store, &changes, &self.permissions);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
-        let mut closed = closed(&changes, &Allowance::from_effects(Some(&effects), &self.given));
+        let mut closed =
+            closed(&changes, &Allowance::from_effects(Some(&effects), &self.permissions));
         closed.retain(|path| could_write(path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         closed.retain(|path| !open.contains(path));

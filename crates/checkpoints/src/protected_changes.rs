@@ -18,8 +18,8 @@ pub(crate) fn remove_set_id(
     store: &parallax_store::Checkpoints,
     changes: &Changes,
 ) -> RevertedFiles {
-    let (set_id, lost) = store.remove_set_id(&changes.set_id);
-    RevertedFiles { set_id, lost, ..RevertedFiles::default() }
+    let (set_id, unrestored) = store.remove_set_id(&changes.set_id);
+    RevertedFiles { set_id, unrestored, ..RevertedFiles::default() }
 }
 
 /// Reports the directories in which changed protected files may have been missed.
@@ -39,7 +39,8 @@ pub(crate) fn may_change_protected(granted: &Permissions, mode: ApprovalMode) ->
 pub(crate) struct Allowance {
     permissions: Permissions,
     /// Whether all changes are what git does when it creates a repository.
-    makes_repositories: bool,
+    #[serde(rename = "makes_repositories")]
+    allows_new_repositories: bool,
     /// Whether all changes are what git does when it adds or removes working trees.
     moves_worktrees: bool,
     /// Whether the program is a command line with `git rebase`, which writes the steps of a rebase.
@@ -51,7 +52,7 @@ impl Allowance {
     pub(crate) fn from_effects(effects: Option<&Effects>, granted: &Permissions) -> Self {
         Self {
             permissions: granted.clone(),
-            makes_repositories: effects.is_none_or(|effects| {
+            allows_new_repositories: effects.is_none_or(|effects| {
                 effects.runs.iter().all(|command| makes_repositories(command))
             }),
             moves_worktrees: effects.is_some_and(|effects| {
@@ -77,7 +78,7 @@ pub(crate) fn restore_repositories(
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
         match store.move_back(moved) {
             Ok(()) => done.restored.push(moved.path.clone()),
-            Err(why) => done.lost.push((moved.path.clone(), why)),
+            Err(why) => done.unrestored.push((moved.path.clone(), why)),
         }
     }
     done
@@ -94,23 +95,27 @@ pub(crate) fn revert(
     match store.restore(changes, closed) {
         Ok(undone) => RevertedFiles {
             restored: undone.restored,
-            lost: undone.kept,
+            unrestored: undone.skipped,
             ..RevertedFiles::default()
         },
         Err(error) => {
             tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            RevertedFiles { lost: lost.collect(), ..RevertedFiles::default() }
+            RevertedFiles { unrestored: lost.collect(), ..RevertedFiles::default() }
         }
     }
 }
 
 /// Returns the changed protected paths that the program was not allowed to change.
 pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
-    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves, rebases } =
-        allowance;
+    let Allowance {
+        permissions: granted,
+        allows_new_repositories,
+        moves_worktrees: moves,
+        rebases,
+    } = allowance;
     let new_repositories =
-        if *makes_repositories { paths_created_by_git(changes) } else { Vec::new() };
+        if *allows_new_repositories { paths_created_by_git(changes) } else { Vec::new() };
     // Creating instruction files for agents is restricted; changing existing ones is not.
     let set = |paths: &[PathBuf]| paths.iter().cloned().collect::<HashSet<PathBuf>>();
     let (instructions, created) = (set(&changes.instructions), set(&changes.created));
@@ -172,7 +177,7 @@ pub(crate) fn makes_repositories(command: &str) -> bool {
     let is_plain = |command: &bash::Command| {
         command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
     };
-    line.trouble.is_none()
+    line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)
         && line.redirections.iter().all(bash::redirects_nowhere)
         && line.commands.iter().any(|command| {

@@ -80,7 +80,7 @@ pub(crate) fn fill_command(
 fn shape(command: &str) -> (usize, usize, Vec<&'static str>, bool) {
     let line = bash::analyse(command);
     let (commands, redirections) = (line.commands.len(), line.redirections.len());
-    (commands, redirections, line.features, line.trouble.is_some())
+    (commands, redirections, line.features, line.unanalyzable_reason.is_some())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,9 +34,9 @@ pub struct CommandInfo {
     /// The format of the file.
     pub form: CommandForm,
     /// Fields of the file that Parallax ignores.
-    pub unused: Vec<String>,
+    pub ignored_fields: Vec<String>,
     /// The name of its file, if another command has that name.
-    pub moved_from: Option<String>,
+    pub file_name: Option<String>,
     pub(crate) template: String,
     pub(crate) overrides: CommandOverrides,
 }
@@ -52,7 +52,7 @@ pub struct Catalog {
     broken: HashMap<String, String>,
     notices: Vec<String>,
     /// The notices about files with the name of a built-in command.
-    clashes: Vec<String>,
+    conflicts: Vec<String>,
 }
 
 impl Catalog {
@@ -85,7 +85,7 @@ impl Catalog {
             if !gets_plain {
                 let notice = rename_notice(file, &name);
                 if is_reserved {
-                    catalog.clashes.push(notice.clone());
+                    catalog.conflicts.push(notice.clone());
                 }
                 catalog.notices.push(notice);
             } else if is_parallax_only(&name) {
@@ -96,8 +96,8 @@ impl Catalog {
                     "`/{name}` runs `{path}` instead of the built-in command with this alias"
                 ));
             }
-            let moved_from = (!gets_plain).then(|| file.name.clone());
-            catalog.commands.push(CommandInfo { moved_from, ..info(file, name, aliases) });
+            let file_name = (!gets_plain).then(|| file.name.clone());
+            catalog.commands.push(CommandInfo { file_name, ..info(file, name, aliases) });
         }
         catalog.commands.sort_by(|one, other| one.name.cmp(&other.name));
         for (index, command) in catalog.commands.iter().enumerate() {
@@ -162,13 +162,13 @@ impl Catalog {
 
     /// Returns a notice for each file whose name belongs to a built-in command.
     pub fn conflicts(&self) -> &[String] {
-        &self.clashes
+        &self.conflicts
     }
 
     /// Returns the name under which a custom command is available whose own name belongs to this
     /// built-in command.
     pub fn moved_from(&self, name: &str) -> Option<&str> {
-        let moved = |command: &&CommandInfo| command.moved_from.as_deref() == Some(name);
+        let moved = |command: &&CommandInfo| command.file_name.as_deref() == Some(name);
         self.commands.iter().find(moved).map(|command| command.name.as_str())
     }
 
@@ -180,7 +180,7 @@ impl Catalog {
         let what = if problems.len() == 1 { "a command file" } else { "command files" };
         let unusable =
             with_count(&problems).map(|problems| format!("Cannot use {what}: {problems}"));
-        unusable.into_iter().chain(with_count(&self.clashes)).collect()
+        unusable.into_iter().chain(with_count(&self.conflicts)).collect()
     }
 }
 
@@ -199,7 +199,7 @@ fn file_errors(files: &CommandFiles) -> HashMap<String, String> {
     for problem in &files.problems {
         let Some(name) = problem.name.as_ref().filter(|name| !is_reserved(name)) else { continue };
         let strongest = files.commands.iter().position(|file| file.name == *name);
-        if strongest.is_none_or(|strongest| problem.rank <= strongest) {
+        if strongest.is_none_or(|strongest| problem.overridden_by <= strongest) {
             broken.entry(name.clone()).or_insert_with(|| format_problem(problem));
         }
     }
@@ -218,7 +218,7 @@ fn open_block(file: &CommandFile, open: &UnclosedBlock) -> CommandProblem {
     let before: String = file.prompt.chars().take(open.index).collect();
     let breaks = before.matches('\n').count();
     let within = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let (line, column) = file.place;
+    let (line, column) = file.template_position;
     let column = if breaks == 0 { column + within } else { within + 1 };
     CommandProblem {
         path: file.path.clone(),
@@ -226,7 +226,7 @@ fn open_block(file: &CommandFile, open: &UnclosedBlock) -> CommandProblem {
         column: Some(column),
         message: open.to_string(),
         name: None,
-        rank: 0,
+        overridden_by: 0,
     }
 }
 
@@ -240,8 +240,8 @@ fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
         arguments: file.arguments.clone(),
         path: file.path.clone(),
         form: file.form,
-        unused: file.unused.clone(),
-        moved_from: None,
+        ignored_fields: file.unknown_fields.clone(),
+        file_name: None,
         template: file.prompt.clone(),
         overrides: file.overrides.clone(),
     }
@@ -295,9 +295,9 @@ mod tests {
             argument_hint: String::new(),
             arguments: Vec::new(),
             prompt: prompt.to_owned(),
-            place: (1, 1),
+            template_position: (1, 1),
             overrides: CommandOverrides::default(),
-            unused: Vec::new(),
+            unknown_fields: Vec::new(),
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn unterminated_block_is_reported_with_its_position() {
         let mut open = file("a", CommandSource::User, "one\nü !{echo hi");
-        open.place = (3, 1);
+        open.template_position = (3, 1);
         let catalog = catalog(vec![open, file("b", CommandSource::User, "!{x}")]);
         let problems: Vec<&str> = catalog.problems().collect();
         assert_eq!(problems.len(), 1, "{problems:?}");

@@ -22,10 +22,10 @@ use crate::word_ends::closes;
 #[derive(Clone)]
 pub struct Expander {
     pub workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
     servers: Option<Servers>,
     agents: Option<Arc<dyn StartableAgents>>,
-    found: Option<Arc<dyn FolderContext>>,
+    context: Option<Arc<dyn FolderContext>>,
     search: FileSearch,
 }
 
@@ -36,12 +36,12 @@ pub struct FileSearch {
     /// Whether to search the whole project rather than only the typed directory.
     pub recursive: bool,
     /// Whether letters may match with gaps rather than as a contiguous part of the path.
-    pub loose: bool,
+    pub is_fuzzy: bool,
 }
 
 impl Default for FileSearch {
     fn default() -> Self {
-        Self { recursive: true, loose: true }
+        Self { recursive: true, is_fuzzy: true }
     }
 }
 
@@ -51,8 +51,15 @@ impl Expander {
         seen: &Arc<SeenFiles>,
         servers: Option<Servers>,
     ) -> Self {
-        let (workspace, seen) = (Arc::clone(workspace), Arc::clone(seen));
-        Self { workspace, seen, servers, agents: None, found: None, search: FileSearch::default() }
+        let (workspace, seen_files) = (Arc::clone(workspace), Arc::clone(seen));
+        Self {
+            workspace,
+            seen_files,
+            servers,
+            agents: None,
+            context: None,
+            search: FileSearch::default(),
+        }
     }
 
     /// Sets the file search options.
@@ -72,7 +79,7 @@ impl Expander {
 
     /// Sets the source of context files for referenced directories.
     pub fn with_found(self, found: Arc<dyn FolderContext>) -> Self {
-        Self { found: Some(found), ..self }
+        Self { context: Some(found), ..self }
     }
 
     /// Returns a prompt with its references expanded. Reads files: must be called on a blocking
@@ -130,7 +137,7 @@ impl Expander {
         let mut notices = Vec::new();
         let wanted = ReadMany::for_paths(include.clone());
         let never = CancellationToken::new();
-        let read = read_many(&self.workspace, &self.seen, &wanted, &never)
+        let read = read_many(&self.workspace, &self.seen_files, &wanted, &never)
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
         let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
         if read.files.len() > 1 && size >= LARGE {
@@ -150,7 +157,7 @@ impl Expander {
                 notices.push(format!("`@{}` was not read: {why}", path.display()));
             }
         }
-        let unmatched = read.unmatched.iter().filter(|pattern| looks_like_glob(pattern));
+        let unmatched = read.unmatched_patterns.iter().filter(|pattern| looks_like_glob(pattern));
         notices.extend(unmatched.map(|pattern| match pattern.strip_suffix('/') {
             Some(_) => format!("`@{pattern}` added no files: it contains none, or all are ignored"),
             None => format!("`@{pattern}` matches no file; the text was sent as is"),
@@ -159,7 +166,7 @@ impl Expander {
         let mut attachments = resource_parts(resources);
         // Adds nested context files, as a reading tool would.
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
-        let context = self.found.as_ref().and_then(|found| found.discover(&touched));
+        let context = self.context.as_ref().and_then(|found| found.discover(&touched));
         for file in read.files {
             let shown = self.workspace.relative(&file.path);
             attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));

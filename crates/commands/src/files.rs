@@ -81,7 +81,7 @@ mod tests {
             found.extend(paths);
             true
         });
-        let flat = FileSearch { recursive: false, loose: true };
+        let flat = FileSearch { recursive: false, is_fuzzy: true };
         let mut top = Vec::new();
         expander.clone().with_search(flat).list_files(&mut |paths| {
             top.extend(paths);

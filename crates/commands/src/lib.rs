@@ -66,7 +66,7 @@ pub(crate) struct ExpansionContext {
     folders: Vec<CommandFolder>,
     catalog: RwLock<Option<Arc<Catalog>>>,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
     policy_engine: Arc<dyn PolicyEngine>,
     shell: ShellOptions,
     processes: Processes,
@@ -76,13 +76,13 @@ pub(crate) struct ExpansionContext {
     interactive: bool,
     trusted: bool,
     /// Shell commands that the user allowed for the session, matched exactly.
-    agreed: Mutex<HashSet<String>>,
+    approved_commands: Mutex<HashSet<String>>,
 }
 
 /// The inputs of [`Commands`].
 pub struct CommandInputs {
     pub workspace: Arc<Workspace>,
-    pub seen: Arc<SeenFiles>,
+    pub seen_files: Arc<SeenFiles>,
     pub policy_engine: Arc<dyn PolicyEngine>,
     pub shell: ShellOptions,
     pub processes: Processes,
@@ -148,7 +148,7 @@ impl Commands {
     ) -> Self {
         let CommandInputs {
             workspace,
-            seen,
+            seen_files,
             policy_engine,
             shell,
             processes,
@@ -161,7 +161,7 @@ impl Commands {
                 folders: folders(config, extensions),
                 catalog: RwLock::default(),
                 workspace,
-                seen,
+                seen_files,
                 policy_engine,
                 shell,
                 processes,
@@ -170,7 +170,7 @@ impl Commands {
                 agents,
                 interactive,
                 trusted: config.trust.trusted,
-                agreed: Mutex::default(),
+                approved_commands: Mutex::default(),
             }),
         }
     }

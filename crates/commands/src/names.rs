@@ -39,7 +39,7 @@ pub fn is_alias(name: &str) -> bool {
 
 /// Returns the names of the table that only Parallax has, or the others.
 fn names(own: bool) -> impl Iterator<Item = &'static str> {
-    TABLE.iter().filter(move |command| command.own == own).map(|command| command.name)
+    TABLE.iter().filter(move |command| command.is_parallax_only == own).map(|command| command.name)
 }
 
 /// Returns the plain name of `parallax:NAME`, if it is a built-in command or an alias of one.

@@ -140,7 +140,7 @@ impl PreparedCommand {
     /// Returns the shell commands that need the user's approval.
     pub fn questions(&self) -> Vec<&str> {
         self.shell()
-            .filter(|evaluated| evaluated.asks)
+            .filter(|evaluated| evaluated.needs_approval)
             .map(|evaluated| evaluated.text.as_str())
             .collect()
     }
@@ -152,13 +152,14 @@ impl PreparedCommand {
 
     /// Approves all shell commands, once or for the session.
     pub fn approve(&mut self, for_session: bool) {
-        let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agreed =
+            self.shared.approved_commands.lock().unwrap_or_else(PoisonError::into_inner);
         for step in &mut self.steps {
             let ExpansionStep::Shell(evaluated) = step else { continue };
-            if evaluated.asks && for_session {
+            if evaluated.needs_approval && for_session {
                 agreed.insert(evaluated.text.clone());
             }
-            evaluated.asks = false;
+            evaluated.needs_approval = false;
         }
     }
 
@@ -254,13 +255,13 @@ impl PreparedCommand {
             return Err(refused("its prompt is empty".to_owned()));
         }
         // File references in the arguments are read as in any prompt.
-        let expander = Expander::new(&shared.workspace, &shared.seen, None);
+        let expander = Expander::new(&shared.workspace, &shared.seen_files, None);
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
         prompt.overrides = overrides;
-        prompt.typed = Some(line);
+        prompt.typed_command = Some(line);
         Ok(ExpandedCommand { prompt, notices })
     }
 }

@@ -29,8 +29,8 @@ fn rows(text: &mut String, before: &str, command: &CommandSpec) {
         arguments => format!(" {}", arguments.replace('|', "\\|")),
     };
     let aliases: Vec<String> = command.aliases.iter().map(|alias| format!("`{alias}`")).collect();
-    let mark = if command.own { " \u{2020}" } else { "" };
-    let running = if command.concurrent { "yes" } else { "" };
+    let mark = if command.is_parallax_only { " \u{2020}" } else { "" };
+    let running = if command.runs_during_turn { "yes" } else { "" };
     let headless = match command.headless {
         "" => String::new(),
         usage => format!("`{}`", usage.replace('|', "\\|")),

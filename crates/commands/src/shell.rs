@@ -20,7 +20,7 @@ pub(crate) struct CheckedCommand {
     pub(crate) text: String,
     policy_decision: PolicyDecision,
     /// Whether the user still has to approve it.
-    pub(crate) asks: bool,
+    pub(crate) needs_approval: bool,
 }
 
 /// Has the policy engine decide about a command as a call of `run_shell_command`. Blocking.
@@ -51,17 +51,17 @@ pub(crate) fn evaluate(
         interactive: shared.interactive,
         workspace: &roots,
         trusted: shared.trusted,
-        made: &[],
+        created_paths: &[],
         taint: &Taint::default(),
         origin: Origin::default(),
     });
     if policy_decision.kind == Decision::Deny {
-        return Err(policy_decision.why);
+        return Err(policy_decision.reason);
     }
-    let agreed = shared.agreed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let asks = policy_decision.kind == Decision::Ask && !agreed.contains(&text);
+    let agreed = shared.approved_commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let needs_approval = policy_decision.kind == Decision::Ask && !agreed.contains(&text);
     drop(agreed);
-    Ok(CheckedCommand { text, policy_decision, asks })
+    Ok(CheckedCommand { text, policy_decision, needs_approval })
 }
 
 /// Runs a command and returns the replacement of its block.
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     match running.follow(cancel, None, &mut |_| {}).await {
         CommandOutcome::Finished(finished) => Ok(format_output(&evaluated.text, &finished)),
         // Cannot be moved to the background here; if it is, do not wait for its end.
-        CommandOutcome::Detached(detached) => Ok(detached.output.kept.head),
+        CommandOutcome::Detached(detached) => Ok(detached.output.captured.head),
     }
 }
 
@@ -134,10 +134,10 @@ fn format_output(command: &str, finished: &FinishedCommand) -> String {
     let output = &finished.output;
     let mut text = match output.binary {
         true => format!("[binary output, {} bytes, not shown]", output.bytes),
-        false => output.kept.head.clone(),
+        false => output.captured.head.clone(),
     };
-    if let Some(tail) = &output.kept.tail {
-        let omitted = output.kept.omitted_characters;
+    if let Some(tail) = &output.captured.tail {
+        let omitted = output.captured.omitted_characters;
         text.push_str(&format!("\n[{omitted} characters omitted]\n{tail}"));
     }
     let end = match (finished.stop, finished.ending) {

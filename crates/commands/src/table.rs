@@ -133,12 +133,12 @@ pub struct CommandSpec {
     /// The action without a subcommand.
     pub command: SlashCommand,
     /// Whether the command may run while the agent is running.
-    pub concurrent: bool,
+    pub runs_during_turn: bool,
     pub subcommands: &'static [CommandSpec],
     /// Whether the command is hidden from lists and completion.
     pub hidden: bool,
     /// Whether the command opens a dialog when it has no arguments.
-    pub opens: bool,
+    pub opens_dialog: bool,
     /// Whether the command, without arguments, only opens a dialog or a panel. It leaves no row in
     /// the transcript.
     pub panel: bool,
@@ -147,7 +147,7 @@ pub struct CommandSpec {
     /// The heading of the command in the list.
     pub section: &'static str,
     /// Whether Gemini CLI has no such command. A custom command with the name overrides it.
-    pub own: bool,
+    pub is_parallax_only: bool,
     /// How it is typed without a terminal; empty if it requires one.
     pub headless: &'static str,
     /// How editors list it: the name, what it does, and a hint about its arguments.
@@ -189,14 +189,14 @@ const fn plain(name: &'static str, command: SlashCommand, summary: &'static str)
         summary,
         arguments: "",
         command,
-        concurrent: false,
+        runs_during_turn: false,
         subcommands: &[],
         hidden: false,
-        opens: false,
+        opens_dialog: false,
         panel: is_panel(command),
         prompts: false,
         section: "",
-        own: false,
+        is_parallax_only: false,
         headless: "",
         editors: &[],
     }
@@ -215,7 +215,7 @@ impl CommandSpec {
 
     /// Allows the command while the agent is running.
     const fn anytime(mut self) -> Self {
-        self.concurrent = true;
+        self.runs_during_turn = true;
         self
     }
 
@@ -232,7 +232,7 @@ impl CommandSpec {
 
     /// Marks a command that opens a dialog when it has no arguments.
     const fn opens_dialog(mut self) -> Self {
-        self.opens = true;
+        self.opens_dialog = true;
         self
     }
 
@@ -244,7 +244,7 @@ impl CommandSpec {
 
     /// Marks a command that Gemini CLI does not have.
     const fn parallax_only(mut self) -> Self {
-        self.own = true;
+        self.is_parallax_only = true;
         self
     }
 
@@ -268,7 +268,7 @@ impl CommandSpec {
     /// Whether Enter in the completion list runs the command, because nothing needs to be typed
     /// after it.
     pub fn runs_on_enter(&self) -> bool {
-        (self.arguments.is_empty() || self.opens) && !self.prompts
+        (self.arguments.is_empty() || self.opens_dialog) && !self.prompts
     }
 
     /// Whether this is the command's name or an alias.

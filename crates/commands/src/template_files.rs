@@ -38,11 +38,12 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         false => path.to_owned(),
     };
     let never = CancellationToken::new();
-    let read = match read_many(workspace, &shared.seen, &ReadMany::for_paths(vec![pattern]), &never)
-    {
-        Ok(read) => read,
-        Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
-    };
+    let read =
+        match read_many(workspace, &shared.seen_files, &ReadMany::for_paths(vec![pattern]), &never)
+        {
+            Ok(read) => read,
+            Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
+        };
     let mut notices: Vec<String> = read
         .skipped
         .iter()

@@ -46,7 +46,7 @@ pub struct Submission {
     /// The text with pasted texts expanded.
     pub text: String,
     /// The text as shown in the input, with labels for pasted texts.
-    pub shown: String,
+    pub display_text: String,
 }
 
 /// How the text is used.
@@ -71,7 +71,7 @@ pub struct ComposerContext {
     /// Number of queued messages.
     pub queued: usize,
     /// Whether the prefix warns, because nothing is asked before it happens.
-    pub warns: bool,
+    pub shows_warning: bool,
     /// What the empty input shows.
     pub placeholder: &'static str,
 }

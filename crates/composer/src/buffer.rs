@@ -31,7 +31,7 @@ pub struct Buffer {
     columns: usize,
     pub(super) undo: Undo,
     pub(super) pastes: Pastes,
-    pub(super) kills: KillRing,
+    pub(super) kill_ring: KillRing,
     pub(super) last: Last,
     version: u64,
 }
@@ -45,7 +45,7 @@ impl Default for Buffer {
             columns: 80,
             undo: Undo::default(),
             pastes: Pastes::default(),
-            kills: KillRing::default(),
+            kill_ring: KillRing::default(),
             last: Last::Other,
             version: 0,
         }
@@ -80,7 +80,7 @@ impl Buffer {
 
     /// Whether there is deleted text to insert again.
     pub fn can_yank(&self) -> bool {
-        !self.kills.is_empty()
+        !self.kill_ring.is_empty()
     }
 
     /// Sets the columns of a row, which up and down use.

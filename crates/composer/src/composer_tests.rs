@@ -56,14 +56,14 @@ impl Desk {
             running: busy,
             steering,
             queued,
-            warns: false,
+            shows_warning: false,
             placeholder: "Type your message or @path/to/file",
         });
     }
 }
 
 fn submission(text: &str) -> Submission {
-    Submission { text: text.to_owned(), shown: text.to_owned() }
+    Submission { text: text.to_owned(), display_text: text.to_owned() }
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn rejected_text_is_restored_with_its_pastes() {
     let action = desk.press(KeyCode::Enter);
     let ComposerAction::Submit(sent) = action else { panic!("{action:?}") };
     assert_eq!(sent.text, "line\n".repeat(7));
-    assert_eq!(sent.shown, "[Pasted Text: 7 lines]");
+    assert_eq!(sent.display_text, "[Pasted Text: 7 lines]");
     assert_eq!(desk.text(), "");
     desk.composer.take_back();
     assert_eq!(desk.composer.editor_text(), "line\n".repeat(7));

@@ -83,7 +83,7 @@ impl Buffer {
     pub fn clear(&mut self) {
         let text = self.text.to_string();
         self.change(Position::START..self.text.end(), "", MergeRule::Nothing);
-        self.kills.push(text, Side::Right, false);
+        self.kill_ring.push(text, Side::Right, false);
     }
 
     fn kill(&mut self, range: Range<Position>, side: Side) {
@@ -93,7 +93,7 @@ impl Buffer {
             return;
         }
         self.change(range, "", MergeRule::Nothing);
-        self.kills.push(text, side, joined);
+        self.kill_ring.push(text, side, joined);
         self.last = Last::Kill;
     }
 
@@ -106,11 +106,11 @@ impl Buffer {
     /// it, if any. Returns `false` at other times, when the key may have another meaning.
     pub fn yank_pop(&mut self) -> bool {
         let Last::Yank(range, back) = self.last.clone() else { return false };
-        !self.kills.has_several() || self.yank_back(range, back + 1)
+        !self.kill_ring.has_several() || self.yank_back(range, back + 1)
     }
 
     fn yank_back(&mut self, range: Range<Position>, back: usize) -> bool {
-        let Some(text) = self.kills.get(back).map(str::to_owned) else { return false };
+        let Some(text) = self.kill_ring.get(back).map(str::to_owned) else { return false };
         let start = range.start;
         self.change(range, &text, MergeRule::Nothing);
         self.last = Last::Yank(start..start.after(&text), back);

@@ -12,9 +12,9 @@ pub struct History {
     /// How many steps back the shown entry is; 0 is the current input.
     level: usize,
     /// Entries left by stepping, with their cursors.
-    left: HashMap<usize, (String, Position)>,
+    edited_entries: HashMap<usize, (String, Position)>,
     /// The buffer version after the last step.
-    stepped: Option<u64>,
+    stepped_version: Option<u64>,
 }
 
 impl History {
@@ -47,13 +47,13 @@ impl History {
     /// Returns to the current input.
     pub fn reset(&mut self) {
         self.level = 0;
-        self.left.clear();
-        self.stepped = None;
+        self.edited_entries.clear();
+        self.stepped_version = None;
     }
 
     /// Whether the buffer is unchanged since the last step.
     pub fn is_unchanged_since_step(&self, buffer: &Buffer) -> bool {
-        self.stepped == Some(buffer.version())
+        self.stepped_version == Some(buffer.version())
     }
 
     /// Steps to the previous entry. Returns `false` at the oldest.
@@ -74,10 +74,10 @@ impl History {
 
     fn go_to_level(&mut self, buffer: &mut Buffer, level: usize) {
         let back = level > self.level;
-        self.left.insert(self.level, (buffer.text().to_string(), buffer.cursor()));
+        self.edited_entries.insert(self.level, (buffer.text().to_string(), buffer.cursor()));
         self.level = level;
         let index = self.entries.len().checked_sub(level);
-        if let Some((text, cursor)) = self.left.get(&level) {
+        if let Some((text, cursor)) = self.edited_entries.get(&level) {
             buffer.set_text(text);
             buffer.set_cursor(*cursor);
         } else if let Some(entry) = index.and_then(|index| self.entries.get(index)) {
@@ -86,6 +86,6 @@ impl History {
             let line = if back { 0 } else { buffer.text().last_line() };
             buffer.set_cursor(buffer.text().line_end(line));
         }
-        self.stepped = Some(buffer.version());
+        self.stepped_version = Some(buffer.version());
     }
 }

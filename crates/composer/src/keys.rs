@@ -89,7 +89,7 @@ impl Composer {
         match command {
             EditCommand::Submit => return Some(self.enter()),
             EditCommand::QueueMessage => {
-                let fits = self.surroundings.busy && self.mode == InputMode::Prompt;
+                let fits = self.context.busy && self.mode == InputMode::Prompt;
                 return (fits && !self.buffer.text().is_blank())
                     .then(|| Action::Queue(self.take()));
             }
@@ -147,8 +147,8 @@ impl Composer {
             EditCommand::WordLeft => buffer.word_left(),
             EditCommand::WordRight => buffer.word_right(),
             EditCommand::Yank => {
-                self.yanked = buffer.yank();
-                return self.yanked;
+                self.has_yanked = buffer.yank();
+                return self.has_yanked;
             }
             EditCommand::YankPop => return buffer.yank_pop(),
             EditCommand::Undo => return buffer.undo(),
@@ -178,21 +178,21 @@ impl Composer {
         let submission = self.take();
         match self.mode {
             InputMode::Shell => Action::Shell(submission.text),
-            InputMode::Prompt if !self.surroundings.busy => Action::Submit(submission),
-            InputMode::Prompt if self.surroundings.steering => Action::Steer(submission),
+            InputMode::Prompt if !self.context.busy => Action::Submit(submission),
+            InputMode::Prompt if self.context.steering => Action::Steer(submission),
             InputMode::Prompt => Action::Queue(submission),
         }
     }
 
     fn escape(&mut self, now: Instant, escaped: Option<Instant>) -> ComposerAction {
         // While something runs, Esc cancels it.
-        if self.surroundings.running {
+        if self.context.running {
             return ComposerAction::Escape;
         }
         if self.mode == InputMode::Shell {
             return self.change_mode(InputMode::Prompt);
         }
-        if self.surroundings.busy {
+        if self.context.busy {
             return ComposerAction::Escape;
         }
         match escaped {
@@ -211,7 +211,7 @@ impl Composer {
     }
 
     fn handle_up(&mut self) -> Option<ComposerAction> {
-        if self.buffer.is_empty() && self.surroundings.queued > 0 {
+        if self.buffer.is_empty() && self.context.queued > 0 {
             return Some(ComposerAction::TakeQueue);
         }
         let stepped = self.history().is_unchanged_since_step(&self.buffer);

@@ -16,7 +16,7 @@ pub struct Atom<'a> {
     /// The start in the line, in bytes.
     pub byte: usize,
     /// The displayed text; a tab as spaces.
-    pub shown: Cow<'a, str>,
+    pub display_text: Cow<'a, str>,
     /// The width in columns.
     pub width: usize,
     /// The kind of atom.
@@ -38,11 +38,13 @@ impl<'a> Atom<'a> {
     /// Creates an atom for a grapheme cluster.
     pub fn cluster(byte: usize, cluster: &'a str) -> Self {
         match cluster {
-            "\t" => Self { byte, shown: TAB.into(), width: TAB.len(), kind: AtomKind::Space },
-            " " => Self { byte, shown: " ".into(), width: 1, kind: AtomKind::Space },
+            "\t" => {
+                Self { byte, display_text: TAB.into(), width: TAB.len(), kind: AtomKind::Space }
+            }
+            " " => Self { byte, display_text: " ".into(), width: 1, kind: AtomKind::Space },
             _ => Self {
                 byte,
-                shown: cluster.into(),
+                display_text: cluster.into(),
                 width: grapheme_width(cluster),
                 kind: AtomKind::Plain,
             },
@@ -51,11 +53,12 @@ impl<'a> Atom<'a> {
 
     /// Creates a label, truncated to the columns of a row.
     pub fn label(byte: usize, shown: impl Into<Cow<'a, str>>, columns: usize) -> Self {
-        let mut shown = shown.into();
-        if text_width(&shown) > columns {
-            shown = format!("{}…", truncate(&shown, columns.saturating_sub(1))).into();
+        let mut display_text = shown.into();
+        if text_width(&display_text) > columns {
+            display_text =
+                format!("{}…", truncate(&display_text, columns.saturating_sub(1))).into();
         }
-        Self { byte, width: text_width(&shown), shown, kind: AtomKind::Label }
+        Self { byte, width: text_width(&display_text), display_text, kind: AtomKind::Label }
     }
 }
 
@@ -93,7 +96,7 @@ pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> 
             // A space or a tab is one byte.
             (_, AtomKind::Space) => chance = Some((atom.byte + 1, 0)),
             (_, AtomKind::Plain) if atom.width == 2 => {
-                chance = Some((atom.byte + atom.shown.len(), 0));
+                chance = Some((atom.byte + atom.display_text.len(), 0));
             }
             (Some((_, rest)), _) => *rest += atom.width,
             (None, _) => {}

@@ -57,11 +57,11 @@ pub struct Composer {
     commands: History,
     search: Option<Search>,
     vim: Option<Vim>,
-    surroundings: ComposerContext,
+    context: ComposerContext,
     /// When Esc was last pressed without an effect.
     escaped: Option<Instant>,
     /// The buffer as it was sent, so that it can be restored.
-    sent: Option<(Buffer, InputMode)>,
+    sent_buffer: Option<(Buffer, InputMode)>,
     /// The first visible row: its line, and the row within that line.
     top: (usize, usize),
     /// Whether pasted paths of existing files stay unchanged.
@@ -69,7 +69,7 @@ pub struct Composer {
     /// Whether `@` in pasted text is escaped so that it names no file.
     escapes_at: bool,
     /// Whether deleted text was inserted again since the last query.
-    yanked: bool,
+    has_yanked: bool,
     /// Finds the parts of a line that stand out, such as names of files.
     highlights: Option<FindHighlights>,
 }
@@ -127,7 +127,7 @@ impl Composer {
 
     /// Returns whether deleted text was inserted again since the last call.
     pub fn take_yanked(&mut self) -> bool {
-        std::mem::take(&mut self.yanked)
+        std::mem::take(&mut self.has_yanked)
     }
 
     /// Forgets the last Esc, so that the next one counts as the first.
@@ -159,7 +159,7 @@ impl Composer {
 
     /// Sets the state around the composer.
     pub fn set_surroundings(&mut self, surroundings: ComposerContext) {
-        self.surroundings = surroundings;
+        self.context = surroundings;
     }
 
     /// Sets whether pasted paths of existing files become `@path` (on by default).
@@ -203,7 +203,7 @@ impl Composer {
     /// Used when the program rejected it.
     pub fn take_back(&mut self) {
         if self.buffer.is_empty()
-            && let Some((buffer, mode)) = self.sent.take()
+            && let Some((buffer, mode)) = self.sent_buffer.take()
         {
             self.buffer = buffer;
             self.mode = mode;
@@ -274,12 +274,14 @@ impl Composer {
 
     /// Takes the text out of the composer.
     fn take(&mut self) -> Submission {
-        let submission =
-            Submission { text: self.buffer.expanded(), shown: self.buffer.text().to_string() };
+        let submission = Submission {
+            text: self.buffer.expanded(),
+            display_text: self.buffer.text().to_string(),
+        };
         self.history_mut().add(&submission.text);
         let kept = self.buffer.clone();
         self.buffer.reset("");
-        self.sent = Some((kept, self.mode));
+        self.sent_buffer = Some((kept, self.mode));
         self.escaped = None;
         self.text_exchanged();
         submission

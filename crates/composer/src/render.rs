@@ -84,7 +84,7 @@ impl Composer {
     fn prefix(&self, theme: &Theme) -> (&'static str, Style) {
         match self.mode {
             InputMode::Shell => ("! ", theme.warning),
-            InputMode::Prompt if self.surroundings.warns => ("* ", theme.error),
+            InputMode::Prompt if self.context.shows_warning => ("* ", theme.error),
             InputMode::Prompt => ("> ", theme.accent),
         }
     }
@@ -92,12 +92,10 @@ impl Composer {
     fn placeholder(&self) -> &'static str {
         match (self.mode, self.vim_is_normal()) {
             // Esc cancels the running command.
-            (InputMode::Shell, _) if self.surroundings.running => {
-                "Type your shell command (! to leave)"
-            }
+            (InputMode::Shell, _) if self.context.running => "Type your shell command (! to leave)",
             (InputMode::Shell, _) => "Type your shell command (esc to leave)",
             (_, true) => "Press i to insert text",
-            _ => self.surroundings.placeholder,
+            _ => self.context.placeholder,
         }
     }
 
@@ -174,7 +172,7 @@ impl Composer {
                 shown.push(Span::styled(std::mem::take(&mut text), style));
             }
             style = own;
-            text.push_str(&atom.shown);
+            text.push_str(&atom.display_text);
         }
         if !text.is_empty() {
             shown.push(Span::styled(text, style));

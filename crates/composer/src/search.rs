@@ -16,7 +16,7 @@ const EXPANDED_ROWS: usize = 12;
 pub struct Search {
     query: String,
     /// The matches, newest first, without duplicates.
-    found: Vec<String>,
+    matches: Vec<String>,
     selected: usize,
     expanded: bool,
 }
@@ -40,7 +40,7 @@ impl Search {
     /// Creates a search that shows all entries.
     pub fn new(entries: &[String]) -> Self {
         let mut search =
-            Self { query: String::new(), found: Vec::new(), selected: 0, expanded: false };
+            Self { query: String::new(), matches: Vec::new(), selected: 0, expanded: false };
         search.update(entries);
         search
     }
@@ -52,13 +52,13 @@ impl Search {
 
     /// Returns the selected entry.
     pub fn selected(&self) -> Option<&str> {
-        self.found.get(self.selected).map(String::as_str)
+        self.matches.get(self.selected).map(String::as_str)
     }
 
     fn update(&mut self, entries: &[String]) {
         let query = self.query.to_lowercase();
         let mut seen = std::collections::HashSet::new();
-        self.found = entries
+        self.matches = entries
             .iter()
             .rev()
             .filter(|entry| entry.to_lowercase().contains(&query) && seen.insert(entry.as_str()))
@@ -69,7 +69,7 @@ impl Search {
     }
 
     fn step(&mut self, down: bool) {
-        let last = self.found.len().saturating_sub(1);
+        let last = self.matches.len().saturating_sub(1);
         self.selected =
             if down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
         self.expanded = false;
@@ -131,12 +131,12 @@ impl Search {
 
     /// Returns the list of matches.
     pub fn rows(&self, columns: usize, theme: &Theme) -> Vec<Line> {
-        if self.found.is_empty() {
+        if self.matches.is_empty() {
             return vec![Line::styled("  no match", theme.secondary)];
         }
         let top = self.selected.saturating_sub(ROWS - 1);
         let mut rows = Vec::new();
-        for (index, entry) in self.found.iter().enumerate().skip(top).take(ROWS) {
+        for (index, entry) in self.matches.iter().enumerate().skip(top).take(ROWS) {
             let chosen = index == self.selected;
             let mark = pointer(chosen);
             let style = if chosen { theme.selected } else { theme.secondary };
@@ -151,8 +151,8 @@ impl Search {
             let flat = entry.split_whitespace().collect::<Vec<_>>().join(" ");
             rows.push(row(mark, &flat, columns, (theme.accent, style)));
         }
-        if self.found.len() > ROWS {
-            let count = format!("  ({}/{})", self.selected + 1, self.found.len());
+        if self.matches.len() > ROWS {
+            let count = format!("  ({}/{})", self.selected + 1, self.matches.len());
             rows.push(Line::styled(count, theme.secondary));
         }
         rows

@@ -35,8 +35,8 @@ pub enum MergeRule {
 /// The done and undone steps.
 #[derive(Debug, Clone, Default)]
 pub struct Undo {
-    done: Vec<UndoStep>,
-    undone: Vec<UndoStep>,
+    undo_steps: Vec<UndoStep>,
+    redo_steps: Vec<UndoStep>,
     /// The kind of the last step if the next change may be merged with it.
     open: Option<MergeRule>,
     /// Inside a group: whether its step exists already.
@@ -53,26 +53,26 @@ impl Undo {
         before: Position,
         joins: MergeRule,
     ) {
-        self.undone.clear();
+        self.redo_steps.clear();
         let after = at.after(&inserted);
         let edit = Edit { at, removed, inserted };
         if let Some(begun) = &mut self.group {
             let joined = std::mem::replace(begun, true);
-            if let Some(step) = self.done.last_mut().filter(|_| joined) {
+            if let Some(step) = self.undo_steps.last_mut().filter(|_| joined) {
                 step.after = after;
                 step.push(edit);
                 return;
             }
         } else if self.open == Some(joins)
-            && let Some(step) = self.done.last_mut()
+            && let Some(step) = self.undo_steps.last_mut()
             && step.join(&edit, joins)
         {
             step.after = after;
             return;
         }
-        self.done.push(UndoStep { edits: vec![edit], before, after });
-        if self.done.len() > MAX_STEPS {
-            self.done.remove(0);
+        self.undo_steps.push(UndoStep { edits: vec![edit], before, after });
+        if self.undo_steps.len() > MAX_STEPS {
+            self.undo_steps.remove(0);
         }
         self.open = (joins != MergeRule::Nothing).then_some(joins);
     }
@@ -97,24 +97,24 @@ impl Undo {
     /// Undoes the last step and returns the cursor position before it.
     pub fn undo(&mut self, text: &mut Text) -> Option<Position> {
         self.end_group();
-        let step = self.done.pop()?;
+        let step = self.undo_steps.pop()?;
         for edit in step.edits.iter().rev() {
             text.replace(edit.at..edit.at.after(&edit.inserted), &edit.removed);
         }
         let before = step.before;
-        self.undone.push(step);
+        self.redo_steps.push(step);
         Some(before)
     }
 
     /// Redoes the last undone step and returns the cursor position after it.
     pub fn redo(&mut self, text: &mut Text) -> Option<Position> {
         self.end_group();
-        let step = self.undone.pop()?;
+        let step = self.redo_steps.pop()?;
         for edit in &step.edits {
             text.replace(edit.at..edit.at.after(&edit.removed), &edit.inserted);
         }
         let after = step.after;
-        self.done.push(step);
+        self.undo_steps.push(step);
         Some(after)
     }
 }

@@ -71,7 +71,7 @@ struct Pending {
     /// The operator and its count.
     operator: Option<(Operator, Option<usize>)>,
     register: Option<char>,
-    waiting: PendingInput,
+    pending_input: PendingInput,
     /// The characters without counts and registers, which `.` repeats.
     keys: String,
 }
@@ -131,7 +131,7 @@ impl Vim {
 
     /// Returns the typed part of an unfinished command (`2d`, `/pattern`), for display.
     pub fn pending(&self) -> String {
-        match &self.pending.waiting {
+        match &self.pending.pending_input {
             PendingInput::Pattern(pattern, forward) => {
                 format!("{}{pattern}", if *forward { '/' } else { '?' })
             }
@@ -165,7 +165,7 @@ impl Vim {
         if self.mode == VimMode::Insert {
             return self.overwrite(buffer, key);
         }
-        if let PendingInput::Pattern(pattern, forward) = &self.pending.waiting {
+        if let PendingInput::Pattern(pattern, forward) = &self.pending.pending_input {
             let (pattern, forward) = (pattern.clone(), *forward);
             return self.pattern_key(buffer, key, pattern, forward);
         }
@@ -195,7 +195,7 @@ impl Vim {
         }
         let alone = key.modifiers == parallax_screen::Modifiers::NONE;
         match key.code {
-            KeyCode::Enter if self.pending.waiting == PendingInput::Replace => Some('\n'),
+            KeyCode::Enter if self.pending.pending_input == PendingInput::Replace => Some('\n'),
             KeyCode::Left | KeyCode::Backspace if alone => Some('h'),
             KeyCode::Right if alone => Some('l'),
             KeyCode::Home if alone => Some('0'),
@@ -241,7 +241,7 @@ impl Vim {
     }
 
     fn char(&mut self, buffer: &mut Buffer, char: char) {
-        match std::mem::take(&mut self.pending.waiting) {
+        match std::mem::take(&mut self.pending.pending_input) {
             PendingInput::Command => self.command(buffer, char),
             PendingInput::Register => self.pending.register = Some(char),
             PendingInput::G => {
@@ -271,18 +271,20 @@ impl Vim {
             '1'..='9' => return self.digit(char),
             '0' if self.pending.count.is_some() => return self.digit(char),
             '"' => {
-                self.pending.waiting = PendingInput::Register;
+                self.pending.pending_input = PendingInput::Register;
                 return;
             }
             _ => {}
         }
         self.pending.keys.push(char);
         match char {
-            'g' => self.pending.waiting = PendingInput::G,
-            'f' | 'F' | 't' | 'T' => self.pending.waiting = PendingInput::Find(char),
-            '/' | '?' => self.pending.waiting = PendingInput::Pattern(String::new(), char == '/'),
+            'g' => self.pending.pending_input = PendingInput::G,
+            'f' | 'F' | 't' | 'T' => self.pending.pending_input = PendingInput::Find(char),
+            '/' | '?' => {
+                self.pending.pending_input = PendingInput::Pattern(String::new(), char == '/')
+            }
             'i' | 'a' if self.pending.operator.is_some() || self.is_visual() => {
-                self.pending.waiting = PendingInput::Object(char == 'a');
+                self.pending.pending_input = PendingInput::Object(char == 'a');
             }
             _ if self.is_visual() => self.visual(buffer, char),
             _ => match Operator::from_char(char).or_else(|| self.doubled_case(char)) {
@@ -403,7 +405,7 @@ impl Vim {
             Some((operator, _)) => self.operate_motion(buffer, operator, motion),
             None => {
                 let to_line_end = self.pending.keys == "$";
-                buffer.set_cursor(motion.to);
+                buffer.set_cursor(motion.target);
                 if to_line_end {
                     buffer.preferred = Some(usize::MAX);
                 }
@@ -414,7 +416,7 @@ impl Vim {
 
     fn operate_motion(&mut self, buffer: &mut Buffer, operator: Operator, motion: Motion) {
         let from = buffer.cursor();
-        let (start, end) = (from.min(motion.to), from.max(motion.to));
+        let (start, end) = (from.min(motion.target), from.max(motion.target));
         match motion.kind {
             MotionKind::Linewise => self.operate_lines(buffer, operator, start.line, end.line),
             MotionKind::Exclusive => self.operate(buffer, operator, start..end),
@@ -447,12 +449,12 @@ impl Vim {
                 self.clamp_cursor(buffer);
             }
             KeyCode::Backspace => match pattern.pop() {
-                Some(_) => self.pending.waiting = PendingInput::Pattern(pattern, forward),
+                Some(_) => self.pending.pending_input = PendingInput::Pattern(pattern, forward),
                 None => self.reset(),
             },
             _ => {
                 pattern.extend(key.character());
-                self.pending.waiting = PendingInput::Pattern(pattern, forward);
+                self.pending.pending_input = PendingInput::Pattern(pattern, forward);
             }
         }
         true

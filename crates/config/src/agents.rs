@@ -229,7 +229,7 @@ pub fn find_agents(
     let mut found: BTreeMap<String, Agent> =
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
     let (mut invalid, mut shadowed) = (Vec::new(), Vec::new());
-    let (mut others, mut unacknowledged) = (Vec::new(), Vec::new());
+    let (mut other_warnings, mut unacknowledged) = (Vec::new(), Vec::new());
     for place in folders {
         for file in agent_files(&place.folder) {
             let agents = read_agents(&file, &place.tier).unwrap_or_else(|why| {
@@ -269,16 +269,18 @@ pub fn find_agents(
     }
     for (name, changes) in settings.agent_overrides() {
         match found.get_mut(&name) {
-            Some(agent) => others.extend(
+            Some(agent) => other_warnings.extend(
                 fields::change(agent, &changes)
                     .into_iter()
                     .map(|why| format!("`agents.overrides.{name}`: {why}")),
             ),
             None if unacknowledged.iter().any(|agent| agent.name == name) => {}
-            None => others.push(format!("`agents.overrides.{name}`: unknown agent `{name}`")),
+            None => {
+                other_warnings.push(format!("`agents.overrides.{name}`: unknown agent `{name}`"))
+            }
         }
     }
-    let warnings = DefinitionWarnings { invalid, shadowed, others };
+    let warnings = DefinitionWarnings { invalid, shadowed, other_warnings };
     AgentSet { agents: found.into_values().collect(), unacknowledged, warnings }
 }
 
@@ -434,6 +436,9 @@ mod tests {
         assert_eq!(helper.model.as_deref(), Some("flash"));
         assert_eq!(helper.generation["temperature"], 0.5);
         assert!(helper.may_use("glob") && !helper.may_use("read_file"));
-        assert_eq!(found.warnings.others, ["`agents.overrides.nobody`: unknown agent `nobody`"]);
+        assert_eq!(
+            found.warnings.other_warnings,
+            ["`agents.overrides.nobody`: unknown agent `nobody`"]
+        );
     }
 }

@@ -128,11 +128,11 @@ pub struct CommandFile {
     /// The prompt template.
     pub prompt: String,
     /// Where the template begins in the file: line and column, counted from 1.
-    pub place: (usize, usize),
+    pub template_position: (usize, usize),
     /// Overrides for the turn.
     pub overrides: CommandOverrides,
     /// Unknown fields in the file.
-    pub unused: Vec<String>,
+    pub unknown_fields: Vec<String>,
 }
 
 /// An invalid command file.
@@ -149,7 +149,7 @@ pub struct CommandProblem {
     /// The name that the command would have; `None` for a directory.
     pub name: Option<String>,
     /// The number of commands with a higher precedence than this one.
-    pub rank: usize,
+    pub overridden_by: usize,
 }
 
 impl std::fmt::Display for CommandProblem {
@@ -223,8 +223,9 @@ pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
                 Ok(command) => found.commands.push(command),
                 Err(problem) => {
                     let name = path.strip_prefix(&folder.folder).unwrap_or(&path);
-                    let (name, rank) = (Some(name::command_name(name)), found.commands.len());
-                    found.problems.push(CommandProblem { name, rank, ..problem });
+                    let (name, overridden_by) =
+                        (Some(name::command_name(name)), found.commands.len());
+                    found.problems.push(CommandProblem { name, overridden_by, ..problem });
                 }
             }
         }
@@ -247,11 +248,11 @@ fn read_file(
         column: at.1,
         message,
         name: None,
-        rank: 0,
+        overridden_by: 0,
     };
     let nowhere = (None, None);
     let text = match read::read_at_most(path, LARGEST) {
-        Ok(Some(read)) if read.cut => {
+        Ok(Some(read)) if read.is_truncated => {
             return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
         }
         Ok(Some(read)) if std::str::from_utf8(&read.bytes).is_err() => {
@@ -304,9 +305,9 @@ fn read_file(
         argument_hint: one_line(&written.argument_hint, DESCRIPTION),
         arguments: written.arguments,
         prompt: written.prompt,
-        place: written.place,
+        template_position: written.template_position,
         overrides: written.overrides,
-        unused: written.unused,
+        unknown_fields: written.unknown_fields,
     })
 }
 
@@ -315,12 +316,12 @@ fn read_file(
 struct ParsedCommand {
     prompt: String,
     /// Where the template begins: line and column.
-    place: (usize, usize),
+    template_position: (usize, usize),
     overrides: CommandOverrides,
     description: String,
     argument_hint: String,
     arguments: Vec<CommandArgument>,
-    unused: Vec<String>,
+    unknown_fields: Vec<String>,
 }
 
 /// An error in the text of a file.
@@ -353,7 +354,7 @@ fn walk(
         column: None,
         message,
         name: None,
-        rank: 0,
+        overridden_by: 0,
     };
     let real = match std::fs::canonicalize(folder) {
         Ok(real) => real,

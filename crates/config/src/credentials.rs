@@ -60,7 +60,7 @@ pub fn credentials_file(dirs: &UserDirs) -> PathBuf {
 pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
     let path = credentials_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
-    let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), why: why.to_owned() };
+    let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), reason: why.to_owned() };
     if fields.get("version") != Some(&json!(1)) {
         return Err(wrong("`version` is not 1"));
     }
@@ -139,7 +139,7 @@ pub fn forget_key(dirs: &UserDirs, keychain: &Keychain) -> Result<bool, ConfigEr
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_in_keychain))
         && let Err(error) = keychain.forget(SecretName::ApiKey)
     {
-        return Err(ConfigError::Credentials { path, why: error.to_string() });
+        return Err(ConfigError::Credentials { path, reason: error.to_string() });
     }
     match std::fs::remove_file(&path) {
         Ok(()) => Ok(true),
@@ -203,8 +203,9 @@ mod tests {
             parallax: folder.path().join(".parallax"),
         };
         let encrypted = |home: &std::path::Path, other: &PathBuf| {
-            let others = std::slice::from_ref(other);
-            let places = KeychainLocations { home, system: false, encrypted_file: true, others };
+            let other_homes = std::slice::from_ref(other);
+            let places =
+                KeychainLocations { home, system: false, encrypted_file: true, other_homes };
             Keychain::from_locations(places, &|_| None)
         };
         let ours = || encrypted(&dirs.parallax, &dirs.gemini);

@@ -9,18 +9,18 @@ pub struct DefinitionWarnings {
     /// Definitions that another one with the same name overrides.
     pub(crate) shadowed: Vec<String>,
     /// All other warnings.
-    pub(crate) others: Vec<String>,
+    pub(crate) other_warnings: Vec<String>,
 }
 
 impl DefinitionWarnings {
     /// All warnings, one sentence each.
     pub fn all(&self) -> impl Iterator<Item = &String> {
-        self.invalid.iter().chain(&self.shadowed).chain(&self.others)
+        self.invalid.iter().chain(&self.shadowed).chain(&self.other_warnings)
     }
 
     /// Adds a warning that belongs to no other kind.
     pub fn push(&mut self, warning: String) {
-        self.others.push(warning);
+        self.other_warnings.push(warning);
     }
 
     /// Returns the warnings for startup: of each kind only the first, with the number of the
@@ -34,7 +34,7 @@ impl DefinitionWarnings {
             })
         };
         let kinds = [&self.invalid, &self.shadowed].into_iter().filter_map(one_line);
-        kinds.chain(self.others.iter().cloned()).collect()
+        kinds.chain(self.other_warnings.iter().cloned()).collect()
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn text(file: &Path, largest: u64) -> Result<String, String> {
 pub(crate) fn bytes(file: &Path, largest: u64) -> Result<Vec<u8>, String> {
     let too_large = || Err(format!("it is larger than {largest} bytes"));
     match read::read_at_most(file, largest) {
-        Ok(Some(read)) if read.cut => too_large(),
+        Ok(Some(read)) if read.is_truncated => too_large(),
         Ok(Some(read)) => Ok(read.bytes),
         Ok(None) => Err("the file no longer exists".to_owned()),
         Err(ReadError::NotAFile) => Err("not a regular file".to_owned()),

@@ -28,7 +28,7 @@ pub struct SettingRow {
     /// The origin of the value; `None` for the default.
     pub origin: Option<ValueOrigin>,
     /// Whether a change takes effect only in the next session.
-    pub restart: bool,
+    pub needs_restart: bool,
 }
 
 /// Returns the rows of the dialog, grouped by category.
@@ -44,7 +44,7 @@ pub fn setting_rows(settings: &Settings) -> Vec<SettingRow> {
             value: settings.get(spec.name).cloned().unwrap_or_else(|| default.clone()),
             default,
             origin: settings.origins(spec.name).last().cloned(),
-            restart: spec.restart,
+            needs_restart: spec.needs_restart,
         }
     };
     settings_table().filter(|spec| !spec.label.is_empty()).map(row).collect()

@@ -29,7 +29,7 @@ impl DotenvSearch<'_> {
         for (path, of_ours, of_project) in self.candidates() {
             match read_at_most(&path, LIMIT) {
                 Ok(None) => {}
-                Ok(Some(read)) if read.cut => {
+                Ok(Some(read)) if read.is_truncated => {
                     warnings.push(format!(
                         "`{}` is larger than {LIMIT} bytes and was ignored",
                         path.display()

@@ -51,7 +51,7 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     let text = read.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| "[]\n".into());
     // Editors allow trailing commas.
     let syntax = ParseOptions { allow_trailing_commas: true, ..jsonc::syntax() };
-    let not_a_list = |why: String| ConfigError::NotKeyBindings { path: file.to_owned(), why };
+    let not_a_list = |reason: String| ConfigError::NotKeyBindings { path: file.to_owned(), reason };
     let bound: Vec<Value> = jsonc_parser::parse_to_serde_value(&text, &syntax)
         .map_err(|error| not_a_list(error.to_string()))?;
     let of = |key: &'static str| {

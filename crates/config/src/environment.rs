@@ -12,7 +12,7 @@ pub struct Environment {
     dotenv: BTreeMap<String, String>,
     file: Option<PathBuf>,
     /// Whether that file belongs to a project.
-    of_project: bool,
+    is_project_file: bool,
 }
 
 /// Prints names only, because values may be secrets.
@@ -80,13 +80,13 @@ impl Environment {
     /// Returns the names set by a project's `.env` file. They are used by Parallax only and not
     /// passed to child processes.
     pub fn names_of_project(&self) -> impl Iterator<Item = &str> {
-        self.dotenv.keys().map(String::as_str).filter(|_| self.of_project)
+        self.dotenv.keys().map(String::as_str).filter(|_| self.is_project_file)
     }
 
     /// Returns the variables of the user's own `.env` file, which child processes inherit like
     /// those of the process.
     pub fn user_file_variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pairs = self.dotenv.iter().filter(|_| !self.of_project);
+        let pairs = self.dotenv.iter().filter(|_| !self.is_project_file);
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
@@ -120,13 +120,13 @@ impl Environment {
             self.dotenv.insert(name, value);
         }
         self.file = Some(file);
-        self.of_project = of_project;
+        self.is_project_file = of_project;
         refused
     }
 
     /// Whether only a project file sets the variable.
     pub(crate) fn is_set_by_project(&self, name: &str) -> bool {
-        self.of_project && self.process_variable(name).is_none() && self.get(name).is_some()
+        self.is_project_file && self.process_variable(name).is_none() && self.get(name).is_some()
     }
 
     /// Whether the variable sets the destination of requests while the API key comes from another

@@ -31,14 +31,14 @@ pub enum ConfigError {
     },
     /// An invalid key bindings file of an editor.
     #[error(
-        "Error in {path}: the file must contain a JSON array of key bindings ({why}); correct it \
+        "Error in {path}: the file must contain a JSON array of key bindings ({reason}); correct it \
          and try again"
     )]
     NotKeyBindings {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        why: String,
+        reason: String,
     },
     /// The file exists but cannot be read.
     #[error(
@@ -84,12 +84,12 @@ pub enum ConfigError {
         value: String,
     },
     /// The stored key cannot be used.
-    #[error("Error in {path}: {why}; remove the file and enter the key again")]
+    #[error("Error in {path}: {reason}; remove the file and enter the key again")]
     Credentials {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// A file of Parallax cannot be written.
     #[error(
@@ -114,12 +114,12 @@ pub enum ConfigError {
         lock: PathBuf,
     },
     /// A folder for which no rule can be written.
-    #[error("Cannot create a rule for the folder {path}: {why}")]
+    #[error("Cannot create a rule for the folder {path}: {reason}")]
     Folder {
         /// The folder.
         path: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// A variable with a relative path, which would let the working directory control it.
     #[error("`{variable}` must be an absolute path, not `{value}`; correct it and try again")]

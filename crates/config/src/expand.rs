@@ -10,14 +10,14 @@ const BUDGET: usize = 4 * 1024 * 1024;
 /// Replaces variables in strings; unknown names are kept.
 pub(crate) struct Expander<'a> {
     environment: &'a Environment,
-    left: usize,
+    remaining: usize,
     /// Whether unset variables become empty.
     or_empty: bool,
 }
 
 impl<'a> Expander<'a> {
     pub(crate) fn new(environment: &'a Environment) -> Self {
-        Self { environment, left: BUDGET, or_empty: false }
+        Self { environment, remaining: BUDGET, or_empty: false }
     }
 
     /// Expands every string in the value; keys are not expanded.
@@ -54,9 +54,9 @@ impl<'a> Expander<'a> {
                 }
                 None => ("$", None),
             };
-            match value.filter(|value| value.len() <= self.left) {
+            match value.filter(|value| value.len() <= self.remaining) {
                 Some(value) => {
-                    self.left -= value.len();
+                    self.remaining -= value.len();
                     out.push_str(value);
                 }
                 None => out.push_str(written),

@@ -66,7 +66,7 @@ pub struct Extension {
     pub active: bool,
     /// Whether its manifest, hooks, agents, rules, or server programs changed since installation.
     /// If so, it starts no programs.
-    pub altered: bool,
+    pub is_modified: bool,
     /// The values of its settings.
     pub values: Vec<SettingValue>,
     /// Its variables, for texts that are read later.
@@ -173,7 +173,7 @@ impl Extensions {
 
     /// Returns the MCP servers of the active extensions that are unchanged since installation.
     pub fn servers(&self) -> Vec<ExtensionServers> {
-        self.active().filter(|extension| !extension.altered).map(Extension::servers).collect()
+        self.active().filter(|extension| !extension.is_modified).map(Extension::servers).collect()
     }
 
     /// Returns the directories of their commands.
@@ -198,7 +198,7 @@ impl Extensions {
     /// installation, by extension.
     pub fn agent_folders(&self) -> Vec<(String, PathBuf)> {
         self.active()
-            .filter(|extension| !extension.altered)
+            .filter(|extension| !extension.is_modified)
             .map(|extension| (extension.name().to_owned(), extension.folder.join("agents")))
             .collect()
     }
@@ -390,14 +390,14 @@ impl Config {
             && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
         let locked = is_copy.then(|| locked(&self.dirs, &name)).flatten();
         let changes =
-            locked.map(|it| ExtensionChanges::detect(&it.powers, &folder)).unwrap_or_default();
-        let altered = changes.powers || changes.programs;
+            locked.map(|it| ExtensionChanges::detect(&it.code_hash, &folder)).unwrap_or_default();
+        let is_modified = changes.has_code_changes || changes.programs;
         let back = format!(
             "`parallax extensions update {name}` restores it; to modify an extension, use \
              `parallax extensions link`"
         );
-        if altered {
-            let what = match changes.powers {
+        if is_modified {
+            let what = match changes.has_code_changes {
                 true => "manifest, hooks, agents, or rules",
                 false => "MCP servers' programs",
             };
@@ -420,7 +420,7 @@ impl Config {
             enabled_for_user: enablement.is_on(&name, &self.dirs.user),
             enabled_here,
             active: enabled_here,
-            altered,
+            is_modified,
             values,
             variables,
             manifest,

@@ -162,7 +162,7 @@ impl Hook {
 /// Returns the contents of a file, or the hash of a large file.
 fn content(path: &Path) -> Option<Vec<u8>> {
     let read = read_at_most(path, SCRIPT).ok()??;
-    if !read.cut {
+    if !read.is_truncated {
         return Some(read.bytes);
     }
     json_state_file::hash_file(path).ok()

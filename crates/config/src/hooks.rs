@@ -80,7 +80,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         for hook in &mut hooks {
             let is_off = |name: &String| *name == hook.name || *name == hook.command;
             hook.disabled = off_everywhere.iter().any(is_off);
-            hook.accepted = !extension.altered;
+            hook.accepted = !extension.is_modified;
         }
         found.hooks.extend(hooks);
     }

@@ -57,9 +57,9 @@ pub struct Config {
     pub keychain: Keychain,
     /// Project settings that do not apply, because they loosen security and the user has not
     /// accepted them.
-    pub loose: Vec<LooseSettings>,
+    pub loosening_settings: Vec<LooseSettings>,
     /// The `mcp.allowed` servers whose tools are exempt from approval; `None` for all of them.
-    pub spared_servers: Option<Vec<String>>,
+    pub exempt_servers: Option<Vec<String>>,
     /// Whether only the project sets `tools.core`, so that it selects the available tools but does
     /// not approve them.
     pub core_tools_need_approval: bool,
@@ -120,21 +120,21 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let enabled = trust_enabled(&layers, &environment);
     let files = TrustFiles::find(&environment, &dirs)?;
     let trust = trust::decide(&environment, &files, &project_folder, skip_trust, enabled)?;
-    let mut loose = Vec::new();
-    let mut spared_servers = None;
+    let mut loosening_settings = Vec::new();
+    let mut exempt_servers = None;
     let mut core_tools_need_approval = false;
     let outer = OuterSettings::new(layers.clone(), &environment, &dirs, &cwd);
     if trust.trusted {
         let mut project = layers::read_project(&dirs, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
         let telemetry = telemetry_of_test_rig(&environment, &mut project);
-        loose =
+        loosening_settings =
             untrusted_settings::close(&mut project, &outer, &dirs, &project_folder, &mut warnings);
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
         core_tools_need_approval = untrusted_settings::narrow_core_tools(&mut project, &outer);
-        spared_servers = untrusted_settings::spared_in(&loose, &layers);
+        exempt_servers = untrusted_settings::spared_in(&loosening_settings, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
     }
@@ -178,8 +178,8 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         trust,
         trusted_folders: folders,
         settings,
-        loose,
-        spared_servers,
+        loosening_settings,
+        exempt_servers,
         core_tools_need_approval,
         outer,
         warnings,
@@ -198,7 +198,7 @@ fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> 
         home: &dirs.parallax,
         system: !files_only,
         encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
-        others: std::slice::from_ref(&dirs.gemini),
+        other_homes: std::slice::from_ref(&dirs.gemini),
     };
     Keychain::from_locations(places, &|name| environment.process_variable(name).map(OsString::from))
 }

@@ -35,7 +35,7 @@ pub struct PromptPlaces<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptFiles {
     /// The replacement of the whole built-in prompt, with its file.
-    pub whole: Option<(PathBuf, String)>,
+    pub replacement: Option<(PathBuf, String)>,
     /// Replacements of sections, by section name.
     pub sections: BTreeMap<String, String>,
     /// Appended texts; the user's come first.
@@ -94,7 +94,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
             }
             Err(error) => return Err(unreadable(path, error)),
         };
-        found.whole = Some((path, text));
+        found.replacement = Some((path, text));
     }
     found.write_to = match read_variable(places, "GEMINI_WRITE_SYSTEM_MD") {
         PromptVariable::Off => None,
@@ -238,14 +238,14 @@ mod tests {
         let trusted = found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
         assert_eq!(trusted.append, ["be brief", "be exact"]);
         assert_eq!(trusted.sections["git"], "the project's");
-        assert_eq!(trusted.whole.map(|(_, text)| text).as_deref(), Some("${AvailableTools}"));
+        assert_eq!(trusted.replacement.map(|(_, text)| text).as_deref(), Some("${AvailableTools}"));
         assert!(trusted.warnings.iter().any(|text| text.contains("gti.md")));
         let untrusted = found(folder.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
         assert_eq!(untrusted.append, ["be brief"]);
         assert_eq!(untrusted.sections["git"], "mine");
-        assert!(untrusted.whole.is_none() && untrusted.warnings.len() == 1);
+        assert!(untrusted.replacement.is_none() && untrusted.warnings.len() == 1);
         let named = [("GEMINI_SYSTEM_MD", "~/.parallax/prompt/git.md")];
-        assert!(found(folder.path(), false, &named).whole.is_some());
-        assert!(found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).whole.is_none());
+        assert!(found(folder.path(), false, &named).replacement.is_some());
+        assert!(found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).replacement.is_none());
     }
 }

@@ -29,8 +29,8 @@ fn entries(dirs: &UserDirs) -> Result<Object, ConfigError> {
     let path = provider_keys_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(Object::new()) };
     if fields.get("version") != Some(&json!(1)) {
-        let why = "`version` is not 1".to_owned();
-        return Err(ConfigError::Credentials { path, why });
+        let reason = "`version` is not 1".to_owned();
+        return Err(ConfigError::Credentials { path, reason });
     }
     match fields.get("keys") {
         Some(Value::Object(keys)) => Ok(keys.clone()),
@@ -63,7 +63,8 @@ pub fn stored_provider_key(
     let keys = entries(dirs)?;
     let Some(entry) = keys.get(provider) else { return Ok(None) };
     if entry.get("keychain") == Some(&Value::Bool(true)) {
-        let failed = |why: String| ConfigError::Credentials { path: provider_keys_file(dirs), why };
+        let failed =
+            |reason: String| ConfigError::Credentials { path: provider_keys_file(dirs), reason };
         return match keychain.get(secret_name(provider)) {
             Ok(Some(key)) => Ok(Some(key)),
             Ok(None) => Err(failed(format!(
@@ -113,8 +114,8 @@ pub fn remove_provider_key(
     if entry.get("keychain") == Some(&Value::Bool(true))
         && let Err(error) = keychain.forget(secret_name(provider))
     {
-        let (path, why) = (provider_keys_file(dirs), error.to_string());
-        return Err(ConfigError::Credentials { path, why });
+        let (path, reason) = (provider_keys_file(dirs), error.to_string());
+        return Err(ConfigError::Credentials { path, reason });
     }
     write(dirs, keys)?;
     Ok(true)

@@ -16,7 +16,7 @@ pub(crate) enum ReadError {
 pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
     /// Whether the file is larger than the limit.
-    pub(crate) cut: bool,
+    pub(crate) is_truncated: bool,
     pub(crate) metadata: Metadata,
 }
 
@@ -65,9 +65,9 @@ fn read_with(
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(ReadError::Io)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let cut = bytes.len() > limit;
+    let is_truncated = bytes.len() > limit;
     bytes.truncate(limit);
-    Ok(Some(FileBytes { bytes, cut, metadata }))
+    Ok(Some(FileBytes { bytes, is_truncated, metadata }))
 }
 
 /// Opens a file for reading without blocking on a pipe.
@@ -87,7 +87,7 @@ fn open(path: &Path, _flags: u32) -> io::Result<File> {
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
     match read_at_most(path, limit)? {
         None => Ok(None),
-        Some(read) if read.cut => Err(ReadError::TooLarge),
+        Some(read) if read.is_truncated => Err(ReadError::TooLarge),
         Some(read) => Ok(Some(to_text(&read.bytes))),
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<Option<String>, ReadE
 pub(crate) fn read_text_no_follow(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
     match read_no_follow(path, limit)? {
         None => Ok(None),
-        Some(read) if read.cut => Err(ReadError::TooLarge),
+        Some(read) if read.is_truncated => Err(ReadError::TooLarge),
         Some(read) => Ok(Some(to_text(&read.bytes))),
     }
 }

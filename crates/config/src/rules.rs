@@ -29,7 +29,7 @@ pub struct RulePlaces<'a> {
     pub extensions: &'a [PathBuf],
     /// `--policy` or `policyPaths`, absolute: files or directories that replace the user's own rule
     /// directories; empty to use those.
-    pub instead_of_user: &'a [PathBuf],
+    pub user_replacement: &'a [PathBuf],
     /// `--admin-policy` or `adminPolicyPaths`, absolute: used only if the system directories hold
     /// no rules.
     pub admin: &'a [PathBuf],
@@ -38,7 +38,7 @@ pub struct RulePlaces<'a> {
 impl<'a> RulePlaces<'a> {
     /// Returns the places of a trusted directory, without extensions and flags.
     pub fn for_trusted(dirs: &'a UserDirs, cwd: &'a Path) -> Self {
-        Self { dirs, cwd, trusted: true, extensions: &[], instead_of_user: &[], admin: &[] }
+        Self { dirs, cwd, trusted: true, extensions: &[], user_replacement: &[], admin: &[] }
     }
 }
 
@@ -96,13 +96,13 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
             found.files.extend(project_files(places.cwd, name));
         }
     }
-    if places.instead_of_user.is_empty() {
+    if places.user_replacement.is_empty() {
         for home in [&places.dirs.gemini, &places.dirs.parallax] {
             let folder = home.join("policies");
             found.files.extend(folder_files(Tier::User, &folder, LinkPolicy::Follow));
         }
     } else {
-        for path in places.instead_of_user {
+        for path in places.user_replacement {
             found.files.extend(named_files(Tier::User, path));
         }
     }
@@ -367,7 +367,7 @@ mod tests {
         let named = [world.path("named"), world.path("gone.toml")];
         let other = world.find(|places| {
             places.trusted = false;
-            places.instead_of_user = &named;
+            places.user_replacement = &named;
             places.admin = &named;
         });
         assert_eq!(

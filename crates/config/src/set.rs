@@ -42,12 +42,12 @@ pub enum SettingError {
         expected: String,
     },
     /// The project's file cannot hold the setting.
-    #[error("`{key}` cannot be set for this project: {why}")]
+    #[error("`{key}` cannot be set for this project: {reason}")]
     Workspace {
         /// Its name.
         key: &'static str,
         /// The reason.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The file cannot be used or written.
     #[error(transparent)]
@@ -76,7 +76,7 @@ pub fn set_setting(
     let file = match scope {
         SettingScope::User => config.dirs.parallax.join("settings.json"),
         SettingScope::Workspace => {
-            let refused = |why| SettingError::Workspace { key: known.name, why };
+            let refused = |reason| SettingError::Workspace { key: known.name, reason };
             workspace_file(config, known.name, value.as_ref()).map_err(refused)?
         }
     };

@@ -45,7 +45,7 @@ pub struct SettingSpec {
     /// The label in the settings dialog; empty if the dialog does not show it.
     pub label: &'static str,
     /// Whether a change takes effect only in the next session.
-    pub restart: bool,
+    pub needs_restart: bool,
 }
 
 /// Begins a row of the table.
@@ -55,14 +55,14 @@ pub(crate) const fn key(
     default: &'static str,
     doc: &'static str,
 ) -> SettingSpec {
-    SettingSpec { name, kind, default, doc, label: "", restart: true }
+    SettingSpec { name, kind, default, doc, label: "", needs_restart: true }
 }
 
 impl SettingSpec {
     /// Shows the setting in the settings dialog. A change applies at once.
     pub(crate) const fn with_label(mut self, label: &'static str) -> Self {
         self.label = label;
-        self.restart = false;
+        self.needs_restart = false;
         self
     }
 

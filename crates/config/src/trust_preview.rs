@@ -39,11 +39,11 @@ pub struct TrustPreview {
     /// Settings that run programs, as `key: text`.
     pub programs: Vec<String>,
     /// Settings that loosen security, as `key (file)`.
-    pub loosening: Vec<String>,
+    pub loosening_settings: Vec<String>,
     /// What could not be inspected, one sentence each.
     pub problems: Vec<String>,
     /// Whether the lists are truncated.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 /// An MCP server in a settings file.
@@ -118,7 +118,7 @@ pub fn inspect(folder: &Path, outer: &OuterSettings) -> TrustPreview {
         }
     }
     survey.problems = std::mem::take(&mut looker.problems);
-    survey.cut |= looker.cut;
+    survey.is_truncated |= looker.is_truncated;
     survey.bound();
     survey
 }
@@ -141,7 +141,11 @@ impl TrustPreview {
             (self.policies.len(), "rule file", "rule files"),
             (self.context_files.len(), "context file", "context files"),
             (self.env_files.len(), "`.env` file", "`.env` files"),
-            (self.loosening.len(), "setting that lowers security", "settings that lower security"),
+            (
+                self.loosening_settings.len(),
+                "setting that lowers security",
+                "settings that lower security",
+            ),
         ];
         let word = |(count, one, many): (usize, &'static str, &'static str)| match count {
             0 => None,
@@ -157,7 +161,7 @@ impl TrustPreview {
         let hooks = self.hooks.iter().map(|hook| format!("{}: {}", hook.event, hook.command));
         let kinds = [
             ("settings that run programs", self.programs.clone()),
-            ("settings that lower security", self.loosening.clone()),
+            ("settings that lower security", self.loosening_settings.clone()),
             ("MCP servers", servers.collect()),
             ("hooks", hooks.collect()),
             ("rules", self.policies.clone()),
@@ -173,7 +177,7 @@ impl TrustPreview {
             .filter(|(_, names)| !names.is_empty())
             .map(|(kind, names)| format!("{kind}: {}", code_text(&names.join(", "))))
             .collect();
-        if self.cut {
+        if self.is_truncated {
             rows.push("and more".to_owned());
         }
         rows
@@ -188,7 +192,7 @@ impl TrustPreview {
             1 => parts.push("1 file that could not be inspected".to_owned()),
             many => parts.push(format!("{many} files that could not be inspected")),
         }
-        if self.cut {
+        if self.is_truncated {
             parts.push("and more".to_owned());
         }
         (!parts.is_empty()).then(|| parts.join(", "))
@@ -213,9 +217,9 @@ impl TrustPreview {
             "policies": self.policies,
             "context_files": self.context_files,
             "env_files": self.env_files,
-            "loosening": self.loosening,
+            "loosening": self.loosening_settings,
             "problems": self.problems,
-            "cut": self.cut,
+            "cut": self.is_truncated,
         })
     }
 
@@ -247,7 +251,7 @@ impl TrustPreview {
             }
         }
         let keys = untrusted_settings::loosening_keys(values, folder, outer);
-        self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
+        self.loosening_settings.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
     }
 
     /// Reads hooks. The command is on the entry itself or in its `hooks`.
@@ -284,7 +288,7 @@ impl TrustPreview {
 
     /// Truncates lists and texts to what a user can read.
     fn bound(&mut self) {
-        let cut = &mut self.cut;
+        let cut = &mut self.is_truncated;
         for list in [
             &mut self.commands,
             &mut self.skills,
@@ -292,7 +296,7 @@ impl TrustPreview {
             &mut self.policies,
             &mut self.context_files,
             &mut self.env_files,
-            &mut self.loosening,
+            &mut self.loosening_settings,
             &mut self.problems,
         ] {
             *cut |= list.len() > places::MOST;
@@ -492,7 +496,7 @@ mod tests {
             ["tools.discoveryCommand: ./find $HOME (.gemini/settings.json)"]
         );
         assert_eq!(
-            found.loosening,
+            found.loosening_settings,
             [
                 "tools.allowed (.gemini/settings.json)",
                 "tools.discoveryCommand (.gemini/settings.json)",
@@ -503,7 +507,7 @@ mod tests {
         assert_eq!(servers, ["npx -y evil", "http://x"]);
         let hooks: Vec<&str> = found.hooks.iter().map(|it| it.command.as_str()).collect();
         assert_eq!(hooks, ["curl $KEY", "direct"]);
-        assert!(found.problems.is_empty() && !found.cut, "{found:?}");
+        assert!(found.problems.is_empty() && !found.is_truncated, "{found:?}");
         assert!(!found.to_json().to_string().contains("\"secret\""));
         let summary = found.summary().expect("something");
         assert!(summary.starts_with("2 hooks, 2 MCP servers, 1 program in settings"), "{summary}");
@@ -549,7 +553,7 @@ mod tests {
         let found = inspect(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
-        assert!(found.cut && found.commands.len() == super::places::MOST);
+        assert!(found.is_truncated && found.commands.len() == super::places::MOST);
         assert!(found.agents.is_empty());
         assert!(!found.is_empty());
     }

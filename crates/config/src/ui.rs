@@ -28,7 +28,7 @@ pub struct UiSettings {
     pub footer: Option<Vec<FooterItem>>,
     /// Whether the terminal reports when a background command ends, because nothing else does:
     /// `tools.shell.backgroundCompletionBehavior` is `silent`.
-    pub tells_background: bool,
+    pub reports_background: bool,
     /// `general.checkpointing.enabled`: whether `/restore` has anything to restore.
     pub checkpointing: bool,
     /// `ui.footer.showLabels`.
@@ -305,7 +305,7 @@ impl UiSettings {
             hide_banner: flag("ui.hideBanner"),
             hide_context_summary: flag("ui.hideContextSummary"),
             footer: (!flag("ui.hideFooter")).then(|| footer(settings)),
-            tells_background: !matches!(
+            reports_background: !matches!(
                 settings.text("tools.shell.backgroundCompletionBehavior").as_deref(),
                 Some("notify" | "inject")
             ),

@@ -20,11 +20,11 @@ pub struct NestedContext {
     sources: ContextSources,
     workspace: Arc<Workspace>,
     /// Files that were sent with the first prompt.
-    begun_with: Vec<PathBuf>,
-    found: Mutex<Vec<MemoryFile>>,
+    initial_files: Vec<PathBuf>,
+    files: Mutex<Vec<MemoryFile>>,
     /// Receives warnings about unusable files, each once.
     warn: WarnFn,
-    told: Arc<Mutex<HashSet<String>>>,
+    reported: Arc<Mutex<HashSet<String>>>,
 }
 
 impl NestedContext {
@@ -36,9 +36,9 @@ impl NestedContext {
         warn: WarnFn,
     ) -> Self {
         // Tools report resolved paths.
-        let begun_with = begun_with.iter().map(|path| real(path)).collect();
-        let (found, told) = (Mutex::default(), Arc::default());
-        Self { sources, workspace, begun_with, found, warn, told }
+        let initial_files = begun_with.iter().map(|path| real(path)).collect();
+        let (files, reported) = (Mutex::default(), Arc::default());
+        Self { sources, workspace, initial_files, files, warn, reported }
     }
 
     /// Returns the discovered files that are still in the history.
@@ -47,7 +47,7 @@ impl NestedContext {
     }
 
     fn lock_files(&self) -> MutexGuard<'_, Vec<MemoryFile>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the files for a path that are not known yet.
@@ -66,7 +66,7 @@ impl NestedContext {
         let known = |path: &Path| {
             // The name may be a link to a known file.
             let file = real(path);
-            self.begun_with.contains(&file)
+            self.initial_files.contains(&file)
                 || found.iter().any(|known| known.path == path || real(&known.path) == file)
                 // The tool already returns its contents.
                 || touched.contains(&file)
@@ -81,7 +81,7 @@ impl NestedContext {
 
     fn emit_warnings(&self, warnings: Vec<String>) {
         for text in warnings {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
             if told.insert(text.clone()) {
                 (self.warn)(text);
             }
@@ -126,10 +126,10 @@ impl FolderContext for NestedContext {
         Arc::new(Self {
             sources: self.sources.clone(),
             workspace: Arc::clone(&self.workspace),
-            begun_with: self.begun_with.clone(),
-            found: Mutex::default(),
+            initial_files: self.initial_files.clone(),
+            files: Mutex::default(),
             warn: Arc::clone(&self.warn),
-            told: Arc::clone(&self.told),
+            reported: Arc::clone(&self.reported),
         })
     }
 
@@ -141,7 +141,7 @@ impl FolderContext for NestedContext {
         let cwd = &self.sources.config.cwd;
         for path in texts.iter().flat_map(|text| headings(text)) {
             let path = parallax_files::lexical(cwd, Path::new(&path));
-            if !self.begun_with.contains(&path) {
+            if !self.initial_files.contains(&path) {
                 self.lock_files().push(MemoryFile { path, text: String::new() });
             }
         }

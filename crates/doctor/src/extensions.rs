@@ -21,7 +21,7 @@ pub struct ExtensionProblem {
     /// Name of the extension; empty if the problem belongs to none.
     pub extension: String,
     /// The problem and its solution, in one sentence.
-    pub what: String,
+    pub description: String,
 }
 
 /// Checks the active extensions, or one of them: files, servers, commands, settings, rules,
@@ -52,7 +52,7 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
         let name = extension.name();
         let mut told = Vec::new();
         if launch.extension_manager().extension_is_intact(extension) == Some(false)
-            && !extension.altered
+            && !extension.is_modified
         {
             told.push(format!(
                 "its files differ from the installed ones; `parallax extensions update {name}` \
@@ -93,7 +93,7 @@ fn servers_of(
     probes: &[McpProbe],
     told: &mut Vec<String>,
 ) {
-    if extension.altered {
+    if extension.is_modified {
         return;
     }
     if !launch.is_trusted() && !extension.manifest.servers.is_empty() {
@@ -139,7 +139,7 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, told: &mut Vec<Str
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
                 if of == extension.name());
-        let Some(plain) = command.moved_from.as_deref().filter(|_| is_its) else {
+        let Some(plain) = command.file_name.as_deref().filter(|_| is_its) else {
             continue;
         };
         told.push(match catalog.find(plain) {
@@ -182,7 +182,7 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
             _ => {}
         }
     }
-    if extension.altered {
+    if extension.is_modified {
         return;
     }
     let tier = AgentTier::Extension(extension.name().to_owned());
@@ -206,7 +206,7 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
 }
 
 fn extension_problem(extension: &str, what: &str) -> ExtensionProblem {
-    ExtensionProblem { extension: extension.to_owned(), what: what.to_owned() }
+    ExtensionProblem { extension: extension.to_owned(), description: what.to_owned() }
 }
 
 fn display_path(file: &Path, extension: &Extension) -> String {

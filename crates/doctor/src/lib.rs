@@ -94,7 +94,7 @@ fn platform() -> String {
 /// Runs all checks. `name` is the name under which the program was called. Must be called on a
 /// tokio runtime.
 pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
-    let options = LaunchOptions { look_only: true, ..options };
+    let options = LaunchOptions { is_read_only: true, ..options };
     let version = options.version.to_owned();
     let platform = platform();
     let (given, name) = (options.clone(), name.to_owned());

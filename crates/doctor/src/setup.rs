@@ -61,7 +61,7 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
             check(CheckStatus::Ok, detail)
         }
         Credential::NotNeeded => check(CheckStatus::Ok, format!("`{model}` needs none")),
-        Credential::Missing { why } => {
+        Credential::Missing { reason } => {
             let table = launch.provider_manager().model_table();
             let name = table.resolve(&model);
             let remedy = match table.providers().split(&name) {
@@ -71,7 +71,7 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
                 None => "Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."
                     .to_owned(),
             };
-            check(CheckStatus::Error, why).with_remedy(remedy)
+            check(CheckStatus::Error, reason).with_remedy(remedy)
         }
     }
 }
@@ -139,7 +139,7 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
         Tier::Bubblewrap => check(CheckStatus::Ok, "bubblewrap".to_owned()),
         Tier::Landlock => check(
             CheckStatus::Warning,
-            format!("Landlock only, since namespaces do not work: {}", support.namespaces.why),
+            format!("Landlock only, since namespaces do not work: {}", support.namespaces.detail),
         )
         .with_remedy(unprivileged),
         Tier::Seccomp => check(
@@ -180,7 +180,7 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let unusable = entries.iter().map(|error| {
         let id = format!("mcp.{}", error.name);
         let title = format!("MCP server {}", error.name);
-        DoctorCheck::new(&id, CheckStatus::Error, &title, error.why.clone())
+        DoctorCheck::new(&id, CheckStatus::Error, &title, error.reason.clone())
             .with_remedy(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
     });
     let Ok((probes, _)) = probing else {

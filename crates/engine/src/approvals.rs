@@ -38,7 +38,7 @@ pub(crate) struct ApprovalState {
     /// Saves rules on disk.
     rule_store: Option<Arc<dyn RuleStore>>,
     /// Whether the session started in `yolo`.
-    began_in_yolo: bool,
+    started_in_yolo: bool,
     /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
     yolo_by_rule: bool,
     /// Number of requests to the user, for ids.
@@ -65,7 +65,7 @@ pub(crate) struct PolicyInput {
     pub(crate) args: Object,
     pub(crate) workspace: Vec<PathBuf>,
     /// Files that the agent created in this session.
-    pub(crate) made: Vec<PathBuf>,
+    pub(crate) created_paths: Vec<PathBuf>,
 }
 
 /// The decision about a call.
@@ -91,7 +91,7 @@ impl ApprovalState {
             policy_engine: options.policy_engine,
             limits: options.limits,
             rule_store: options.rule_store,
-            began_in_yolo: options.mode == ApprovalMode::Yolo,
+            started_in_yolo: options.mode == ApprovalMode::Yolo,
             yolo_by_rule: false,
             requests: 0,
             warned_tools: HashSet::new(),
@@ -134,7 +134,7 @@ impl ApprovalState {
 
     /// Records that a plan was approved: without a user, by a rule.
     pub(crate) fn plan_approved(&mut self) {
-        self.yolo_by_rule = !self.environment.interactive && !self.began_in_yolo;
+        self.yolo_by_rule = !self.environment.interactive && !self.started_in_yolo;
     }
 
     /// Applies a rule to future calls.
@@ -168,7 +168,7 @@ impl ApprovalState {
         let allows_everything = mode == ApprovalMode::Yolo && !self.yolo_by_rule;
         if !allows_everything && let Some(doubt) = doubt.take() {
             policy_decision.kind = if interactive { Decision::Ask } else { Decision::Deny };
-            policy_decision.why = doubt;
+            policy_decision.reason = doubt;
             policy_decision.always_ask = true;
         }
         // After a restore, changes need approval, even in modes that allow them.
@@ -178,20 +178,20 @@ impl ApprovalState {
             && changes_files(effects)
         {
             policy_decision.kind = Decision::Ask;
-            "you restored a checkpoint before this change".clone_into(&mut policy_decision.why);
+            "you restored a checkpoint before this change".clone_into(&mut policy_decision.reason);
             policy_decision.always_ask = true;
         }
         // Permission to run without the sandbox applies to one call.
         let lasting = policy_decision.kind == Decision::Ask
             && !policy_decision.always_ask
             && !effects.permissions.outside;
-        let rules = match lasting && self.limits.lasting {
+        let rules = match lasting && self.limits.allow_session {
             true => self.policy_engine.suggested_rules(&query, &effects.permissions),
             false => Vec::new(),
         };
         let no_rule_reason =
             (policy_decision.kind == Decision::Ask && rules.is_empty()).then(|| {
-                if !self.limits.lasting {
+                if !self.limits.allow_session {
                     "`security.disableAlwaysAllow` is set".to_owned()
                 } else if policy_decision.always_ask {
                     "this always requires approval".to_owned()
@@ -226,7 +226,7 @@ impl ApprovalState {
             interactive: self.environment.interactive,
             workspace: &input.workspace,
             trusted: self.environment.trusted,
-            made: &input.made,
+            created_paths: &input.created_paths,
             taint: &self.taint,
             origin: Origin {
                 agent: self.environment.role.as_ref().map(|role| role.name.as_ref()),
@@ -276,9 +276,9 @@ impl ApprovalState {
         policy_decision.kind = if interactive { Decision::Ask } else { Decision::Deny };
         policy_decision.always_ask = true;
         "hook".clone_into(&mut policy_decision.rule);
-        why.clone_into(&mut policy_decision.why);
+        why.clone_into(&mut policy_decision.reason);
         if !interactive {
-            policy_decision.why.push_str(" (a hook requires approval, but no user is present)");
+            policy_decision.reason.push_str(" (a hook requires approval, but no user is present)");
         }
     }
 
@@ -315,7 +315,8 @@ mod tests {
 
     fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> EvaluatedCall {
         let tool = TestTool::new("replace", ToolKind::Edit, Sharing::Exclusive);
-        let input = PolicyInput { args: Object::new(), workspace: Vec::new(), made: Vec::new() };
+        let input =
+            PolicyInput { args: Object::new(), workspace: Vec::new(), created_paths: Vec::new() };
         approvals.evaluate(&tool, effects, &input, ApprovalMode::Default)
     }
 

@@ -45,7 +45,7 @@ pub struct Spending {
 pub struct Budget {
     ledger: Ledger,
     /// Whether the user can be asked to raise a spent budget.
-    asks: bool,
+    can_ask_user: bool,
     /// Whether this is the budget of a nested session, whose prompts do not count as prompts.
     inner: bool,
     /// The warning that was shown last.
@@ -69,8 +69,8 @@ impl Budget {
 
     /// Sets whether the user can be asked to raise a spent budget, so that the turn can continue.
     #[must_use]
-    pub fn with_user_prompts(self, asks: bool) -> Self {
-        Self { asks, ..self }
+    pub fn with_user_prompts(self, can_ask_user: bool) -> Self {
+        Self { can_ask_user, ..self }
     }
 
     /// Returns the shared ledger, where spending is counted and limits are set.
@@ -87,7 +87,7 @@ impl Budget {
 
     /// Whether the user can be asked to raise a spent budget.
     pub(crate) fn can_ask_user(&self) -> bool {
-        self.asks
+        self.can_ask_user
     }
 
     /// Starts a turn.
@@ -224,7 +224,8 @@ mod tests {
         budget.ledger().count(&silent(None));
         assert!(budget.exceeded().is_some());
         let rates = parallax_protocol::price::Rates::new(4.0, 1.0, 9.0);
-        let price = Some(parallax_protocol::price::Price { short: rates, long: None });
+        let price =
+            Some(parallax_protocol::price::Price { short_prompts: rates, long_prompts: None });
         let cost = crate::usage_tracking::cost(price, &Usage::default(), 4_000_000);
         assert!((cost.expect("a price").total() - 4.0).abs() < 1e-9);
     }

@@ -83,7 +83,7 @@ impl SessionCheckpoints {
         inbox: &mut Inbox,
     ) -> Result<UndoResult, String> {
         let checkpoints = self.store.clone().ok_or(DISABLED)?;
-        let restore = move || checkpoints.restore(order.moment, turn, order.force);
+        let restore = move || checkpoints.restore(order.change_time, turn, order.force);
         let restored = inbox.while_receiving(tokio::task::spawn_blocking(restore)).await;
         restored.unwrap_or_else(|_| Err("the restore crashed (this is a bug)".into()))
     }
@@ -108,7 +108,7 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
         match checkpoints.undo(Some(turn), order.force) {
             Ok(undone) => {
                 restored.extend(undone.restored);
-                kept.extend(undone.kept);
+                kept.extend(undone.skipped);
                 force_helps |= undone.force_helps;
             }
             Err(why) => problems.push(why),
@@ -119,7 +119,7 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
         turn: order.turn,
         prompt: None,
         restored: restored.collect(),
-        kept: kept.clone(),
+        skipped: kept.clone(),
         force_helps,
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }

@@ -141,7 +141,7 @@ impl Conversation {
             let wire_id = call.id.map(str::to_owned);
             let id = self.ids.call(call.id, call.name);
             let args = call_arguments(&call);
-            ToolCall { id, wire_id, name: call.name.to_owned(), args, replaces: None }
+            ToolCall { id, wire_id, name: call.name.to_owned(), args, replaced_name: None }
         };
         content.calls().map(call).collect()
     }
@@ -203,7 +203,7 @@ impl Conversation {
                 wire: wire.clone(),
                 status: "cancelled".into(),
                 display: None,
-                told: None,
+                details: None,
             }));
             results.push(wire);
         }
@@ -246,12 +246,13 @@ impl Conversation {
         said: Vec<String>,
     ) {
         let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
-        let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
-        let content = assemble_round(&results, tail.as_deref());
+        let parts_after_results =
+            if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
+        let content = assemble_round(&results, parts_after_results.as_deref());
         self.history.record(&Record::Round(StepRecord {
             results: results.len(),
-            tail,
-            said: Some(said),
+            parts_after_results,
+            user_texts: Some(said),
         }));
         self.history.append(content);
         if !injected.is_empty() {
@@ -402,7 +403,7 @@ struct IdGenerator {
     items: u64,
     calls: u64,
     /// Call ids from the server, to detect duplicates.
-    known: HashSet<String>,
+    server_ids: HashSet<String>,
 }
 
 impl IdGenerator {
@@ -416,7 +417,7 @@ impl IdGenerator {
     fn call(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
         self.calls += 1;
         match wire_id {
-            Some(id) if self.known.insert(id.to_owned()) => CallId::new(id),
+            Some(id) if self.server_ids.insert(id.to_owned()) => CallId::new(id),
             _ => {
                 let milliseconds = jiff::Timestamp::now().as_millisecond();
                 CallId::new(format!("{name}_{milliseconds}_{}", self.calls))

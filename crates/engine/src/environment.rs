@@ -14,8 +14,8 @@ const SHORTEST_SECRET: usize = 8;
 /// Facts of the session that do not change.
 pub(crate) struct SessionEnvironment {
     pub(crate) interactive: bool,
-    pub(crate) keeps_file_texts: bool,
-    pub(crate) replaces: bool,
+    pub(crate) includes_file_texts: bool,
+    pub(crate) is_replacement: bool,
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) describe_directories: DescribeDirectories,

@@ -23,9 +23,9 @@ const LAG: usize = 256;
 #[derive(Default)]
 struct Queue {
     events: VecDeque<Event>,
-    closed: bool,
+    is_closed: bool,
     /// Whether the reader is gone, so that nothing is queued for it.
-    dropped: bool,
+    has_no_reader: bool,
 }
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ struct BusState {
 #[derive(Default)]
 struct UserWaitTimer {
     open: HashSet<ApprovalId>,
-    since: Option<Instant>,
+    started: Option<Instant>,
     total: Duration,
 }
 
@@ -68,14 +68,14 @@ impl UserWaitTimer {
         }
         if self.open.is_empty() {
             self.total = self.now();
-            self.since = None;
+            self.started = None;
         } else {
-            self.since.get_or_insert_with(Instant::now);
+            self.started.get_or_insert_with(Instant::now);
         }
     }
 
     fn now(&self) -> Duration {
-        self.total + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.total + self.started.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
@@ -193,7 +193,7 @@ impl EventBus {
         state.user_wait.event(&body);
         let event = Event { seq: state.next_seq, turn: state.turn, body };
         state.next_seq += 1;
-        state.readers.retain(|channel| !channel.lock().dropped);
+        state.readers.retain(|channel| !channel.lock().has_no_reader);
         if let Some((last, rest)) = state.readers.split_last() {
             for channel in rest {
                 push(channel, event.clone());
@@ -205,7 +205,7 @@ impl EventBus {
     /// Closes the bus: readers receive no more events.
     pub fn close(&self) {
         for channel in &self.lock().readers {
-            channel.lock().closed = true;
+            channel.lock().is_closed = true;
             channel.ready.notify_one();
         }
     }
@@ -284,7 +284,7 @@ impl EventReader {
                 if let Some(event) = queue.events.pop_front() {
                     return Some(event);
                 }
-                if queue.closed {
+                if queue.is_closed {
                     return None;
                 }
             }
@@ -301,7 +301,7 @@ impl EventReader {
 impl Drop for EventReader {
     fn drop(&mut self) {
         let mut queue = self.channel.lock();
-        queue.dropped = true;
+        queue.has_no_reader = true;
         queue.events.clear();
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct ResponseTarget<'a> {
     /// Whether the model accepts media inside a function response.
     pub(crate) nested_media: bool,
     /// Whether the tool may inject audio and video (`read_file` and similar).
-    pub(crate) may_inject: bool,
+    pub(crate) allows_media: bool,
 }
 
 /// Builds the response of a call.
@@ -49,8 +49,8 @@ pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: ToolResult) -> Functio
     for part in outcome.for_model.media {
         placed.place_part(part, call);
     }
-    if !placed.dropped.is_empty() {
-        let kinds = placed.dropped.join(", ");
+    if !placed.dropped_media.is_empty() {
+        let kinds = placed.dropped_media.join(", ");
         output = format!(
             "[SYSTEM: Binary content ({kinds}) stripped: it cannot be sent as a tool result]\n{output}"
         );
@@ -59,7 +59,7 @@ pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: ToolResult) -> Functio
         let note = "The content follows in the next message.";
         output = if output.is_empty() { note.to_owned() } else { format!("{output}\n{note}") };
     }
-    let items = placed.nested.len() + placed.siblings.len();
+    let items = placed.nested_parts.len() + placed.siblings.len();
     if output.is_empty() && items > 0 {
         output = format!("Binary content provided ({items} item(s)).");
     }
@@ -77,17 +77,18 @@ pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: ToolResult) -> Functio
             error.message
         }
     };
-    let mut parts = vec![Part::function_response(call.wire_id, call.name, response, placed.nested)];
+    let mut parts =
+        vec![Part::function_response(call.wire_id, call.name, response, placed.nested_parts)];
     parts.append(&mut placed.siblings);
     FunctionResponse { parts, injected: placed.injected, text }
 }
 
 #[derive(Default)]
 struct MediaPlacement {
-    nested: Vec<Part>,
+    nested_parts: Vec<Part>,
     siblings: Vec<Part>,
     injected: Vec<Part>,
-    dropped: Vec<String>,
+    dropped_media: Vec<String>,
 }
 
 impl MediaPlacement {
@@ -98,10 +99,10 @@ impl MediaPlacement {
             return;
         };
         let is_av = mime_type.starts_with("audio/") || mime_type.starts_with("video/");
-        match (is_av, call.may_inject, call.nested_media) {
+        match (is_av, call.allows_media, call.nested_media) {
             (true, true, _) => self.injected.push(part),
-            (true, false, _) => self.dropped.push(mime_type.to_owned()),
-            (false, _, true) => self.nested.push(part),
+            (true, false, _) => self.dropped_media.push(mime_type.to_owned()),
+            (false, _, true) => self.nested_parts.push(part),
             (false, _, false) => self.siblings.push(part),
         }
     }
@@ -119,8 +120,8 @@ mod tests {
     use super::*;
     use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
-    fn call(nested_media: bool, may_inject: bool) -> ResponseTarget<'static> {
-        ResponseTarget { wire_id: None, name: "read_file", nested_media, may_inject }
+    fn call(nested_media: bool, allows_media: bool) -> ResponseTarget<'static> {
+        ResponseTarget { wire_id: None, name: "read_file", nested_media, allows_media }
     }
 
     fn with_media(mime: &str) -> ToolResult {

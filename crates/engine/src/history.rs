@@ -41,10 +41,10 @@ pub(crate) struct History {
     /// Incremented when the view changes other than by appending.
     epoch: u64,
     /// The service's token count of a request with this many contents.
-    counted: Option<(usize, u64)>,
+    counted_tokens: Option<(usize, u64)>,
     store: Arc<dyn Store>,
     /// The first storage error, until it is reported.
-    trouble: Option<String>,
+    storage_error: Option<String>,
     storage_error_reported: bool,
 }
 
@@ -61,9 +61,9 @@ impl History {
             compactions,
             pins,
             epoch: 0,
-            counted: None,
+            counted_tokens: None,
             store,
-            trouble: None,
+            storage_error: None,
             storage_error_reported: false,
         };
         history.rebuild_view();
@@ -112,7 +112,7 @@ impl History {
         self.record(&Record::Compaction(compaction.clone()));
         self.compactions.push(compaction);
         self.epoch += 1;
-        self.counted = Some((self.contents.len(), after));
+        self.counted_tokens = Some((self.contents.len(), after));
         self.view = view;
     }
 
@@ -128,7 +128,7 @@ impl History {
             return false;
         }
         self.record(&Record::CompactionUndone { time: now() });
-        self.counted = None;
+        self.counted_tokens = None;
         self.rebuild_view();
         true
     }
@@ -214,17 +214,18 @@ impl History {
     }
 
     /// Removes the contents after the first `keep`.
-    pub(crate) fn truncate(&mut self, keep: usize) {
-        self.contents.truncate(keep);
-        self.pins.retain(|place| place.content < keep);
+    pub(crate) fn truncate(&mut self, keep_contents: usize) {
+        self.contents.truncate(keep_contents);
+        self.pins.retain(|place| place.content < keep_contents);
         let made = self.compactions.len();
-        self.compactions.retain(|compaction| compaction.at <= keep);
+        self.compactions.retain(|compaction| compaction.at <= keep_contents);
         if self.compactions.len() < made {
-            self.counted = None;
+            self.counted_tokens = None;
         }
         self.rebuild_view();
-        self.counted = self.counted.filter(|(contents, _)| *contents <= keep);
-        self.record(&Record::Truncate { keep });
+        self.counted_tokens =
+            self.counted_tokens.filter(|(contents, _)| *contents <= keep_contents);
+        self.record(&Record::Truncate { keep_contents });
     }
 
     /// Replaces the contents in memory (a repair that the service required); the journal keeps the
@@ -245,12 +246,12 @@ impl History {
     }
 
     pub(crate) fn record_storage_error(&mut self, trouble: String) {
-        self.trouble.get_or_insert(trouble);
+        self.storage_error.get_or_insert(trouble);
     }
 
     /// Returns the storage error; returned once per session.
     pub(crate) fn take_storage_error(&mut self) -> Option<String> {
-        let trouble = self.trouble.take()?;
+        let trouble = self.storage_error.take()?;
         let told = std::mem::replace(&mut self.storage_error_reported, true);
         (!told).then_some(trouble)
     }
@@ -258,14 +259,14 @@ impl History {
     /// Sets the service's token count of a request with the first `contents` contents.
     pub(crate) fn counted(&mut self, contents: usize, prompt_tokens: u64) {
         if prompt_tokens > 0 {
-            self.counted = Some((contents, prompt_tokens));
+            self.counted_tokens = Some((contents, prompt_tokens));
         }
     }
 
     /// Returns the estimated tokens of the next request, including `fixed` (system prompt and
     /// tools): the service's last count plus an estimate of later contents.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
-        match self.counted {
+        match self.counted_tokens {
             Some((contents, count)) if contents <= self.contents.len() => {
                 let newest = self.view.iter().rev();
                 let since = newest.take_while(|entry| {

@@ -233,8 +233,8 @@ impl Inbox {
     }
 
     /// Reports what became of a steering message.
-    pub(crate) fn steer_ended(&self, id: SteerId, text: String, fate: SteeringOutcome) {
-        self.bus.send(EventBody::SteerEnded(SteeringResult { id, text, fate }));
+    pub(crate) fn steer_ended(&self, id: SteerId, text: String, outcome: SteeringOutcome) {
+        self.bus.send(EventBody::SteerEnded(SteeringResult { id, text, outcome }));
     }
 
     /// Takes the next input of a turn.

@@ -195,10 +195,10 @@ pub(crate) struct RepetitionDetector {
     chars: VecDeque<char>,
     /// Approximate count of each window among the kept characters: a cheap filter before the exact
     /// check.
-    seen: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
+    window_counts: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     hash: u64,
     /// Characters left until the next exact check.
-    rest: usize,
+    until_check: usize,
     in_fence: bool,
     /// Length of the divider at the end: characters other than letters and digits, or one character
     /// again and again.
@@ -227,9 +227,9 @@ impl RepetitionDetector {
 
     fn forget(&mut self) {
         self.chars.clear();
-        self.seen.clear();
+        self.window_counts.clear();
         self.hash = 0;
-        self.rest = 0;
+        self.until_check = 0;
         self.divider = 0;
         self.last = None;
     }
@@ -267,20 +267,20 @@ impl RepetitionDetector {
         self.chars.push_back(c);
         if self.chars.len() > 2 * KEPT_CHARACTERS {
             self.chars.drain(..KEPT_CHARACTERS);
-            self.seen.clear();
+            self.window_counts.clear();
         }
         if self.chars.len() < WINDOW {
             return false;
         }
-        let count = self.seen.entry(self.hash).or_default();
+        let count = self.window_counts.entry(self.hash).or_default();
         *count += 1;
-        self.rest = self.rest.saturating_sub(1);
-        if (*count as usize) < OCCURRENCES || self.rest > 0 {
+        self.until_check = self.until_check.saturating_sub(1);
+        if (*count as usize) < OCCURRENCES || self.until_check > 0 {
             return false;
         }
         let is_repetition = self.is_repetition();
         if !is_repetition {
-            self.rest = CHECK_INTERVAL;
+            self.until_check = CHECK_INTERVAL;
         }
         is_repetition
     }
@@ -305,7 +305,7 @@ impl RepetitionDetector {
         if positions.len() < OCCURRENCES || (newest - oldest) / (OCCURRENCES - 1) > MAX_AVERAGE_GAP
         {
             // The filter counted characters that are gone: count again.
-            self.seen.insert(self.hash, 0);
+            self.window_counts.insert(self.hash, 0);
             return false;
         }
         let mut between: Vec<&[char]> = positions

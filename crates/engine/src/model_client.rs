@@ -27,7 +27,7 @@ pub(crate) struct ModelClientOptions {
     /// Maximum number of requests in this process; `None`: no limit.
     pub(crate) max_requests: Option<u32>,
     /// The answer of an earlier process that the next request continues.
-    pub(crate) unfinished: Option<UnfinishedAnswer>,
+    pub(crate) unfinished_answer: Option<UnfinishedAnswer>,
 }
 
 /// Sends the requests of a session.
@@ -70,7 +70,7 @@ impl ModelClient {
 
     /// Starts a prompt: an unfinished answer is given up.
     pub(crate) fn start_prompt(&mut self) {
-        self.options.unfinished = None;
+        self.options.unfinished_answer = None;
         self.requests_at_prompt = self.requests;
     }
 
@@ -91,7 +91,7 @@ impl ModelClient {
 
     /// Whether the next request continues an answer of an earlier process.
     pub(crate) fn has_unfinished(&self) -> bool {
-        self.options.unfinished.is_some()
+        self.options.unfinished_answer.is_some()
     }
 
     /// Takes the answer of an earlier process that the next request to the model continues.
@@ -101,7 +101,7 @@ impl ModelClient {
         model: &str,
         conversation: &mut Conversation,
     ) -> Option<UnfinishedAnswer> {
-        let unfinished = self.options.unfinished.take()?;
+        let unfinished = self.options.unfinished_answer.take()?;
         let has_content = conversation.history().last_role() == Some(Role::Model);
         if unfinished.model == model {
             if has_content {
@@ -122,14 +122,14 @@ impl ModelClient {
         conversation: &mut Conversation,
     ) {
         conversation.record_partial(&unfinished);
-        self.options.unfinished = Some(unfinished);
+        self.options.unfinished_answer = Some(unfinished);
     }
 
     /// Waits 1, 2, 4 … times the base before another attempt, at least as long as the service asks.
     pub(crate) async fn wait(
         &self,
         failure: &Failure,
-        (number, most): (u32, u32),
+        (number, max_attempts): (u32, u32),
         asked: Option<Duration>,
         model: &str,
         (bus, inbox): (&EventBus, &mut Inbox),
@@ -140,7 +140,7 @@ impl ModelClient {
         let delay = backoff.max(asked.unwrap_or_default());
         bus.send(EventBody::Retry(Retry {
             attempt: number,
-            max_attempts: most,
+            max_attempts,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             class: "stream".into(),
             status: failure.status,
@@ -162,14 +162,17 @@ mod tests {
     use super::*;
     use crate::test_parts::{TestModel, conversation};
 
-    fn client(max_requests: Option<u32>, unfinished: Option<UnfinishedAnswer>) -> ModelClient {
+    fn client(
+        max_requests: Option<u32>,
+        unfinished_answer: Option<UnfinishedAnswer>,
+    ) -> ModelClient {
         ModelClient::new(ModelClientOptions {
             model: Arc::new(TestModel),
             generation: Object::new(),
             max_attempts: None,
             retry_base: Duration::ZERO,
             max_requests,
-            unfinished,
+            unfinished_answer,
         })
     }
 

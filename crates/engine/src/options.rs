@@ -66,9 +66,9 @@ pub struct SessionOptions {
     /// Whether a user can respond.
     pub interactive: bool,
     /// Whether events keep whole files beside the diffs of edits, for editors.
-    pub keeps_file_texts: bool,
+    pub includes_file_texts: bool,
     /// Whether it replaces a session that was cleared ([`Op::Clear`]).
-    pub replaces: bool,
+    pub is_replacement: bool,
     /// Whether the directory is trusted.
     pub trusted: bool,
     /// The current workspace directories.
@@ -89,9 +89,9 @@ pub struct SessionOptions {
     /// The contents of a resumed session.
     pub history: Vec<Sealed>,
     /// Whether its newest turn was interrupted: the last content may be a partial response.
-    pub cut_off: bool,
+    pub was_interrupted: bool,
     /// The unfinished answer of that turn, which the service can continue.
-    pub unfinished: Option<UnfinishedAnswer>,
+    pub unfinished_answer: Option<UnfinishedAnswer>,
     /// The active compactions of a resumed session, oldest first.
     pub compactions: Vec<CompactionRecord>,
     /// When the history is compacted, and what stays.
@@ -148,14 +148,14 @@ pub struct SessionOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Approvals {
     /// For the whole session (`security.disableAlwaysAllow` disables this).
-    pub lasting: bool,
+    pub allow_session: bool,
     /// On disk (`security.enablePermanentToolApproval`, in a trusted folder).
     pub permanent: bool,
 }
 
 impl Default for Approvals {
     fn default() -> Self {
-        Self { lasting: true, permanent: false }
+        Self { allow_session: true, permanent: false }
     }
 }
 
@@ -169,7 +169,7 @@ pub struct RoutingOptions {
     /// The score, up to 100, from which the strong model is used.
     pub threshold: u64,
     /// Time limit of the classifier.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The fallback policy.
     pub fallback: FallbackPolicy,
 }
@@ -180,7 +180,7 @@ impl Default for RoutingOptions {
             router: Router::On,
             plan: true,
             threshold: THRESHOLD,
-            patience: TIMEOUT,
+            time_limit: TIMEOUT,
             fallback: FallbackPolicy::Ask,
         }
     }

@@ -81,26 +81,26 @@ pub(crate) struct Registry {
     kinds: Arc<HashMap<String, ToolKind>>,
     /// How many of `tools` are static.
     fixed: usize,
-    more: Option<Arc<dyn ToolSource>>,
-    /// The version of `more` that `tools` contains.
+    other_tools: Option<Arc<dyn ToolSource>>,
+    /// The version of `other_tools` that `tools` contains.
     version: Option<u64>,
     /// Whether the first request has already waited.
-    waited: bool,
+    has_waited: bool,
     /// Which of them a response may use.
     restrictions: Restrictions,
 }
 
 impl Registry {
-    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, more: Option<Arc<dyn ToolSource>>) -> Self {
+    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, other_tools: Option<Arc<dyn ToolSource>>) -> Self {
         let fixed = tools.len();
         let mut registry = Self {
             tools,
             by_name: HashMap::new(),
             kinds: Arc::default(),
             fixed,
-            more,
+            other_tools,
             version: None,
-            waited: false,
+            has_waited: false,
             restrictions: Restrictions::default(),
         };
         registry.index();
@@ -110,7 +110,7 @@ impl Registry {
 
     /// Updates dynamic tools.
     pub(crate) fn refresh(&mut self) {
-        let Some(more) = &self.more else { return };
+        let Some(more) = &self.other_tools else { return };
         let version = more.version();
         if self.version == Some(version) {
             return;
@@ -127,30 +127,30 @@ impl Registry {
 
     /// Returns the source of dynamic tools.
     pub(crate) fn source(&self) -> Option<Arc<dyn ToolSource>> {
-        self.more.clone()
+        self.other_tools.clone()
     }
 
     /// Returns what to wait for before the first request; returned once.
     pub(crate) fn take_readiness(&mut self) -> Option<BoxFuture<'static, ()>> {
-        match std::mem::replace(&mut self.waited, true) {
+        match std::mem::replace(&mut self.has_waited, true) {
             true => None,
-            false => self.more.as_ref().map(|more| more.wait_until_ready()),
+            false => self.other_tools.as_ref().map(|more| more.wait_until_ready()),
         }
     }
 
     /// Returns a warning about tools that are missing.
     pub(crate) fn take_warning(&self) -> Option<String> {
-        self.more.as_ref().and_then(|more| more.take_warning())
+        self.other_tools.as_ref().and_then(|more| more.take_warning())
     }
 
     /// Returns what the model should know about dynamic tools.
     pub(crate) fn context(&self) -> Option<String> {
-        self.more.as_ref().and_then(|more| more.context())
+        self.other_tools.as_ref().and_then(|more| more.context())
     }
 
     /// Returns what to wait for before a name is reported as unknown.
     pub(crate) fn wait_for_tool(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
-        self.more.as_ref().map(|more| more.wait_for_tool(name))
+        self.other_tools.as_ref().map(|more| more.wait_for_tool(name))
     }
 
     fn index(&mut self) {

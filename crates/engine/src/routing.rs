@@ -49,15 +49,15 @@ pub(crate) struct ModelRouter {
 
 /// A routing decision before it is reported.
 struct RouteDecision {
-    strong: bool,
+    needs_strong_model: bool,
     source: RouteSource,
     reason: String,
     error: Option<String>,
 }
 
 impl RouteDecision {
-    fn new(strong: bool, source: RouteSource, reason: impl Into<String>) -> Self {
-        Self { strong, source, reason: reason.into(), error: None }
+    fn new(needs_strong_model: bool, source: RouteSource, reason: impl Into<String>) -> Self {
+        Self { needs_strong_model, source, reason: reason.into(), error: None }
     }
 }
 
@@ -110,7 +110,7 @@ impl ModelRouter {
     /// Returns the name that settings use for the model: the requested one, unless another model
     /// replaces it.
     pub(crate) fn settings_alias(&self, model: &str, configured: &str) -> String {
-        let asked = self.route.as_ref().map_or(configured, |route| &route.asked);
+        let asked = self.route.as_ref().map_or(configured, |route| &route.requested);
         let chosen = self.is_active(configured) && asked == configured;
         match chosen || self.catalog().resolve(asked) == model {
             true => asked.to_owned(),
@@ -149,7 +149,7 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         // A model that the user sets applies from the next request on.
-        let same = self.route.as_ref().filter(|route| route.asked == inbox.model());
+        let same = self.route.as_ref().filter(|route| route.requested == inbox.model());
         let is_again = same.is_some();
         if same.is_some_and(|route| !self.plan_mode_changed(route, inbox.mode())) {
             return Ok(());
@@ -174,12 +174,12 @@ impl ModelRouter {
                 if cancel.is_cancelled() {
                     return Err(EndReason::Cancelled);
                 }
-                (if choice.strong { routes.strong } else { routes.fast }, choice)
+                (if choice.needs_strong_model { routes.strong_model } else { routes.fast }, choice)
             }
         };
         let RouteDecision { source, reason, error, .. } = choice;
         let latency_ms = millis(begun);
-        let route = Route { model, asked, source, reason, latency_ms, error };
+        let route = Route { model, requested: asked, source, reason, latency_ms, error };
         self.set_route(route, conversation, inbox);
         Ok(())
     }
@@ -268,7 +268,7 @@ impl ModelRouter {
             name: routes.classifier.clone(),
             scale: routes.scale,
             threshold: self.options.threshold,
-            patience: self.options.patience,
+            time_limit: self.options.time_limit,
             text: classifier::text(conversation.history().contents(), prompt, routes.scale),
         };
         let source = match routes.scale {
@@ -284,7 +284,7 @@ impl ModelRouter {
             }
         };
         match inbox.while_receiving(said).await {
-            Ok(said) => RouteDecision::new(said.strong, source, said.reason),
+            Ok(said) => RouteDecision::new(said.needs_strong_model, source, said.reason),
             Err(error) => RouteDecision {
                 error: Some(error),
                 ..RouteDecision::new(true, RouteSource::Default, "the classifier gave no answer")

@@ -105,8 +105,8 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -
     let inbox = Inbox::new(inbox, bus.clone());
     let environment = Arc::new(SessionEnvironment {
         interactive: options.interactive,
-        keeps_file_texts: options.keeps_file_texts,
-        replaces: options.replaces,
+        includes_file_texts: options.includes_file_texts,
+        is_replacement: options.is_replacement,
         trusted: options.trusted,
         workspace: options.workspace,
         describe_directories: options.describe_directories,
@@ -126,7 +126,7 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -
             turn: options.turns,
             preface: options.preface,
             pending: options.pending,
-            is_last_answer_partial: options.cut_off,
+            is_last_answer_partial: options.was_interrupted,
             plan: options.plan,
             directories: options.directories,
         }),
@@ -150,7 +150,7 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -
             max_attempts: options.max_attempts,
             retry_base: options.retry_base,
             max_requests: options.max_turns,
-            unfinished: options.unfinished,
+            unfinished_answer: options.unfinished_answer,
         }),
         budget: options.budget,
         approvals: ApprovalState::new(
@@ -192,7 +192,7 @@ impl Session {
         let _close = CloseOnDrop(bus);
         let mut turn = 0;
         self.hooks.start(
-            match (self.conversation.history().len() > 0, self.environment.replaces) {
+            match (self.conversation.history().len() > 0, self.environment.is_replacement) {
                 (true, _) => "resume",
                 (false, true) => "clear",
                 (false, false) => "startup",
@@ -297,8 +297,8 @@ impl Session {
         let waited = self.bus.user_wait().saturating_sub(waited);
         let worked = begun.elapsed().saturating_sub(waited);
         let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
-        let taken_back = self.current.end();
-        self.bus.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
+        let is_removed = self.current.end();
+        self.bus.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, is_removed }));
     }
 
     /// Records the end of a turn. A prompt that was abandoned before it started leaves no journal:

@@ -117,7 +117,7 @@ impl ModelCatalog for TestModel {
 
     fn routes(&self, name: &str) -> Option<Routes> {
         (name == "auto").then(|| Routes {
-            strong: "strong".to_owned(),
+            strong_model: "strong".to_owned(),
             fast: "fast".to_owned(),
             classifier: "small".to_owned(),
             scale: Scale::Score,
@@ -129,7 +129,7 @@ impl ModelCatalog for TestModel {
             model: "small".to_owned(),
             auto_fallback: AutoFallback::default(),
             last_resort: false,
-            only: None,
+            only_for: None,
         };
         if model == "small" { Vec::new() } else { vec![fallback] }
     }
@@ -168,8 +168,8 @@ pub(crate) fn inbox(model: &str) -> Inbox {
 pub(crate) fn approvals(decision: Decision, interactive: bool) -> ApprovalState {
     let environment = SessionEnvironment {
         interactive,
-        keeps_file_texts: false,
-        replaces: false,
+        includes_file_texts: false,
+        is_replacement: false,
         trusted: true,
         workspace: Arc::new(Vec::new),
         describe_directories: Arc::new(|_| String::new()),

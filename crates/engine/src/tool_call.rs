@@ -12,7 +12,7 @@ pub(crate) struct ToolCall {
     /// The arguments, or what is wrong with them.
     pub(crate) args: Result<Object, String>,
     /// The name that the model called, when a hook replaced the call.
-    pub(crate) replaces: Option<String>,
+    pub(crate) replaced_name: Option<String>,
 }
 
 impl ToolCall {

@@ -66,7 +66,7 @@ impl ToolRunner<'_> {
             }
         }
         loop {
-            if batch.declined {
+            if batch.was_declined {
                 self.skip_queued(&mut batch);
             }
             while !cancel.is_cancelled()

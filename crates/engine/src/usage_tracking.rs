@@ -47,7 +47,7 @@ pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> O
 /// Returns what the service charged, else the cost by the price.
 pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     let by_price = price.map(|price| price.cost(usage));
-    match usage.charged {
+    match usage.charged_cost {
         Some(charged) => Some(Cost::charged(charged, by_price)),
         None => by_price,
     }
@@ -89,7 +89,7 @@ impl Model for UsageTrackingModel {
         Box::pin(async move {
             let begun = Instant::now();
             let answer = answer.await;
-            let meta = answer.as_ref().ok().map(|answer| &answer.meta);
+            let meta = answer.as_ref().ok().map(|answer| &answer.metadata);
             let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
             let call = ModelCall {
                 cost: answer
@@ -106,8 +106,12 @@ impl Model for UsageTrackingModel {
             ledger.count(&call);
             let response = answer.as_ref().ok().map(|answer| ResponseFacts {
                 parts: &answer.parts,
-                finish: answer.meta.finish.as_ref().map(|finish| finish.word.clone()),
-                id: answer.meta.response_id.as_deref(),
+                finish: answer
+                    .metadata
+                    .finish
+                    .as_ref()
+                    .map(|finish| finish.provider_reason.clone()),
+                id: answer.metadata.response_id.as_deref(),
                 first_chunk_ms: None,
             });
             let status = answer.as_ref().err().and_then(ModelError::status);

@@ -36,7 +36,7 @@ pub(crate) struct CommandReport {
 struct RunningCommand {
     item: ItemId,
     command: String,
-    begun: Instant,
+    started: Instant,
     cancel: CancellationToken,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct UserCommands {
     emitters: JoinSet<()>,
     reports: Vec<CommandReport>,
     /// Ended background processes.
-    ended: BackgroundReports,
+    ended_reports: BackgroundReports,
     started: u64,
 }
 
@@ -63,10 +63,11 @@ impl UserCommands {
         processes: RunningProcesses,
     ) -> Self {
         let mut emitters = JoinSet::new();
-        let ended = BackgroundReports::default();
+        let ended_reports = BackgroundReports::default();
         if let Some(shell) = shell.clone() {
             let (mut changes, bus) = (shell.changes(), bus.clone());
-            let mut watch = BackgroundWatcher::new(Arc::clone(&shell), bus.clone(), ended.clone());
+            let mut watch =
+                BackgroundWatcher::new(Arc::clone(&shell), bus.clone(), ended_reports.clone());
             emitters.spawn(async move {
                 while changes.next().await.is_some() {
                     emit_processes(Arc::clone(&shell), LOG_LINES, &bus).await;
@@ -83,7 +84,7 @@ impl UserCommands {
             running,
             emitters,
             reports: Vec::new(),
-            ended,
+            ended_reports,
             started: 0,
         }
     }
@@ -115,7 +116,7 @@ impl UserCommands {
         let progress = Arc::new(CallProgress { bus, item: item.clone(), processes });
         let run = shell.run(command, Run::new(cancel.clone(), progress));
         let handle = self.tasks.spawn(run);
-        let running = RunningCommand { item, command: text, begun: Instant::now(), cancel };
+        let running = RunningCommand { item, command: text, started: Instant::now(), cancel };
         self.running.insert(handle.id(), running);
         Ok(())
     }
@@ -133,7 +134,7 @@ impl UserCommands {
             Some(Ok((id, outcome))) => (id, outcome),
             Some(Err(error)) => (error.id(), crashed()),
         };
-        let Some(RunningCommand { item, command, begun, .. }) = self.running.remove(&id) else {
+        let Some(RunningCommand { item, command, started, .. }) = self.running.remove(&id) else {
             return;
         };
         self.processes.remove(&item);
@@ -146,7 +147,7 @@ impl UserCommands {
                 ending,
                 output: display,
                 directory,
-                duration_ms: millis(begun),
+                duration_ms: millis(started),
             })),
         });
         self.reports.push(CommandReport { command: Some(command), text });
@@ -155,7 +156,7 @@ impl UserCommands {
     /// Returns the reports for the model.
     pub(crate) fn take_reports(&mut self) -> Vec<CommandReport> {
         let mut reports = std::mem::take(&mut self.reports);
-        let ended = self.ended.take().into_iter();
+        let ended = self.ended_reports.take().into_iter();
         reports.extend(ended.map(|text| CommandReport { command: None, text }));
         reports
     }

@@ -76,7 +76,7 @@ impl AgentProcess {
             }
             Err(error) => Some(format!("`{}` cannot be started: {error}", self.program.display())),
         };
-        let mut done = log.done;
+        let mut done = log.run;
         done.duration = begun.elapsed();
         done.cost = log.cost.filter(|_| !log.has_unknown_cost);
         done.error = failed.or(log.error);
@@ -171,7 +171,7 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
 /// What the lines reported so far.
 #[derive(Default)]
 struct Log {
-    done: AgentRun,
+    run: AgentRun,
     cost: Option<f64>,
     has_unknown_cost: bool,
     error: Option<String>,
@@ -186,7 +186,7 @@ impl Log {
     async fn send_prompt(&mut self, stdin: &mut Option<ChildStdin>, prompt: Option<&String>) {
         match prompt {
             Some(prompt) => {
-                self.done.answer.clear();
+                self.run.answer.clear();
                 self.is_over = false;
                 send(stdin, &json!({"type": "message", "content": prompt})).await;
             }
@@ -200,22 +200,22 @@ impl Log {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
         match text("/type")? {
             "init" => {
-                self.done.session_id = text("/session_id").map(str::to_owned);
-                self.done.model = text("/model").map(str::to_owned);
+                self.run.session_id = text("/session_id").map(str::to_owned);
+                self.run.model = text("/model").map(str::to_owned);
             }
             "message" if text("/role") == Some("assistant") => {
                 let content = text("/content").unwrap_or_default();
-                if self.done.answer.len() + content.len() <= MAX_ANSWER {
-                    self.done.answer.push_str(content);
+                if self.run.answer.len() + content.len() <= MAX_ANSWER {
+                    self.run.answer.push_str(content);
                 }
             }
             "tool_use" => {
-                self.done.answer.clear();
-                self.done.tools.extend(text("/tool_name").map(str::to_owned));
+                self.run.answer.clear();
+                self.run.tools.extend(text("/tool_name").map(str::to_owned));
             }
             "usage" => {
                 let total = event.pointer("/tokens/total").and_then(Value::as_u64);
-                self.done.tokens = self.done.tokens.saturating_add(total.unwrap_or_default());
+                self.run.tokens = self.run.tokens.saturating_add(total.unwrap_or_default());
                 match event.get("cost_usd").and_then(Value::as_f64) {
                     Some(cost) => *self.cost.get_or_insert(0.0) += cost,
                     None => self.has_unknown_cost = true,
@@ -280,9 +280,9 @@ mod tests {
         ] {
             assert_eq!(log.event(&event), None);
         }
-        assert_eq!((log.done.answer.as_str(), log.done.tokens), ("It is 7.", 15));
+        assert_eq!((log.run.answer.as_str(), log.run.tokens), ("It is 7.", 15));
         assert_eq!(
-            (log.done.tools.as_slice(), log.cost),
+            (log.run.tools.as_slice(), log.cost),
             (["read_file".to_owned()].as_slice(), Some(0.75))
         );
         let ask = json!({"type": "ask", "id": "a", "kind": "approval"});

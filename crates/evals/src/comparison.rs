@@ -28,7 +28,8 @@ pub struct Comparison {
     /// Cases in both files whose pass rate changed.
     pub changed: Vec<ChangedCase>,
     /// Cases that are in only one of the files.
-    pub unpaired: Vec<String>,
+    #[serde(rename = "unpaired")]
+    pub unpaired_cases: Vec<String>,
 }
 
 /// The runs of one file.
@@ -66,11 +67,11 @@ impl Comparison {
     pub fn new(before: &[RunResult], after: &[RunResult]) -> Self {
         let (first, second) = (pass_rates_by_case(before), pass_rates_by_case(after));
         let mut changed = Vec::new();
-        let mut unpaired: Vec<String> = Vec::new();
+        let mut unpaired_cases: Vec<String> = Vec::new();
         let (mut better, mut worse) = (0, 0);
         for (case, share) in &first {
             let Some(other) = second.get(case) else {
-                unpaired.push((*case).to_owned());
+                unpaired_cases.push((*case).to_owned());
                 continue;
             };
             let (old, new) = (share.rate(), other.rate());
@@ -81,7 +82,7 @@ impl Comparison {
             }
         }
         let only_new = second.keys().filter(|case| !first.contains_key(*case));
-        unpaired.extend(only_new.map(|case| (*case).to_owned()));
+        unpaired_cases.extend(only_new.map(|case| (*case).to_owned()));
         let in_both = |result: &&RunResult| {
             first.contains_key(result.case.as_str()) && second.contains_key(result.case.as_str())
         };
@@ -94,7 +95,7 @@ impl Comparison {
             interval: difference(one, other),
             p_value: sign_test(better, worse),
             changed,
-            unpaired,
+            unpaired_cases,
         }
     }
 
@@ -140,8 +141,8 @@ impl Comparison {
             let (before, after) = (case.before * 100.0, case.after * 100.0);
             let _ = writeln!(text, "  {sign} {}  {before:.0} % → {after:.0} %", case.case);
         }
-        if !self.unpaired.is_empty() {
-            let _ = writeln!(text, "\nOnly in one file: {}", self.unpaired.join(", "));
+        if !self.unpaired_cases.is_empty() {
+            let _ = writeln!(text, "\nOnly in one file: {}", self.unpaired_cases.join(", "));
         }
         text
     }
@@ -218,6 +219,6 @@ mod tests {
         );
         assert!(one.text().contains("do not show") && one.text().contains("+ b  0 % → 100 %"));
         let other = Comparison::new(&results(&[("a", true)]), &results(&[("z", true)]));
-        assert_eq!(other.unpaired, ["a", "z"]);
+        assert_eq!(other.unpaired_cases, ["a", "z"]);
     }
 }

@@ -52,7 +52,7 @@ pub struct Suite {
     /// The source of the model's responses.
     pub answers: AnswerSource,
     /// Whether the directories of failed runs are kept.
-    pub keeps_failed: bool,
+    pub retains_failed: bool,
 }
 
 /// A scheduled run.
@@ -182,7 +182,7 @@ impl Suite {
             Err(problem) => result.error = Some(problem),
         }
         let is_cancelled = cancel.is_cancelled() && result.error.as_deref() == Some(CANCELED);
-        if self.keeps_failed && !result.pass && !is_cancelled {
+        if self.retains_failed && !result.pass && !is_cancelled {
             workspace.persist();
             let place = format!("files: {}", workspace.path().display());
             let before = result.error.take().map(|error| format!("{error}; "));

@@ -23,7 +23,7 @@ const SETUP_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) struct CaseWorkspace {
     root: PathBuf,
     directory: PathBuf,
-    is_kept: bool,
+    is_persistent: bool,
 }
 
 impl CaseWorkspace {
@@ -38,7 +38,7 @@ impl CaseWorkspace {
         create_private(&root).map_err(|error| EvalError::path(&root, error))?;
         let last = Path::new(&case.name).file_name();
         let directory = root.join(last.unwrap_or("project".as_ref()));
-        let workspace = Self { root, directory, is_kept: false };
+        let workspace = Self { root, directory, is_persistent: false };
         let project = case.directory.join("project");
         let copied = match project.is_dir() {
             true => copy(&project, &workspace.directory),
@@ -60,7 +60,7 @@ impl CaseWorkspace {
 
     /// Keeps the files on disk.
     pub(crate) fn persist(&mut self) {
-        self.is_kept = true;
+        self.is_persistent = true;
     }
 
     /// Runs the setup commands, then commits everything, so that later changes can be determined.
@@ -122,7 +122,7 @@ impl CaseWorkspace {
 
 impl Drop for CaseWorkspace {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if !self.is_persistent {
             // Remaining files are in the temporary directory.
             let _ = parallax_files::remove_tree(&self.root);
         }

@@ -95,7 +95,7 @@ pub struct LogEnd {
     /// Number of lines that were read.
     pub total: usize,
     /// Whether the log is longer than the part that was read.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Reads the last lines of a log, from at most its last 64 KiB. Blocking.
@@ -117,7 +117,11 @@ pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     }
     let total = all.len();
     let lines = all.split_off(total.saturating_sub(lines));
-    Ok(LogEnd { lines: lines.into_iter().map(str::to_owned).collect(), total, cut: from > 0 })
+    Ok(LogEnd {
+        lines: lines.into_iter().map(str::to_owned).collect(),
+        total,
+        is_truncated: from > 0,
+    })
 }
 
 #[cfg(test)]
@@ -143,13 +147,16 @@ mod tests {
         let path = folder.path().join("log");
         std::fs::write(&path, "a\nb\nc").unwrap();
         let end = read_log(&path, 2).unwrap();
-        assert_eq!((end.lines, end.total, end.cut), (vec!["b".into(), "c".into()], 3, false));
+        assert_eq!(
+            (end.lines, end.total, end.is_truncated),
+            (vec!["b".into(), "c".into()], 3, false)
+        );
 
         let long: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
         std::fs::write(&path, long).unwrap();
         let end = read_log(&path, 3).unwrap();
         assert_eq!(end.lines, ["line 19997", "line 19998", "line 19999"]);
-        assert!(end.cut && end.total < 20_000);
+        assert!(end.is_truncated && end.total < 20_000);
 
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();

@@ -96,7 +96,7 @@ pub struct FinishedCommand {
     /// The process ID of the shell, which was the leader of the process group.
     pub pid: i32,
     /// Process IDs that it left running.
-    pub left_running: Vec<i32>,
+    pub remaining_processes: Vec<i32>,
 }
 
 /// A command that continues in the background.

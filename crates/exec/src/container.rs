@@ -111,8 +111,8 @@ pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxE
     mounts(request, &mut line)?;
     for port in request.list("SANDBOX_PORTS") {
         if port.parse::<u16>().is_err() {
-            let why = format!("`{port}` is not a port");
-            return Err(ProgramSandboxError::Setting { name: "SANDBOX_PORTS", why });
+            let reason = format!("`{port}` is not a port");
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_PORTS", reason });
         }
         line.pair("--publish", format!("{port}:{port}"));
     }
@@ -155,7 +155,7 @@ fn proxy_line(
     line.word(image);
     for word in shell_words::split(command).map_err(|why| ProgramSandboxError::Setting {
         name: "GEMINI_SANDBOX_PROXY_COMMAND",
-        why: why.to_string(),
+        reason: why.to_string(),
     })? {
         line.word(word);
     }
@@ -164,8 +164,10 @@ fn proxy_line(
 
 fn flags(request: &ContainerRequest) -> Result<Vec<String>, ProgramSandboxError> {
     let Some(flags) = request.variable("SANDBOX_FLAGS") else { return Ok(Vec::new()) };
-    shell_words::split(flags)
-        .map_err(|why| ProgramSandboxError::Setting { name: "SANDBOX_FLAGS", why: why.to_string() })
+    shell_words::split(flags).map_err(|why| ProgramSandboxError::Setting {
+        name: "SANDBOX_FLAGS",
+        reason: why.to_string(),
+    })
 }
 
 fn mounts(request: &ContainerRequest, line: &mut LineBuilder) -> Result<(), ProgramSandboxError> {
@@ -193,15 +195,18 @@ fn mounts(request: &ContainerRequest, line: &mut LineBuilder) -> Result<(), Prog
     }
     for mount in request.sandbox_mounts()? {
         if !existing(&mount.from) {
-            let why = format!("`{}` does not exist", mount.from.display());
-            return Err(ProgramSandboxError::Setting { name: "SANDBOX_MOUNTS", why });
+            let reason = format!("`{}` does not exist", mount.from.display());
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_MOUNTS", reason });
         }
         line.mount(&mount.from, &mount.to, &mount.options)?;
     }
     for path in &request.allowed_paths {
         if !path.is_absolute() || !existing(path) {
-            let why = format!("`{}` does not exist or is not absolute", path.display());
-            return Err(ProgramSandboxError::Setting { name: "tools.sandbox.allowedPaths", why });
+            let reason = format!("`{}` does not exist or is not absolute", path.display());
+            return Err(ProgramSandboxError::Setting {
+                name: "tools.sandbox.allowedPaths",
+                reason,
+            });
         }
         line.mount(path, path, "ro")?;
     }
@@ -239,8 +244,8 @@ fn environment(
     }
     for pair in request.list("SANDBOX_ENV") {
         if pair.split_once('=').is_none_or(|(name, _)| name.trim().is_empty()) {
-            let why = "it must be `NAME=value` entries separated by commas".to_owned();
-            return Err(ProgramSandboxError::Setting { name: "SANDBOX_ENV", why });
+            let reason = "it must be `NAME=value` entries separated by commas".to_owned();
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_ENV", reason });
         }
         line.pair("--env", pair);
     }

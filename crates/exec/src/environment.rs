@@ -69,9 +69,9 @@ pub struct DroppedVariable {
     /// The name in the parent process.
     pub name: String,
     /// The reason.
-    pub why: DropReason,
+    pub reason: DropReason,
     /// The setting that can make it pass, if there is one.
-    pub keep: Option<&'static str>,
+    pub override_setting: Option<&'static str>,
 }
 
 /// Why a variable was withheld.
@@ -157,10 +157,10 @@ pub fn pass(
     for (name, value) in parent {
         match filter.drop_reason(&name.to_string_lossy(), &value.to_string_lossy()) {
             None => variables.push((name, value)),
-            Some(why) => dropped.push(DroppedVariable {
+            Some(reason) => dropped.push(DroppedVariable {
                 name: name.to_string_lossy().into_owned(),
-                why,
-                keep: why.override_setting(strict),
+                reason,
+                override_setting: reason.override_setting(strict),
             }),
         }
     }
@@ -551,7 +551,7 @@ mod tests {
         ];
         let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
         let told: Vec<(DropReason, Option<&str>)> =
-            built.dropped.iter().map(|it| (it.why, it.keep)).collect();
+            built.dropped.iter().map(|it| (it.reason, it.override_setting)).collect();
         assert_eq!(
             told,
             [
@@ -564,7 +564,7 @@ mod tests {
             ]
         );
         // Paths of secret files are withheld.
-        for dropped in built.dropped.iter().filter(|it| it.keep == Some(ALLOWED)) {
+        for dropped in built.dropped.iter().filter(|it| it.override_setting == Some(ALLOWED)) {
             let mut redaction = redaction.clone();
             redaction.allowed.push(dropped.name.clone());
             let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);

@@ -28,7 +28,7 @@ const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The text: all of it, or its beginning and end.
-    pub kept: CapturedText,
+    pub captured: CapturedText,
     /// Number of bytes that the command wrote.
     pub bytes: u64,
     /// Whether the output is binary, in which case no text is kept.
@@ -290,7 +290,7 @@ impl OutputSink {
             recorder.flush().await;
         }
         Output {
-            kept: self.capture.captured_text(),
+            captured: self.capture.captured_text(),
             bytes: self.bytes,
             binary: false,
             file: self.copy.as_ref().and_then(OutputFileWriter::file),
@@ -347,7 +347,7 @@ struct LiveBuffer {
     stripper: Option<ControlStripper>,
     pending: TailBuffer,
     last: Option<Instant>,
-    on: bool,
+    is_enabled: bool,
 }
 
 impl LiveBuffer {
@@ -357,17 +357,17 @@ impl LiveBuffer {
             stripper: (!colour).then(ControlStripper::default),
             pending: TailBuffer::new(LIVE_LIMIT),
             last: None,
-            on: true,
+            is_enabled: true,
         }
     }
 
     fn stop(&mut self) {
-        self.on = false;
+        self.is_enabled = false;
         self.pending.take();
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        if !self.on {
+        if !self.is_enabled {
             return;
         }
         let Self { decoder, stripper, pending, .. } = self;
@@ -378,7 +378,7 @@ impl LiveBuffer {
     }
 
     fn push_note(&mut self, text: &str) {
-        if self.on {
+        if self.is_enabled {
             self.pending.push(text);
         }
     }

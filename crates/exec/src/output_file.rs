@@ -45,8 +45,8 @@ pub(crate) struct OutputFileWriter {
     file: Option<File>,
     created: bool,
     pending: Vec<u8>,
-    written: u64,
-    full: bool,
+    written_bytes: u64,
+    is_full: bool,
     problem: Option<String>,
     redact: Option<Arc<dyn Redact>>,
 }
@@ -61,8 +61,8 @@ impl OutputFileWriter {
             file: None,
             created: false,
             pending: Vec::new(),
-            written: 0,
-            full: false,
+            written_bytes: 0,
+            is_full: false,
             problem: None,
             redact: None,
         }
@@ -78,7 +78,7 @@ impl OutputFileWriter {
     }
 
     pub(crate) async fn append(&mut self, text: &str) {
-        if self.full || self.problem.is_some() {
+        if self.is_full || self.problem.is_some() {
             return;
         }
         self.pending.extend_from_slice(text.as_bytes());
@@ -117,8 +117,8 @@ impl OutputFileWriter {
             created: self.created,
             text: std::mem::take(&mut self.pending),
             redact: self.redact.clone(),
-            written: self.written,
-            full: false,
+            written_bytes: self.written_bytes,
+            is_full: false,
         };
         let done = tokio::task::spawn_blocking(move || {
             let result = batch.write();
@@ -129,8 +129,8 @@ impl OutputFileWriter {
             Ok((batch, result)) => {
                 self.file = batch.file;
                 self.created = batch.created;
-                self.written = batch.written;
-                self.full = batch.full;
+                self.written_bytes = batch.written_bytes;
+                self.is_full = batch.is_full;
                 self.pending = batch.text;
                 self.pending.clear();
                 self.problem = result.err().map(|error| error.to_string());
@@ -144,7 +144,7 @@ impl OutputFileWriter {
     pub(crate) fn file(&self) -> Option<OutputFile> {
         (self.created || self.problem.is_some()).then(|| OutputFile {
             path: self.path.clone(),
-            complete: self.created && !self.full && self.problem.is_none(),
+            complete: self.created && !self.is_full && self.problem.is_none(),
             problem: self.problem.clone(),
         })
     }
@@ -158,8 +158,8 @@ struct WriteBatch {
     created: bool,
     text: Vec<u8>,
     redact: Option<Arc<dyn Redact>>,
-    written: u64,
-    full: bool,
+    written_bytes: u64,
+    is_full: bool,
 }
 
 impl WriteBatch {
@@ -176,18 +176,19 @@ impl WriteBatch {
             }
         }
         let mut text = self.text.as_slice();
-        if self.written + text.len() as u64 > self.limit {
+        if self.written_bytes + text.len() as u64 > self.limit {
             match self.limit_behavior {
                 LimitBehavior::Stop => {
-                    let room = usize::try_from(self.limit - self.written).unwrap_or(usize::MAX);
+                    let room =
+                        usize::try_from(self.limit - self.written_bytes).unwrap_or(usize::MAX);
                     text = text.get(..room).unwrap_or(text);
-                    self.full = true;
+                    self.is_full = true;
                 }
-                LimitBehavior::KeepNewest => self.written = start_over(&mut file)?,
+                LimitBehavior::KeepNewest => self.written_bytes = start_over(&mut file)?,
             }
         }
         file.write_all(text)?;
-        self.written += text.len() as u64;
+        self.written_bytes += text.len() as u64;
         self.file = Some(file);
         Ok(())
     }

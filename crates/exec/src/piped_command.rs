@@ -35,12 +35,12 @@ pub struct PipedCommand {
     /// The time limit.
     pub timeout: Duration,
     /// Number of bytes to keep of each output stream; the rest is discarded.
-    pub kept: usize,
+    pub max_bytes: usize,
     /// The sandbox; `None` starts it without one.
     pub sandbox: Option<Plan>,
     /// Whether background processes that it leaves may continue, even after the session, if they
     /// closed the streams. Ignored in a sandbox, whose files and network end with the session.
-    pub leaves_background: bool,
+    pub allows_background: bool,
 }
 
 /// The result.
@@ -93,11 +93,11 @@ impl Processes {
             environment,
             input,
             timeout,
-            kept,
+            max_bytes,
             sandbox,
-            leaves_background,
+            allows_background,
         } = command;
-        let leaves_background = leaves_background && sandbox.is_none();
+        let leaves_background = allows_background && sandbox.is_none();
         let (mut process, streams) =
             self.start_stdio_shell(text, directory, environment, sandbox).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -111,8 +111,8 @@ impl Processes {
             let talk = async {
                 tokio::join!(
                     feed,
-                    read_bounded(streams.stdout, &mut stdout, kept),
-                    read_bounded(streams.stderr, &mut stderr, kept)
+                    read_bounded(streams.stdout, &mut stdout, max_bytes),
+                    read_bounded(streams.stderr, &mut stderr, max_bytes)
                 )
             };
             tokio::pin!(talk);
@@ -184,9 +184,9 @@ mod tests {
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             input: input.to_owned(),
             timeout: Duration::from_millis(milliseconds),
-            kept: MAX_PIPED_OUTPUT,
+            max_bytes: MAX_PIPED_OUTPUT,
             sandbox: None,
-            leaves_background: false,
+            allows_background: false,
         };
         processes.run_piped(command, &CancellationToken::new()).await.expect("started")
     }
@@ -226,15 +226,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = |name: &str| folder.path().join(name);
         let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());
-        let fed = |text: String, leaves_background: bool| PipedCommand {
+        let fed = |text: String, allows_background: bool| PipedCommand {
             text,
             directory: "/".into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             input: Vec::new(),
             timeout: Duration::from_millis(500),
-            kept: MAX_PIPED_OUTPUT,
+            max_bytes: MAX_PIPED_OUTPUT,
             sandbox: None,
-            leaves_background,
+            allows_background,
         };
         let away = ">/dev/null 2>&1 </dev/null &";
         let processes = Processes::new(folder.path().to_owned());

@@ -35,7 +35,7 @@ pub struct RunningCommand {
     waiter: Waiter,
     source: OutputSource,
     at_end: bool,
-    sink: OutputSink,
+    output: OutputSink,
     terminal: Option<terminal::TerminalHandle>,
     control: Control,
     messages: mpsc::Receiver<ControlMessage>,
@@ -99,7 +99,7 @@ impl RunningCommand {
             waiter,
             source,
             at_end: false,
-            sink: OutputSink::new(limits.capture, copy, size, colour).redacted(redact),
+            output: OutputSink::new(limits.capture, copy, size, colour).redacted(redact),
             terminal,
             control,
             messages,
@@ -186,7 +186,7 @@ impl RunningCommand {
                 Some(message) = self.messages.recv() => match message {
                     ControlMessage::Resize(size) => {
                         if let Some(terminal) = &mut self.terminal {
-                            let size = self.sink.resize(size);
+                            let size = self.output.resize(size);
                             terminal.resize(size);
                         }
                     }
@@ -213,9 +213,9 @@ impl RunningCommand {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
                 }
-                () = until(self.sink.due_at()) => {
-                    self.sink.flush_log().await;
-                    if let Some(text) = self.sink.live() {
+                () = until(self.output.due_at()) => {
+                    self.output.flush_log().await;
+                    if let Some(text) = self.output.live() {
                         self.show(&text, live);
                     }
                 }
@@ -223,7 +223,7 @@ impl RunningCommand {
                     self.at_end = length == 0;
                     heard = Instant::now();
                     if let Some(bytes) = buffer.get(..length) {
-                        self.sink.accept(bytes).await;
+                        self.output.accept(bytes).await;
                     }
                 }
             }
@@ -233,7 +233,7 @@ impl RunningCommand {
                 killing = Some(tokio::task::spawn_blocking(move || process_tree::end(&[tree])));
             }
         }
-        if let Some(text) = self.sink.last_live() {
+        if let Some(text) = self.output.last_live() {
             self.show(&text, live);
         }
         NextStep::CommandOutcome
@@ -241,29 +241,29 @@ impl RunningCommand {
 
     fn show(&self, text: &str, live: &mut (dyn FnMut(LiveOutput<'_>) + Send)) {
         live(LiveOutput::Text(text));
-        if let Some(screen) = self.sink.screen() {
+        if let Some(screen) = self.output.screen() {
             live(LiveOutput::Screen(screen));
         }
     }
 
     async fn finish(mut self) -> FinishedCommand {
-        let output = self.sink.finish().await;
+        let output = self.output.finish().await;
         let left = self.processes.surviving_processes(&self.tree).await;
         if left.is_empty() {
             self.guard.mark_ended();
         } else {
-            let known = self.sink.log().map(Into::into);
+            let known = self.output.log().map(Into::into);
             let is_logged = known.is_some();
             let log = self.processes.adopt(&self.tree, &left, &self.text, known);
             self.guard.mark_remaining();
             if !self.at_end && !is_logged {
-                self.sink.start_log_from_here(log).await;
+                self.output.start_log_from_here(log).await;
             }
         }
         if !self.at_end {
             // A process that still holds the pipe must not be killed by a broken pipe.
             let closing = self.processes.closing();
-            let (mut source, mut sink) = (self.source, self.sink);
+            let (mut source, mut sink) = (self.source, self.output);
             self.processes.spawn(async move {
                 let _terminal = self.terminal;
                 drain(&mut source, &mut sink, &closing).await;
@@ -274,15 +274,15 @@ impl RunningCommand {
             stop: self.stop,
             output,
             pid: self.tree.root,
-            left_running: left,
+            remaining_processes: left,
         }
     }
 
     async fn detach(mut self) -> DetachedCommand {
         let log = self.processes.add_background(self.tree.root, &self.text);
-        self.sink.start_log(log.clone()).await;
-        let output = self.sink.snapshot().await;
-        self.sink.stop_copy();
+        self.output.start_log(log.clone()).await;
+        let output = self.output.snapshot().await;
+        self.output.stop_copy();
         let pid = self.tree.root;
         self.processes.clone().spawn(async move {
             let never = CancellationToken::new();

@@ -39,16 +39,16 @@ struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    zombie: bool,
+    is_zombie: bool,
     /// Whether its name is that of a network broker. Sandboxed programs can use that name as well.
-    keeper: bool,
+    is_broker: bool,
 }
 
 impl Process {
     /// Whether it is a network broker of this process: nothing that was started in a sandbox
     /// becomes a child of this process.
     fn is_network_broker(&self, own: i32) -> bool {
-        self.keeper && self.parent == own && self.session == self.member.pid
+        self.is_broker && self.parent == own && self.session == self.member.pid
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct TreeProcesses {
     /// the background, without their descendants.
     pub(crate) roots: Vec<i32>,
     /// Dead orphans that this process must reap.
-    pub(crate) dead: Vec<i32>,
+    pub(crate) zombies: Vec<i32>,
     /// Whether a network broker of this process is alive. It ends a moment after its command.
     pub(crate) has_broker: bool,
 }
@@ -69,13 +69,13 @@ pub(crate) struct TreeProcesses {
 /// A snapshot of all processes of the system.
 pub(crate) struct ProcessTable {
     processes: Vec<Process>,
-    own: i32,
+    own_pid: i32,
 }
 
 impl ProcessTable {
     /// Takes a snapshot. Blocks for a few milliseconds.
     pub(crate) fn read() -> Self {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc")
             .map(|entries| {
                 entries
@@ -85,7 +85,7 @@ impl ProcessTable {
                     .collect()
             })
             .unwrap_or_default();
-        Self { processes, own }
+        Self { processes, own_pid }
     }
 
     /// Returns a living process and its descendants.
@@ -94,7 +94,7 @@ impl ProcessTable {
         self.close(&mut members);
         self.processes
             .iter()
-            .filter(|process| members.contains(&process.member.pid) && !process.zombie)
+            .filter(|process| members.contains(&process.member.pid) && !process.is_zombie)
             .map(|process| process.member)
             .collect()
     }
@@ -105,7 +105,7 @@ impl ProcessTable {
         loop {
             let before = members.len();
             for process in &self.processes {
-                if members.contains(&process.parent) && process.member.pid != self.own {
+                if members.contains(&process.parent) && process.member.pid != self.own_pid {
                     members.insert(process.member.pid);
                 }
             }
@@ -119,7 +119,7 @@ impl ProcessTable {
 impl ProcessTree {
     /// Returns the processes of the table that belong to this command.
     pub(crate) fn processes_in(&self, table: &ProcessTable) -> TreeProcesses {
-        let ProcessTable { processes, own } = table;
+        let ProcessTable { processes, own_pid } = table;
         // Process groups 0 and 1 belong to the system.
         if self.root <= 1 {
             return TreeProcesses::default();
@@ -130,29 +130,29 @@ impl ProcessTree {
                 process.member.pid == self.root
                     || process.group == self.root
                     || process.session == self.root
-                    || ((process.parent == *own || Some(process.parent) == self.reaper)
-                        && !process.zombie
+                    || ((process.parent == *own_pid || Some(process.parent) == self.reaper)
+                        && !process.is_zombie
                         && self.has_mark(process.member.pid))
             })
             .map(|process| process.member.pid)
             .collect();
-        members.remove(own);
+        members.remove(own_pid);
         table.close(&mut members);
         let mut processes_in = TreeProcesses::default();
         for process in processes {
             let pid = process.member.pid;
             // It ends by itself with the last process that uses it.
-            let keeper = process.is_network_broker(*own);
-            if keeper && process.zombie {
-                processes_in.dead.push(pid);
+            let keeper = process.is_network_broker(*own_pid);
+            if keeper && process.is_zombie {
+                processes_in.zombies.push(pid);
             }
-            processes_in.has_broker |= keeper && !process.zombie;
-            if !members.contains(&pid) || keeper && process.zombie {
+            processes_in.has_broker |= keeper && !process.is_zombie;
+            if !members.contains(&pid) || keeper && process.is_zombie {
                 continue;
             }
-            if process.zombie {
-                if process.parent == *own && pid != self.root {
-                    processes_in.dead.push(pid);
+            if process.is_zombie {
+                if process.parent == *own_pid && pid != self.root {
+                    processes_in.zombies.push(pid);
                 }
                 continue;
             }
@@ -207,7 +207,7 @@ fn send(member: ProcessInstance, signal: Signal) {
 /// Whether a process is alive (a zombie is not).
 pub(crate) fn is_alive(pid: i32) -> bool {
     if cfg!(target_os = "linux") {
-        return read_process(pid).is_some_and(|process| !process.zombie);
+        return read_process(pid).is_some_and(|process| !process.is_zombie);
     }
     Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
@@ -245,7 +245,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
         table = ProcessTable::read();
     }
     for tree in trees {
-        for pid in tree.processes_in(&table).dead {
+        for pid in tree.processes_in(&table).zombies {
             collect(pid);
         }
     }
@@ -311,7 +311,7 @@ fn read_process(pid: i32) -> Option<Process> {
 /// from its end.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let (name, fields) = stat.rsplit_once(')')?;
-    let keeper = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);
+    let is_broker = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -319,9 +319,9 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let session = fields.next()?.parse().ok()?;
     // The session is field 6 of the line, the start time field 22.
     let start = fields.nth(15)?.parse().ok()?;
-    let zombie = matches!(state, "Z" | "X" | "x");
+    let is_zombie = matches!(state, "Z" | "X" | "x");
     let member = ProcessInstance { pid, start };
-    Some(Process { member, parent, group, session, zombie, keeper })
+    Some(Process { member, parent, group, session, is_zombie, is_broker })
 }
 
 #[cfg(test)]
@@ -333,9 +333,9 @@ mod tests {
         let stat = "12 (a) b (c) S 1 12 11 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 99 1";
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.parent, process.group, process.session), (1, 12, 11));
-        assert_eq!((process.member.start, process.zombie), (777, false));
+        assert_eq!((process.member.start, process.is_zombie), (777, false));
         assert!(parse_stat(12, "12 (x").is_none());
-        assert!(!process.keeper);
+        assert!(!process.is_broker);
     }
 
     #[test]
@@ -352,8 +352,8 @@ mod tests {
             line(22, "parallax-gate", 20, "S"),
         ];
         let tree = ProcessTree { root: 20, mark: "m".to_owned(), reaper: None };
-        let processes_in = tree.processes_in(&ProcessTable { processes, own: 7 });
-        assert_eq!(processes_in.dead, [21]);
+        let processes_in = tree.processes_in(&ProcessTable { processes, own_pid: 7 });
+        assert_eq!(processes_in.zombies, [21]);
         // A sandboxed process that uses the name is an ordinary process.
         assert_eq!(processes_in.alive.len(), 2);
     }

@@ -50,12 +50,12 @@ pub enum ProgramSandboxError {
     )]
     Unknown(String),
     /// Not supported on this system.
-    #[error("Sandbox `{word}` is not supported: {why}")]
+    #[error("Sandbox `{word}` is not supported: {reason}")]
     Unsupported {
         /// The requested sandbox.
         word: String,
         /// The reason, and what to do.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The engine is not installed.
     #[error(
@@ -73,12 +73,12 @@ pub enum ProgramSandboxError {
     )]
     NoImage,
     /// A variable or setting is invalid.
-    #[error("Invalid `{name}`: {why}")]
+    #[error("Invalid `{name}`: {reason}")]
     Setting {
         /// The variable or setting.
         name: &'static str,
         /// The cause.
-        why: String,
+        reason: String,
     },
     /// A path cannot be mounted.
     #[error("Cannot mount `{}`: its path contains a `:` or a line break", .0.display())]
@@ -105,12 +105,12 @@ pub enum ProgramSandboxError {
         code: i32,
     },
     /// A preparation step failed.
-    #[error("The sandbox was not started because `{command}` failed: {why}")]
+    #[error("The sandbox was not started because `{command}` failed: {reason}")]
     Step {
         /// The command.
         command: String,
         /// Its error message.
-        why: String,
+        reason: String,
     },
     /// The program could not be started.
     #[error("failed to start `{program}`: {source}")]
@@ -137,9 +137,9 @@ fn choose_from(
     inside: bool,
     macos: bool,
 ) -> Result<ProgramSandbox, ProgramSandboxError> {
-    let unsupported = |why| {
+    let unsupported = |reason| {
         let word = word.unwrap_or_default().to_owned();
-        Err(ProgramSandboxError::Unsupported { word, why })
+        Err(ProgramSandboxError::Unsupported { word, reason })
     };
     let choice = match word.map(str::trim).map(str::to_lowercase).as_deref() {
         None | Some("") => return Ok(ProgramSandbox::Unsaid),

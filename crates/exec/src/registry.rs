@@ -58,7 +58,7 @@ struct RegistryShared {
     /// Held while orphans are reaped: the kernel reports an end only once, and a concurrent caller
     /// must not mistake that for an end without an exit code.
     collecting: Mutex<()>,
-    ended: broadcast::Sender<BackgroundProcess>,
+    end_sender: broadcast::Sender<BackgroundProcess>,
     /// Number of times background processes were added or ended.
     changed: watch::Sender<u64>,
     /// The namespaces that sandboxed commands share.
@@ -95,7 +95,7 @@ impl Processes {
             logs,
             marks: AtomicU64::new(0),
             collecting: Mutex::default(),
-            ended: broadcast::channel(END_QUEUE).0,
+            end_sender: broadcast::channel(END_QUEUE).0,
             changed: watch::Sender::new(0),
             cell: Arc::default(),
         });
@@ -155,7 +155,7 @@ impl Processes {
     /// Returns a receiver for background processes that ended: immediately for detached ones,
     /// within a second for processes left behind.
     pub fn subscribe_to_ends(&self) -> broadcast::Receiver<BackgroundProcess> {
-        self.shared.ended.subscribe()
+        self.shared.end_sender.subscribe()
     }
 
     /// Returns a receiver that is notified when a background process is added or ends; closed when
@@ -208,7 +208,7 @@ impl Processes {
         let ended = self.shared.state().history.ended(pid, ending);
         if let Some(process) = ended {
             // There may be no listener.
-            let _ = self.shared.ended.send(process);
+            let _ = self.shared.end_sender.send(process);
             self.notify_change();
         }
     }
@@ -312,7 +312,7 @@ impl Processes {
         let look = move || {
             let mut processes_in = tree.processes_in(&ProcessTable::read());
             let _collecting = processes.collecting();
-            for pid in processes_in.dead.drain(..) {
+            for pid in processes_in.zombies.drain(..) {
                 if let Some(ending) = process_tree::collect(pid) {
                     processes.record_end(pid, Some(ending));
                 }

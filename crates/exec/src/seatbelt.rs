@@ -67,7 +67,7 @@ pub struct SandboxPaths {
     /// Paths that are never readable or writable.
     pub hidden: Vec<PathBuf>,
     /// Paths that are never writable.
-    pub guarded: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
 }
 
 /// Directories below the home directory that package managers write.
@@ -154,7 +154,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
         line("(allow network-inbound)\n(allow network-bind)");
     }
     // Later rules take precedence.
-    for path in &paths.guarded {
+    for path in &paths.read_only {
         line(&format!("(deny file-write* (subpath {}))", quoted(&path.to_string_lossy())));
     }
     for path in &paths.hidden {
@@ -247,7 +247,7 @@ mod tests {
             readable: vec!["/Users/jo/bin/parallax".into()],
             include: vec!["/more".into()],
             hidden: vec!["/Users/jo/.ssh".into(), "/a \"b\"".into()],
-            guarded: vec!["/project/.git/hooks".into()],
+            read_only: vec!["/project/.git/hooks".into()],
         }
     }
 

@@ -127,7 +127,7 @@ pub(crate) async fn start(
     Ok(match opened {
         Some((terminal, size)) => StartedShell {
             root: terminal.pid,
-            waiter: Waiter::Thread(terminal.ended),
+            waiter: Waiter::Thread(terminal.end_receiver),
             source: OutputSource::Terminal(terminal.output),
             terminal: Some((terminal.handle, size)),
         },

@@ -27,7 +27,7 @@ const INPUTS: usize = 64;
 pub(crate) struct CommandTerminal {
     pub(crate) pid: i32,
     pub(crate) output: mpsc::Receiver<Vec<u8>>,
-    pub(crate) ended: oneshot::Receiver<Ending>,
+    pub(crate) end_receiver: oneshot::Receiver<Ending>,
     pub(crate) handle: TerminalHandle,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<CommandT
         .name("terminal-reader".into())
         .spawn(move || read_all(reader, &chunks))
         .map_err(words)?;
-    let (tell, ended) = oneshot::channel();
+    let (tell, end_receiver) = oneshot::channel();
     std::thread::Builder::new()
         .name("terminal-waiter".into())
         .spawn(move || {
@@ -75,7 +75,7 @@ pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<CommandT
     Ok(CommandTerminal {
         pid,
         output,
-        ended,
+        end_receiver,
         handle: TerminalHandle { master: pair.master, input: None },
     })
 }

@@ -115,7 +115,7 @@ impl ExtensionManager<'_> {
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
             hash: content_hash(&fresh).map_err(told)?,
-            powers: fingerprint(&fresh),
+            code_hash: fingerprint(&fresh),
         };
         let target = self.target_directory(name);
         let there = target.symlink_metadata().is_ok();
@@ -189,7 +189,7 @@ impl ExtensionManager<'_> {
                 install: metadata,
                 commit: noted.and_then(|noted| noted.commit),
                 hash,
-                powers: fingerprint(&kept),
+                code_hash: fingerprint(&kept),
             })
         });
         let entry = entry.transpose().map_err(told)?;
@@ -330,25 +330,25 @@ impl ExtensionManager<'_> {
 
 /// The previous version in its place. At no moment is there a partial one.
 struct PreviousVersion {
-    place: PathBuf,
+    directory: PathBuf,
     /// Whether there was an even older version, which is now where this one was.
     older: bool,
 }
 
 impl PreviousVersion {
-    fn set_aside(old: &Path, place: PathBuf) -> std::io::Result<Self> {
-        let older = place.symlink_metadata().is_ok();
+    fn set_aside(old: &Path, directory: PathBuf) -> std::io::Result<Self> {
+        let older = directory.symlink_metadata().is_ok();
         match older {
-            true => parallax_files::exchange(old, &place)?,
-            false => std::fs::rename(old, &place)?,
+            true => parallax_files::exchange(old, &directory)?,
+            false => std::fs::rename(old, &directory)?,
         }
-        Ok(Self { place, older })
+        Ok(Self { directory, older })
     }
 
     fn take_back(self, old: &Path) -> std::io::Result<()> {
         match self.older {
-            true => parallax_files::exchange(&self.place, old),
-            false => std::fs::rename(&self.place, old),
+            true => parallax_files::exchange(&self.directory, old),
+            false => std::fs::rename(&self.directory, old),
         }
     }
 }

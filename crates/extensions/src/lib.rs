@@ -52,9 +52,9 @@ pub struct ExtensionManager<'a> {
     /// The configuration of the user and the project.
     pub config: &'a Config,
     /// The only extensions to load; empty for those that are enabled.
-    pub only: &'a [String],
+    pub only_extensions: &'a [String],
     /// The extensions as read on first use.
-    pub known: &'a OnceLock<Arc<Extensions>>,
+    pub loaded_extensions: &'a OnceLock<Arc<Extensions>>,
     /// Options for connections to the sources of extensions.
     pub client: ClientOptions,
     /// The environment variables of the process.
@@ -65,16 +65,16 @@ impl ExtensionManager<'_> {
     /// Returns all extensions, including inactive ones. The first call reads them and blocks.
     pub fn extensions(&self) -> Arc<Extensions> {
         let read = || {
-            let choice = ExtensionChoice { only: self.only.to_vec() };
+            let choice = ExtensionChoice { only: self.only_extensions.to_vec() };
             Arc::new(self.config.extensions(&choice))
         };
-        Arc::clone(self.known.get_or_init(read))
+        Arc::clone(self.loaded_extensions.get_or_init(read))
     }
 
     /// Returns a warning for each name given with `--extensions` that matches no extension, because
     /// a typo there disables all extensions.
     pub fn unmatched_extension_names(&self) -> Vec<String> {
-        let wanted = self.only;
+        let wanted = self.only_extensions;
         if wanted.is_empty() {
             return Vec::new();
         }

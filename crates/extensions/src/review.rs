@@ -37,7 +37,7 @@ pub struct Review {
     /// For each line that does not show everything, a hash of the details.
     details: BTreeMap<String, String>,
     /// The lines that are lists of names. When versions are compared, only new names count.
-    lists: Vec<NameList>,
+    name_lists: Vec<NameList>,
     /// The capabilities behind lines that a newer version can narrow.
     capabilities: BTreeMap<String, Vec<Capability>>,
     /// Missing context files that the manifest names, one line each.
@@ -77,7 +77,7 @@ impl NameList {
 
     /// Formats the names that the other version does not have.
     fn names_missing_in(&self, other: &Review) -> Option<String> {
-        let theirs = other.lists.iter().find(|list| list.kind == self.kind);
+        let theirs = other.name_lists.iter().find(|list| list.kind == self.kind);
         let is_new = |name: &&String| theirs.is_none_or(|list| !list.names.contains(*name));
         let names: Vec<String> = self.names.iter().filter(is_new).cloned().collect();
         (!names.is_empty()).then(|| Self { kind: self.kind, names }.line())
@@ -93,13 +93,13 @@ impl Review {
     /// Returns what the other version may not do, one line each: additional capabilities, and new
     /// or changed programs.
     pub fn added_since(&self, other: &Self) -> Vec<String> {
-        let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
+        let is_list = |line: &String| self.name_lists.iter().any(|list| list.line() == *line);
         let is_new = |line: &&String| {
             !other.lines.contains(line) && !is_list(line) && !self.is_within(line, other)
         };
         let new = self.lines.iter().filter(is_new);
         let mut beyond: Vec<String> = new.cloned().collect();
-        beyond.extend(self.lists.iter().filter_map(|list| list.names_missing_in(other)));
+        beyond.extend(self.name_lists.iter().filter_map(|list| list.names_missing_in(other)));
         for (line, detail) in &self.details {
             if other.details.get(line).is_some_and(|it| it != detail)
                 && !beyond.contains(line)
@@ -130,7 +130,7 @@ impl Review {
         if !names.is_empty() {
             let list = NameList { kind, names };
             self.lines.push(list.line());
-            self.lists.push(list);
+            self.name_lists.push(list);
         }
     }
 

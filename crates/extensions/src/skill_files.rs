@@ -46,7 +46,7 @@ pub struct InstalledSkill {
     /// Its directory.
     pub folder: PathBuf,
     /// Whether it replaced another skill.
-    pub replaced: bool,
+    pub was_replaced: bool,
 }
 
 /// Returns the skill directory of a scope.
@@ -124,11 +124,11 @@ pub fn install_skills(
     let mut installed = Vec::new();
     for skill in &fetched.skills {
         let target = place.join(folder_name(skill)?);
-        let replaced = target.symlink_metadata().is_ok();
+        let was_replaced = target.symlink_metadata().is_ok();
         make(scope, &place).map_err(|error| wrong(skill, error))?;
         install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
         pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(unpinned)?;
-        installed.push(InstalledSkill { folder: target, replaced });
+        installed.push(InstalledSkill { folder: target, was_replaced });
     }
     Ok(installed)
 }

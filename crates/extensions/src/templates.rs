@@ -137,8 +137,8 @@ mod tests {
         .expect("a configuration");
         let manager = ExtensionManager {
             config: &config,
-            only: &[],
-            known: &OnceLock::new(),
+            only_extensions: &[],
+            loaded_extensions: &OnceLock::new(),
             client: ClientOptions::default(),
             variables: &[],
         };

@@ -36,7 +36,7 @@ pub struct ExtensionTest {
     prompt: String,
     responses: PathBuf,
     expect: Vec<String>,
-    absent: Vec<String>,
+    unexpected: Vec<String>,
     mode: ApprovalMode,
     files: Vec<(PathBuf, String)>,
     settings: Vec<(String, String)>,
@@ -78,7 +78,7 @@ impl ExtensionTest {
             prompt,
             responses,
             expect: texts(&object, "expect")?,
-            absent: texts(&object, "absent")?,
+            unexpected: texts(&object, "absent")?,
             mode,
             files: files.collect::<Result<_, String>>()?,
             settings: pairs(&object, "settings")?,
@@ -197,9 +197,9 @@ impl ExtensionManager<'_> {
                 environment: environment(self.variables, &home),
                 input: Vec::new(),
                 timeout: time,
-                kept: OUTPUT,
+                max_bytes: OUTPUT,
                 sandbox: None,
-                leaves_background: false,
+                allows_background: false,
             };
             let processes = Processes::new(root.join("tmp"));
             runtime
@@ -283,7 +283,7 @@ fn failed_expectations(
     for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
         wrong.push(format!("`{part}` is missing in the output"));
     }
-    for part in trial.absent.iter().filter(|part| text.contains(part.as_str())) {
+    for part in trial.unexpected.iter().filter(|part| text.contains(part.as_str())) {
         wrong.push(format!("`{part}` is in the output"));
     }
     wrong

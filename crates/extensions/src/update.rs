@@ -21,13 +21,13 @@ use crate::{input_failure, unreachable};
 #[derive(Debug)]
 pub struct ExtensionUpdate {
     /// The installed version.
-    pub from: String,
+    pub installed: String,
     /// The newer version.
     pub fetched: FetchedExtension,
     /// What the newer version may do that the installed one may not. Requires consent.
-    pub beyond: Vec<String>,
+    pub added_permissions: Vec<String>,
     /// The previous source, if the extension has moved.
-    pub moved: Option<String>,
+    pub previous_source: Option<String>,
 }
 
 impl ExtensionManager<'_> {
@@ -80,13 +80,13 @@ impl ExtensionManager<'_> {
         {
             return self.compared(extension, fetched, Some(install.source.clone())).map(Some);
         }
-        if !extension.altered && self.is_current(extension, install)? {
+        if !extension.is_modified && self.is_current(extension, install)? {
             return Ok(None);
         }
         let fetched = self.fetch(&install.source, &options)?;
         let same = fetched.manifest.version == extension.manifest.version;
         // An archive can be compared only by its version.
-        if same && install.kind == InstallKind::Archive && !extension.altered {
+        if same && install.kind == InstallKind::Archive && !extension.is_modified {
             return Ok(None);
         }
         self.compared(extension, fetched, None).map(Some)
@@ -147,7 +147,7 @@ impl ExtensionManager<'_> {
         &self,
         extension: &Extension,
         fetched: FetchedExtension,
-        moved: Option<String>,
+        previous_source: Option<String>,
     ) -> Result<ExtensionUpdate, Failure> {
         let name = extension.name();
         if fetched.manifest.name != name {
@@ -158,17 +158,17 @@ impl ExtensionManager<'_> {
         }
         // An installed version that is no longer allowed or was altered has no capabilities that
         // the user has consented to.
-        let before = match extension.altered {
+        let before = match extension.is_modified {
             true => Review::default(),
             false => Manifest::read(&extension.folder)
                 .and_then(|manifest| super::review::review(&extension.folder, &manifest))
                 .unwrap_or_default(),
         };
         Ok(ExtensionUpdate {
-            from: extension.manifest.version.clone(),
-            beyond: fetched.review.added_since(&before),
+            installed: extension.manifest.version.clone(),
+            added_permissions: fetched.review.added_since(&before),
             fetched,
-            moved,
+            previous_source,
         })
     }
 
@@ -202,7 +202,7 @@ impl ExtensionManager<'_> {
         }
         let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
         match now {
-            Ok(now) if now == update.from => {}
+            Ok(now) if now == update.installed => {}
             Ok(now) if now == update.fetched.manifest.version => return Ok(false),
             _ => {
                 let why = "another process changed it in the meantime: try again";
@@ -249,7 +249,7 @@ impl ExtensionManager<'_> {
                     continue;
                 }
             };
-            if !update.beyond.is_empty() || update.moved.is_some() {
+            if !update.added_permissions.is_empty() || update.previous_source.is_some() {
                 told.push(format!(
                     "A newer version of the extension `{name}` requires more permissions: run \
                      `/extensions update {name}`"

@@ -34,12 +34,12 @@ pub enum ArchiveError {
     #[error("archive rejected: entry `{0}` is a link")]
     Link(String),
     /// A special file (such as a device or a named pipe) or a duplicate entry.
-    #[error("archive rejected: entry `{name}` {why}")]
+    #[error("archive rejected: entry `{name}` {reason}")]
     Entry {
         /// The name.
         name: String,
         /// What is wrong with it.
-        why: &'static str,
+        reason: &'static str,
     },
     /// It exceeds a limit, by its headers or while unpacking.
     #[error("archive rejected: it contains more than {entries} files or {bytes} bytes")]
@@ -67,7 +67,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
     let mut start = [0; 4];
     let count = file.read(&mut start)?;
     file.seek(SeekFrom::Start(0))?;
-    let mut target = UnpackTarget { root: into, limits, left: limits.bytes, entries: 0 };
+    let mut target = UnpackTarget { root: into, limits, remaining: limits.bytes, entries: 0 };
     match start.get(..count).unwrap_or_default() {
         [0x1f, 0x8b, ..] => tar::unpack(MultiGzDecoder::new(io::BufReader::new(file)), &mut target),
         [b'P', b'K', 3, 4] => zip::unpack(file, &mut target),
@@ -79,7 +79,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
 struct UnpackTarget<'a> {
     root: &'a Path,
     limits: ArchiveLimits,
-    left: u64,
+    remaining: u64,
     entries: usize,
 }
 
@@ -110,9 +110,9 @@ impl UnpackTarget<'_> {
         from: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.count()?;
-        let wrong = |why| ArchiveError::Entry { name: display_name(name), why };
+        let wrong = |reason| ArchiveError::Entry { name: display_name(name), reason };
         let relative = path_of(name)?.ok_or_else(|| wrong("has no name"))?;
-        self.left = self.left.checked_sub(size).ok_or_else(|| self.too_large())?;
+        self.remaining = self.remaining.checked_sub(size).ok_or_else(|| self.too_large())?;
         let path = self.root.join(relative);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -147,7 +147,10 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(display_name(name));
     // Control characters could affect the terminal of a reader.
     if name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(ArchiveError::Entry { name: display_name(name), why: "has an invalid name" });
+        return Err(ArchiveError::Entry {
+            name: display_name(name),
+            reason: "has an invalid name",
+        });
     }
     // Some archives use the Windows separator.
     let name = name.replace('\\', "/");
@@ -164,7 +167,10 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
         }
     }
     if path.components().count() > MAX_DEPTH {
-        return Err(ArchiveError::Entry { name: display_name(&name), why: "is nested too deeply" });
+        return Err(ArchiveError::Entry {
+            name: display_name(&name),
+            reason: "is nested too deeply",
+        });
     }
     Ok((!path.as_os_str().is_empty()).then_some(path))
 }

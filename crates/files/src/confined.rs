@@ -103,34 +103,41 @@ pub struct Listing {
     /// The entries.
     pub entries: Vec<DirectoryEntry>,
     /// Whether there were more entries than the limit.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 /// A path inside the allowed directories. It can only be opened in ways that links created
 /// after the check cannot redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confined {
-    shown: PathBuf,
+    display_path: PathBuf,
     path: PathBuf,
     anchor: PathBuf,
     relative: PathBuf,
     /// Whether the directory that it is opened from belongs to Parallax, so that a write may create
     /// it.
-    own: bool,
+    is_own_directory: bool,
     /// The editor that has the file open.
     editor: SessionEditor,
 }
 
 impl Confined {
     /// Creates a confined path. Returns `None` if the path is not below the anchor.
-    pub(crate) fn new(shown: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
+    pub(crate) fn new(display_path: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
         let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();
-        Some(Self { shown, path, anchor, relative, own: false, editor: SessionEditor::default() })
+        Some(Self {
+            display_path,
+            path,
+            anchor,
+            relative,
+            is_own_directory: false,
+            editor: SessionEditor::default(),
+        })
     }
 
     /// Marks a path in a directory of Parallax, which may not exist yet.
-    pub(crate) fn marked_own(self, own: bool) -> Self {
-        Self { own, ..self }
+    pub(crate) fn marked_own(self, is_own_directory: bool) -> Self {
+        Self { is_own_directory, ..self }
     }
 
     /// Marks a path that an editor reads and writes.
@@ -154,7 +161,7 @@ impl Confined {
 
     /// Returns the absolute path as requested. Use it for messages.
     pub fn display_path(&self) -> &Path {
-        &self.shown
+        &self.display_path
     }
 
     /// Returns the directory that this path is opened from.
@@ -166,9 +173,9 @@ impl Confined {
     pub(crate) fn parent(&self, create: bool) -> Result<(OwnedFd, OsString), FileError> {
         let (folder, name) = split(&self.relative);
         let root = match self.open_anchor() {
-            Err(FileError::NotFound { .. }) if create && self.own => {
+            Err(FileError::NotFound { .. }) if create && self.is_own_directory => {
                 make_private(&self.anchor)
-                    .map_err(|error| FileError::from_io(&self.shown, "create", error))?;
+                    .map_err(|error| FileError::from_io(&self.display_path, "create", error))?;
                 self.open_anchor()
             }
             opened => opened,
@@ -179,7 +186,7 @@ impl Confined {
     }
 
     pub(crate) fn error(&self, action: &'static str, error: rustix::io::Errno) -> FileError {
-        FileError::from_errno(&self.shown, action, error)
+        FileError::from_errno(&self.display_path, action, error)
     }
 
     /// Returns the metadata of the file. A symbolic link is an error, because it was created after
@@ -201,7 +208,7 @@ impl Confined {
             .map_err(|error| self.error("read", error))?;
         let metadata = FileMetadata::from_stat(&stat);
         if metadata.kind == EntryKind::Link {
-            return Err(FileError::Moved { path: self.shown.clone() });
+            return Err(FileError::Moved { path: self.display_path.clone() });
         }
         Ok(metadata)
     }
@@ -240,12 +247,12 @@ impl Confined {
     }
 
     fn regular(&self, metadata: FileMetadata) -> Result<FileMetadata, FileError> {
-        let path = self.shown.clone();
+        let path = self.display_path.clone();
         match metadata.kind {
             EntryKind::File => Ok(metadata),
             EntryKind::Directory => Err(FileError::IsDirectory { path }),
             EntryKind::Link => Err(FileError::Moved { path }),
-            EntryKind::Other(what) => Err(FileError::NotRegular { path, what }),
+            EntryKind::Other(kind) => Err(FileError::NotRegular { path, kind }),
         }
     }
 
@@ -275,7 +282,7 @@ fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
             continue;
         }
         if listing.entries.len() >= limit {
-            listing.cut = true;
+            listing.is_truncated = true;
             break;
         }
         let name = OsString::from_vec(name.to_vec());

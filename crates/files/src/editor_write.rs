@@ -54,6 +54,10 @@ pub(crate) fn write_in_editor(
     let written = written.map_err(failed);
     Some(written.map(|()| {
         let metadata = target.open().map_or_else(|_| unsaved(), |(_, metadata)| metadata);
-        WriteResult { created, in_place: true, snapshot: Snapshot::from_bytes(metadata, bytes) }
+        WriteResult {
+            created,
+            rewritten_in_place: true,
+            snapshot: Snapshot::from_bytes(metadata, bytes),
+        }
     }))
 }

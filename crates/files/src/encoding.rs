@@ -134,7 +134,7 @@ fn encode_legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Result
 #[derive(Debug, Default)]
 pub(crate) struct EncodingSniffer {
     /// The beginning of a character that the last chunk ended in.
-    carry: Vec<u8>,
+    incomplete: Vec<u8>,
     sample: Vec<u8>,
     characters: u64,
     broken: u64,
@@ -142,7 +142,7 @@ pub(crate) struct EncodingSniffer {
 
 impl EncodingSniffer {
     pub(crate) fn feed(&mut self, piece: &[u8]) {
-        if self.carry.is_empty() && piece.is_ascii() {
+        if self.incomplete.is_empty() && piece.is_ascii() {
             return;
         }
         let room = SAMPLE.saturating_sub(self.sample.len());
@@ -151,10 +151,10 @@ impl EncodingSniffer {
         let start = start.saturating_sub(64);
         self.sample.extend(piece.iter().skip(start).take(room));
         let joined;
-        let bytes = if self.carry.is_empty() {
+        let bytes = if self.incomplete.is_empty() {
             piece
         } else {
-            joined = [std::mem::take(&mut self.carry).as_slice(), piece].concat();
+            joined = [std::mem::take(&mut self.incomplete).as_slice(), piece].concat();
             &joined
         };
         let mut chunks = bytes.utf8_chunks().peekable();
@@ -168,7 +168,7 @@ impl EncodingSniffer {
             let unfinished =
                 std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
             if unfinished && chunks.peek().is_none() {
-                self.carry = invalid.to_vec();
+                self.incomplete = invalid.to_vec();
             } else {
                 self.broken += 1;
             }
@@ -177,7 +177,7 @@ impl EncodingSniffer {
 
     /// Returns the encoding of bytes without a mark.
     pub(crate) fn finish(mut self) -> TextEncoding {
-        if !self.carry.is_empty() {
+        if !self.incomplete.is_empty() {
             self.broken += 1;
         }
         // A damaged byte in a UTF-8 file does not make it another code page.
@@ -432,8 +432,8 @@ mod tests {
             for piece in bytes.chunks(piece) {
                 pieces.feed(piece);
             }
-            prop_assert_eq!((whole.characters, whole.broken + u64::from(!whole.carry.is_empty())),
-                (pieces.characters, pieces.broken + u64::from(!pieces.carry.is_empty())));
+            prop_assert_eq!((whole.characters, whole.broken + u64::from(!whole.incomplete.is_empty())),
+                (pieces.characters, pieces.broken + u64::from(!pieces.incomplete.is_empty())));
         }
     }
 }

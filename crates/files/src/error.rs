@@ -80,12 +80,12 @@ pub enum FileError {
         path: PathBuf,
     },
     /// The file is a named pipe, a socket, or a device.
-    #[error("`{}` is a {what}, not a regular file; use a shell command for it", .path.display())]
+    #[error("`{}` is a {kind}, not a regular file; use a shell command for it", .path.display())]
     NotRegular {
         /// The path.
         path: PathBuf,
         /// The kind of file.
-        what: &'static str,
+        kind: &'static str,
     },
     /// The system denied access.
     #[error("Permission denied: could not {action} `{}` ({code})", .path.display())]
@@ -144,14 +144,14 @@ pub enum FileError {
         path: PathBuf,
     },
     /// The new text cannot be written in the file's encoding.
-    #[error("`{}` is encoded in {encoding}, which cannot represent {what}; nothing was changed", .path.display())]
+    #[error("`{}` is encoded in {encoding}, which cannot represent {unsupported_text}; nothing was changed", .path.display())]
     Lossy {
         /// The path.
         path: PathBuf,
         /// The encoding's name.
         encoding: &'static str,
         /// What it cannot represent.
-        what: String,
+        unsupported_text: String,
     },
     /// The caller cancelled.
     #[error("Reading `{}` was cancelled", .path.display())]

@@ -11,7 +11,7 @@ pub(crate) struct FileIdentity {
     /// The inode number.
     pub(crate) inode: u64,
     /// The creation time.
-    pub(crate) born: u128,
+    pub(crate) created: u128,
 }
 
 impl FileIdentity {
@@ -27,6 +27,6 @@ impl From<&std::fs::Metadata> for FileIdentity {
         let changed = || data.modified().ok().filter(|_| !data.is_dir());
         let time = data.created().ok().or_else(changed);
         let born = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Self { inode: data.ino(), born: born.map_or(0, |born| born.as_nanos()) }
+        Self { inode: data.ino(), created: born.map_or(0, |born| born.as_nanos()) }
     }
 }

@@ -25,7 +25,7 @@ struct TrackedFile {
     id: FileIdentity,
     path: PathBuf,
     /// Whether it is no longer at the path where it was first hidden.
-    moved: bool,
+    is_moved: bool,
 }
 
 /// The hidden files of a workspace seen so far. Clones share them; a file stores them for later
@@ -34,7 +34,7 @@ struct TrackedFile {
 pub struct HiddenFileTracker {
     record: Option<PathBuf>,
     memory: Arc<Mutex<SessionMemory>>,
-    looked_up: Arc<Mutex<RecordCache>>,
+    record_cache: Arc<Mutex<RecordCache>>,
     /// Where hidden links led in this session.
     targets: Arc<Mutex<Vec<PathBuf>>>,
 }
@@ -53,7 +53,7 @@ pub struct TrackedPaths {
     pub hidden: Vec<PathBuf>,
     /// Paths of files that a command of this session moved or deleted and whose search was not
     /// completed.
-    pub lost: Vec<PathBuf>,
+    pub unlocated: Vec<PathBuf>,
 }
 
 /// Looks up whether single files are hidden ones that were moved, according to a snapshot of
@@ -65,7 +65,7 @@ pub(crate) struct MovedFiles(Arc<HashMap<u64, Vec<TrackedFile>>>);
 #[derive(Debug, Default)]
 struct RecordCache {
     stamp: Option<RecordStamp>,
-    moved: MovedFiles,
+    moved_files: MovedFiles,
 }
 
 /// Size, modification time, and inode of the record.
@@ -84,7 +84,7 @@ impl MovedFiles {
         }
         let id = FileIdentity::of(path)?;
         let known = self.0.get(&id.inode)?.iter().find(|known| known.id == id)?;
-        (known.moved || known.path != path).then_some(&known.path)
+        (known.is_moved || known.path != path).then_some(&known.path)
     }
 
     /// Like [`former_path`](Self::former_path), for a path without links and including its parent
@@ -119,7 +119,7 @@ impl HiddenFileTracker {
                 match memory.handles.locate(entry.id) {
                     FileLocation::At(path) => {
                         if roots.iter().any(|root| path.starts_with(root)) {
-                            known.push(TrackedFile { path, moved: true, ..entry });
+                            known.push(TrackedFile { path, is_moved: true, ..entry });
                         }
                     }
                     FileLocation::Deleted => {}
@@ -128,8 +128,8 @@ impl HiddenFileTracker {
                 continue;
             }
             let is_found = all.contains(&entry.path);
-            entry.moved &= !is_found;
-            if is_found || entry.moved || still(&entry.path) {
+            entry.is_moved &= !is_found;
+            if is_found || entry.is_moved || still(&entry.path) {
                 known.push(entry);
             }
         }
@@ -140,12 +140,12 @@ impl HiddenFileTracker {
             if !complete {
                 // What an earlier session left in place was not moved by a command.
                 gone.retain(|entry| memory.files.iter().any(|file| file.id == entry.id));
-                followed.lost = gone.iter().map(|entry| entry.path.clone()).collect();
+                followed.unlocated = gone.iter().map(|entry| entry.path.clone()).collect();
                 known.append(&mut gone);
             }
         }
         add(&mut known, found);
-        let lost: HashSet<&PathBuf> = followed.lost.iter().collect();
+        let lost: HashSet<&PathBuf> = followed.unlocated.iter().collect();
         followed.hidden = known
             .iter()
             .map(|entry| &entry.path)
@@ -166,7 +166,9 @@ impl HiddenFileTracker {
                 return Some(entry.clone());
             }
             match memory.handles.locate(entry.id) {
-                FileLocation::At(path) => Some(TrackedFile { path, moved: true, ..entry.clone() }),
+                FileLocation::At(path) => {
+                    Some(TrackedFile { path, is_moved: true, ..entry.clone() })
+                }
                 FileLocation::Deleted => None,
                 FileLocation::Unknown => Some(entry.clone()),
             }
@@ -204,15 +206,15 @@ impl HiddenFileTracker {
             .symlink_metadata()
             .ok()
             .map(|data| (data.len(), data.mtime(), data.mtime_nsec(), data.ino()));
-        let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked_up = self.record_cache.lock().unwrap_or_else(PoisonError::into_inner);
         if looked_up.stamp != stamp {
             let mut by_inode: HashMap<u64, Vec<TrackedFile>> = HashMap::new();
             for known in self.read().unwrap_or_default() {
                 by_inode.entry(known.id.inode).or_default().push(known);
             }
-            *looked_up = RecordCache { stamp, moved: MovedFiles(Arc::new(by_inode)) };
+            *looked_up = RecordCache { stamp, moved_files: MovedFiles(Arc::new(by_inode)) };
         }
-        looked_up.moved.clone()
+        looked_up.moved_files.clone()
     }
 
     /// Returns what this session knows, and what other processes recorded as well.
@@ -257,7 +259,7 @@ fn add(known: &mut Vec<TrackedFile>, paths: &[PathBuf]) {
             && let Some(id) = FileIdentity::of(path)
             && ids.insert(id)
         {
-            known.push(TrackedFile { id, path: path.clone(), moved: false });
+            known.push(TrackedFile { id, path: path.clone(), is_moved: false });
         }
     }
 }
@@ -266,18 +268,18 @@ fn add(known: &mut Vec<TrackedFile>, paths: &[PathBuf]) {
 fn parse(line: &[u8]) -> Option<TrackedFile> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u128>().ok();
-    let (inode, born, moved) = (number()?, number()?, number()?);
+    let (inode, created, moved) = (number()?, number()?, number()?);
     let path = PathBuf::from(std::ffi::OsString::from_vec(fields.next()?.to_vec()));
-    let id = FileIdentity { inode: u64::try_from(inode).ok()?, born };
-    path.is_absolute().then_some(TrackedFile { id, path, moved: moved != 0 })
+    let id = FileIdentity { inode: u64::try_from(inode).ok()?, created };
+    path.is_absolute().then_some(TrackedFile { id, path, is_moved: moved != 0 })
 }
 
 fn write(record: &Path, known: &[TrackedFile]) -> io::Result<()> {
     let folder = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut bytes = Vec::new();
-    for TrackedFile { id, path, moved } in known {
-        bytes.extend(format!("{} {} {} ", id.inode, id.born, u8::from(*moved)).bytes());
+    for TrackedFile { id, path, is_moved } in known {
+        bytes.extend(format!("{} {} {} ", id.inode, id.created, u8::from(*is_moved)).bytes());
         bytes.extend(path.as_os_str().as_bytes());
         bytes.push(0);
     }
@@ -328,7 +330,7 @@ impl SearchLimits {
                 let id = FileIdentity::from(&data);
                 if let Some(at) = gone.iter().position(|lost| lost.id == id) {
                     gone.swap_remove(at);
-                    known.push(TrackedFile { id, path: entry.path(), moved: true });
+                    known.push(TrackedFile { id, path: entry.path(), is_moved: true });
                     if gone.is_empty() {
                         return true;
                     }
@@ -372,7 +374,7 @@ mod tests {
         let never = |_: &Path| false;
         let places = HiddenFileTracker::with_record(record.clone());
         let first = places.track(roots, &[sub.join(".env")], never);
-        assert!(first.hidden.is_empty() && first.lost.is_empty());
+        assert!(first.hidden.is_empty() && first.unlocated.is_empty());
         std::fs::rename(&sub, deep.join("sub")).unwrap();
         let moved = deep.join("sub/.env");
         for places in [places, HiddenFileTracker::with_record(record.clone())] {
@@ -385,7 +387,7 @@ mod tests {
         // Deleted files are forgotten.
         std::fs::remove_file(&moved).unwrap();
         let last = HiddenFileTracker::with_record(record).track(roots, &[], never);
-        assert!(last.hidden.is_empty() && last.lost.is_empty(), "{last:?}");
+        assert!(last.hidden.is_empty() && last.unlocated.is_empty(), "{last:?}");
     }
 
     #[test]
@@ -434,7 +436,7 @@ mod tests {
         std::os::unix::fs::symlink("loop", &loop_link).unwrap();
         std::fs::remove_file(&path).unwrap();
         let track = |tracker: &HiddenFileTracker| {
-            tracker.track(std::slice::from_ref(&loop_link), &[], |_| false).lost
+            tracker.track(std::slice::from_ref(&loop_link), &[], |_| false).unlocated
         };
         assert!(track(&HiddenFileTracker::with_record(record)).is_empty());
         assert_eq!(track(&first), [path]);
@@ -445,8 +447,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "").unwrap();
-        let id = FileIdentity { inode: 0, born: 0 };
-        let mut gone = vec![TrackedFile { id, path: root.join("x"), moved: false }];
+        let id = FileIdentity { inode: 0, created: 0 };
+        let mut gone = vec![TrackedFile { id, path: root.join("x"), is_moved: false }];
         let mut run = |entries| {
             let search = SearchLimits { entries, end: Instant::now() + TIME_LIMIT };
             search.run(std::slice::from_ref(&root), &mut gone, &mut Vec::new())

@@ -194,7 +194,7 @@ pub struct IgnoreRules {
     flags: IgnoreFlags,
     roots: Vec<PathBuf>,
     /// For each root: custom files, highest precedence first, then `.geminiignore`.
-    strong: Vec<(PathBuf, Vec<StrongRules>)>,
+    custom_rules: Vec<(PathBuf, Vec<StrongRules>)>,
     chains: RwLock<HashMap<PathBuf, Arc<GitChain>>>,
 }
 
@@ -206,7 +206,7 @@ impl IgnoreRules {
         let cache = Arc::clone(CACHE.get_or_init(Arc::default));
         let flags = IgnoreFlags { gemini: true, ..IgnoreFlags::NONE };
         let rules = Self::new(cache, roots.to_vec(), &Filtering::default(), flags);
-        let any = rules.strong.iter().any(|(_, rules)| !rules.is_empty());
+        let any = rules.custom_rules.iter().any(|(_, rules)| !rules.is_empty());
         any.then_some(rules)
     }
 
@@ -217,7 +217,7 @@ impl IgnoreRules {
         flags: IgnoreFlags,
     ) -> Self {
         let main = roots.first().cloned().unwrap_or_default();
-        let mut strong = Vec::new();
+        let mut custom_rules = Vec::new();
         for root in &roots {
             let mut rules = Vec::new();
             if flags.custom {
@@ -231,9 +231,9 @@ impl IgnoreRules {
                     cache.load(RuleSource::Gemini, root, &root.join(".geminiignore"), false);
                 rules.extend(loaded.map(|loaded| (RuleSource::Gemini, loaded)));
             }
-            strong.push((root.clone(), rules));
+            custom_rules.push((root.clone(), rules));
         }
-        Self { cache, flags, roots, strong, chains: RwLock::default() }
+        Self { cache, flags, roots, custom_rules, chains: RwLock::default() }
     }
 
     /// Returns why an absolute path is ignored: by a rule for it, for a parent directory, or, if it
@@ -277,7 +277,7 @@ impl IgnoreRules {
                 file: None,
             });
         }
-        for (root, rules) in &self.strong {
+        for (root, rules) in &self.custom_rules {
             if !path.starts_with(root) {
                 continue;
             }

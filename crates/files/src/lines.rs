@@ -37,7 +37,7 @@ pub struct TextLines {
     /// Lines in the file; a final line end does not start another one.
     pub total: u64,
     /// Whether counting stopped early, so that there may be more.
-    pub more: bool,
+    pub may_have_more: bool,
     /// Whether a long line was truncated.
     pub long_line_cut: bool,
     /// The encoding of the file.
@@ -53,7 +53,7 @@ pub struct TextLines {
 impl TextLines {
     /// Whether `text` is not the whole file.
     pub fn is_partial(&self) -> bool {
-        self.first > 1 || self.last < self.total || self.long_line_cut || self.more
+        self.first > 1 || self.last < self.total || self.long_line_cut || self.may_have_more
     }
 }
 
@@ -163,37 +163,37 @@ struct LineSplitter {
     encoding: Option<TextEncoding>,
     /// The line of the next byte, from 1.
     line: u64,
-    /// Raw bytes of the requested lines; the end of each line is in `ends`.
-    kept: Vec<u8>,
-    ends: Vec<usize>,
+    /// Raw bytes of the requested lines; the end of each line is in `line_ends`.
+    raw_bytes: Vec<u8>,
+    line_ends: Vec<usize>,
     /// Bytes of the current line that were kept.
-    of_line: usize,
-    full: bool,
+    stored_in_line: usize,
+    is_full: bool,
     /// Whether the last byte so far ended a line.
-    ended: bool,
+    at_line_end: bool,
 }
 
 impl LineSplitter {
     fn new(range: LineRange, encoding: Option<TextEncoding>) -> Self {
-        let kept = Vec::new();
+        let raw_bytes = Vec::new();
         Self {
             range,
             encoding,
             line: 1,
-            kept,
-            ends: Vec::new(),
-            of_line: 0,
-            full: false,
-            ended: false,
+            raw_bytes,
+            line_ends: Vec::new(),
+            stored_in_line: 0,
+            is_full: false,
+            at_line_end: false,
         }
     }
 
     fn is_in_range(&self) -> bool {
-        !self.full && self.line >= self.range.first && self.line <= self.range.last
+        !self.is_full && self.line >= self.range.first && self.line <= self.range.last
     }
 
     fn is_done(&self) -> bool {
-        self.full || self.line > self.range.last
+        self.is_full || self.line > self.range.last
     }
 
     /// Returns the maximum number of bytes per line, enough for any encoding.
@@ -202,24 +202,24 @@ impl LineSplitter {
     }
 
     fn append(&mut self, piece: &[u8]) {
-        let room = self.line_bytes().saturating_sub(self.of_line);
+        let room = self.line_bytes().saturating_sub(self.stored_in_line);
         let piece = piece.get(..room.min(piece.len())).unwrap_or_default();
-        self.kept.extend_from_slice(piece);
-        self.of_line += piece.len();
+        self.raw_bytes.extend_from_slice(piece);
+        self.stored_in_line += piece.len();
     }
 
     fn end_line(&mut self) {
         if self.is_in_range() {
-            self.ends.push(self.kept.len());
-            self.of_line = 0;
-            self.full = self.kept.len() > MAX_TEXT;
+            self.line_ends.push(self.raw_bytes.len());
+            self.stored_in_line = 0;
+            self.is_full = self.raw_bytes.len() > MAX_TEXT;
         }
         self.line += 1;
     }
 
     fn bytes(&mut self, mut rest: &[u8]) {
         if let Some(last) = rest.last() {
-            self.ended = *last == b'\n';
+            self.at_line_end = *last == b'\n';
         }
         while !rest.is_empty() {
             if self.is_done() {
@@ -256,7 +256,7 @@ impl LineSplitter {
                     .iter()
                     .enumerate()
                     .all(|(index, byte)| *byte == if index == place { b'\n' } else { 0 });
-            self.ended = is_end;
+            self.at_line_end = is_end;
             if is_end {
                 self.end_line();
             } else if self.is_in_range() {
@@ -269,21 +269,21 @@ impl LineSplitter {
         mut self,
         encoding: TextEncoding,
         bom: bool,
-        more: bool,
+        may_have_more: bool,
         snapshot: Snapshot,
     ) -> TextLines {
-        let total = self.line - u64::from(self.ended && !more);
-        if self.is_in_range() && !more {
-            self.ends.push(self.kept.len());
+        let total = self.line - u64::from(self.at_line_end && !may_have_more);
+        if self.is_in_range() && !may_have_more {
+            self.line_ends.push(self.raw_bytes.len());
         }
-        let mut text = String::with_capacity(self.kept.len());
+        let mut text = String::with_capacity(self.raw_bytes.len());
         let (mut malformed, mut long_line_cut) = (false, false);
         let mut start = 0;
-        for (index, end) in self.ends.iter().enumerate() {
+        for (index, end) in self.line_ends.iter().enumerate() {
             if index > 0 {
                 text.push('\n');
             }
-            let raw = self.kept.get(start..*end).unwrap_or_default();
+            let raw = self.raw_bytes.get(start..*end).unwrap_or_default();
             start = *end;
             let (line, broken) = encoding.decode(raw);
             let line = line.strip_suffix('\r').unwrap_or(&line);
@@ -299,14 +299,14 @@ impl LineSplitter {
                 }
             }
         }
-        let count = self.ends.len() as u64;
+        let count = self.line_ends.len() as u64;
         TextLines {
             text,
             first: self.range.first,
             // Text after the final line end is included, but not counted as a line.
             last: (self.range.first + count).saturating_sub(1).min(total.max(self.range.first - 1)),
             total,
-            more,
+            may_have_more,
             long_line_cut,
             encoding,
             bom,

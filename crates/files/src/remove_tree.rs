@@ -20,7 +20,7 @@ struct DirectoryLevel {
     name: CString,
     id: (u64, u64),
     /// The subdirectories that are not removed yet.
-    waiting: Vec<CString>,
+    pending: Vec<CString>,
 }
 
 /// Removes a directory with its contents, without following links. Commands can nest directories so
@@ -57,7 +57,7 @@ fn remove(directory: impl AsFd, path: &Path, end: Option<Instant>) -> io::Result
         if end.is_some_and(|end| Instant::now() >= end) {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        if let Some(name) = level.waiting.pop() {
+        if let Some(name) = level.pending.pop() {
             let entered =
                 open(&current, name.as_c_str()).map_err(io::Error::from).and_then(|inner| {
                     let level = enter(&inner, name, &mut failure)?;
@@ -95,15 +95,15 @@ fn enter(
     name: CString,
     failure: &mut Option<io::Error>,
 ) -> io::Result<DirectoryLevel> {
-    let mut waiting = Vec::new();
+    let mut pending = Vec::new();
     for (inner, kind) in entries(directory)? {
         if kind == FileType::Directory {
-            waiting.push(inner);
+            pending.push(inner);
         } else if let Err(error) = rustix::fs::unlinkat(directory, &inner, AtFlags::empty()) {
             *failure = Some(error.into());
         }
     }
-    Ok(DirectoryLevel { name, id: id(directory)?, waiting })
+    Ok(DirectoryLevel { name, id: id(directory)?, pending })
 }
 
 /// Returns the device and inode of a directory.

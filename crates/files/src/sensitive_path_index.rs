@@ -40,7 +40,7 @@ pub struct SensitivePaths {
     /// Files with secrets.
     pub secrets: Vec<PathBuf>,
     /// Files that the user's ignore file names.
-    pub left_alone: Vec<PathBuf>,
+    pub ignored_files: Vec<PathBuf>,
     /// Protected files and directories, except `.git`.
     pub protected: Vec<PathBuf>,
     /// Repositories: each `.git` directory, file, or link.
@@ -78,7 +78,7 @@ struct PathCache {
     /// The stamps of the ignore files with which the directories were read.
     rules: Vec<Option<DirectoryStamp>>,
     /// The number of searches so far.
-    looks: u64,
+    search_count: u64,
     coarse: Duration,
     /// The targets of links that the last search found, and its time.
     targets: Option<(Instant, Arc<LinkTargets>)>,
@@ -90,7 +90,7 @@ impl Default for PathCache {
             folders: HashMap::new(),
             links: LinkCache::default(),
             rules: Vec::new(),
-            looks: 0,
+            search_count: 0,
             coarse: COARSE,
             targets: None,
         }
@@ -101,10 +101,10 @@ impl Default for PathCache {
 struct Folder {
     /// The directory's stamp when it was read; `None` if it must be read again.
     stamp: Option<DirectoryStamp>,
-    found: SensitivePaths,
+    paths: SensitivePaths,
     folders: Vec<PathBuf>,
     /// The last search that visited it.
-    look: u64,
+    last_search: u64,
 }
 
 /// Device, inode, and the times of the last change of names (mtime) and of any change (ctime).
@@ -158,21 +158,21 @@ impl SensitivePathIndex {
         if seen.rules != stamps {
             *seen = PathCache { rules: stamps, coarse: seen.coarse, ..PathCache::default() };
         }
-        seen.looks += 1;
-        let time = if seen.looks == 1 { FIRST } else { LATER };
+        seen.search_count += 1;
+        let time = if seen.search_count == 1 { FIRST } else { LATER };
         let mut found = seen.refresh(roots, rules, Instant::now() + time);
-        let look = seen.looks;
+        let number = seen.search_count;
         // Links have their own time: a workspace of many directories must not use it up.
         let end = Instant::now() + time;
-        let search = Search { roots, dirs: &self.dirs, look, end, coarse: seen.coarse };
+        let search = Search { roots, dirs: &self.dirs, number, end, coarse: seen.coarse };
         search.run(&mut seen.links, &mut found);
         let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         let inside = trusted.iter().filter(|path| search.is_in_workspace(path));
         found.link_targets.extend(inside.cloned());
         outermost(&mut found.link_targets);
         drop(trusted);
-        seen.folders.retain(|_, folder| folder.look == look);
-        seen.links.retain_visited(look);
+        seen.folders.retain(|_, folder| folder.last_search == number);
+        seen.links.retain_visited(number);
         let targets = found.link_targets.iter().chain(&found.git_parts).cloned();
         let targets = LinkTargets::new(targets).with_git_directories(found.git_directories.clone());
         seen.targets = Some((Instant::now(), Arc::new(targets)));
@@ -225,18 +225,18 @@ impl PathCache {
             }
             let now = stamp(&path, true);
             let folder = self.folders.entry(path.clone()).or_default();
-            if folder.look == self.looks {
+            if folder.last_search == self.search_count {
                 // A root inside another root.
                 continue;
             }
-            folder.look = self.looks;
+            folder.last_search = self.search_count;
             if now.is_none() || folder.stamp != now {
                 // The upper directories are read even after the time limit.
                 let may_read = count <= roots.len() || Instant::now() < end;
                 let is_whole = may_read && folder.read(&path, roots, rules, end);
                 folder.stamp = now.filter(|now| is_whole && is_settled(*now, self.coarse));
             }
-            all.add(&folder.found);
+            all.add(&folder.paths);
             waiting.extend(folder.folders.iter().cloned());
         }
         all
@@ -252,7 +252,7 @@ impl Folder {
         rules: Option<&GeminiIgnore>,
         end: Instant,
     ) -> bool {
-        self.found = SensitivePaths::default();
+        self.paths = SensitivePaths::default();
         self.folders.clear();
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         let root = roots
@@ -275,24 +275,24 @@ impl Folder {
                 protected_names::fold(&name.to_string_lossy())
             };
             if lower == ".git" {
-                self.found.repositories.push(entry.path());
+                self.paths.repositories.push(entry.path());
             } else if protected_names::protection_of(&lower, above.clone())
                 == Some(Protection::Closed)
             {
                 if !is_folder && is_secret(&name) {
-                    self.found.secrets.push(entry.path());
+                    self.paths.secrets.push(entry.path());
                 }
                 if is_folder {
-                    self.found.folders.push(entry.path());
+                    self.paths.folders.push(entry.path());
                 } else if kind.is_some_and(|kind| kind.is_symlink()) {
-                    self.found.links.push(entry.path());
+                    self.paths.links.push(entry.path());
                 }
-                self.found.protected.push(entry.path());
+                self.paths.protected.push(entry.path());
             } else if rules.is_some_and(|rules| rules.names(&entry.path(), is_folder)) {
-                self.found.left_alone.push(entry.path());
+                self.paths.ignored_files.push(entry.path());
             } else if !is_folder {
                 if !lower.is_empty() && is_secret(&name) {
-                    self.found.secrets.push(entry.path());
+                    self.paths.secrets.push(entry.path());
                 }
             } else if name != "node_modules" && name != "target" {
                 self.folders.push(entry.path());
@@ -317,7 +317,7 @@ impl SensitivePaths {
     fn add(&mut self, more: &Self) {
         for (all, more) in [
             (&mut self.secrets, &more.secrets),
-            (&mut self.left_alone, &more.left_alone),
+            (&mut self.ignored_files, &more.ignored_files),
             (&mut self.protected, &more.protected),
             (&mut self.repositories, &more.repositories),
             (&mut self.folders, &more.folders),
@@ -372,14 +372,14 @@ mod tests {
         let roots = [root.to_owned(), root.join("a/b")];
         let mut found = names.find(&roots, None);
         found.repositories.sort();
-        assert!(found.left_alone.is_empty());
+        assert!(found.ignored_files.is_empty());
         assert_eq!(found.secrets, [root.join("a/b/c/d/e/f/.env")]);
         assert_eq!(found.protected, [root.join("x/.vscode")]);
         assert_eq!(found.repositories, [root.join(".git"), root.join("sub/.git")]);
         write(root, ".geminiignore", "a/\n");
         let rules = GeminiIgnore::load(&roots[..1]);
         let kept = names.find(&roots[..1], rules.as_ref());
-        assert_eq!((kept.left_alone, kept.secrets), (vec![root.join("a")], vec![]));
+        assert_eq!((kept.ignored_files, kept.secrets), (vec![root.join("a")], vec![]));
     }
 
     #[test]

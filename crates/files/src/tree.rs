@@ -18,7 +18,7 @@ struct TreeNode {
     files: Vec<String>,
     folders: Vec<usize>,
     /// Whether it contains more than is shown.
-    cut: bool,
+    is_truncated: bool,
 }
 
 /// Draws the workspace directories, breadth first, with at most `max_items` files and
@@ -36,7 +36,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
     let mut left = max_items;
     for root in roots {
         let nodes = gather(workspace, &rules, root, &mut left);
-        is_cut |= nodes.iter().any(|node| node.cut);
+        is_cut |= nodes.iter().any(|node| node.is_truncated);
         text.push_str(&format!("\n\n{}", root.display()));
         if !text.ends_with('/') {
             text.push('/');
@@ -74,11 +74,11 @@ fn gather(
             .and_then(|folder| folder.list(MAX_ENTRIES).ok());
         let Some(listing) = listing else {
             if let Some(node) = nodes.get_mut(index) {
-                node.cut = true;
+                node.is_truncated = true;
             }
             continue;
         };
-        let mut cut = listing.cut;
+        let mut cut = listing.is_truncated;
         let mut entries = listing.entries;
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         let (folders, files): (Vec<_>, Vec<_>) =
@@ -110,7 +110,7 @@ fn gather(
             let child = nodes.len();
             nodes.push(TreeNode {
                 name: sanitize_name(&folder.name),
-                cut: closed,
+                is_truncated: closed,
                 ..TreeNode::default()
             });
             shown_folders.push(child);
@@ -121,7 +121,7 @@ fn gather(
         if let Some(node) = nodes.get_mut(index) {
             node.files = shown_files;
             node.folders = shown_folders;
-            node.cut = cut;
+            node.is_truncated = cut;
         }
     }
     nodes
@@ -138,7 +138,7 @@ fn sanitize_name(name: &std::ffi::OsStr) -> String {
 fn draw(nodes: &[TreeNode], node: &TreeNode, indent: &str, text: &mut String) {
     let folders: Vec<&TreeNode> =
         node.folders.iter().filter_map(|child| nodes.get(*child)).collect();
-    let mut rows = node.files.len() + folders.len() + usize::from(node.cut);
+    let mut rows = node.files.len() + folders.len() + usize::from(node.is_truncated);
     let mut branch = || {
         rows -= 1;
         if rows == 0 { ("└───", "    ") } else { ("├───", "│   ") }
@@ -148,14 +148,14 @@ fn draw(nodes: &[TreeNode], node: &TreeNode, indent: &str, text: &mut String) {
     }
     for folder in folders {
         let (line, further) = branch();
-        let closed = folder.cut && folder.files.is_empty() && folder.folders.is_empty();
+        let closed = folder.is_truncated && folder.files.is_empty() && folder.folders.is_empty();
         let mark = if closed { "..." } else { "" };
         text.push_str(&format!("{indent}{line}{}/{mark}\n", folder.name));
         if !closed {
             draw(nodes, folder, &format!("{indent}{further}"), text);
         }
     }
-    if node.cut {
+    if node.is_truncated {
         text.push_str(&format!("{indent}{}...\n", branch().0));
     }
 }

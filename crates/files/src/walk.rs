@@ -29,7 +29,7 @@ pub struct WalkOptions {
     /// Depth limit; 1 means only the entries of the start directories.
     pub max_depth: Option<usize>,
     /// Collects what a walk with `no_ignore` and without `exclude_folders` would enter.
-    pub passed: Option<Arc<Mutex<SkippedEntries>>>,
+    pub skipped: Option<Arc<Mutex<SkippedEntries>>>,
     /// Counts ignored entries (a directory counts as one entry).
     pub ignored: Option<Arc<AtomicU64>>,
 }
@@ -44,7 +44,7 @@ pub struct SkippedEntries {
     /// Entries that `.geminiignore` or a custom ignore file hides.
     pub hidden: u64,
     /// Files and directories that no tool may read, such as `.env`.
-    pub closed: u64,
+    pub protected: u64,
 }
 
 /// Returns a walker over `roots` that skips ignored files and moved hidden files, includes dot
@@ -66,7 +66,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
         .threads(options.threads)
         .max_depth(options.max_depth);
     let excluded = options.exclude_folders.clone();
-    let (counter, passed) = (options.ignored.clone(), options.passed.clone());
+    let (counter, passed) = (options.ignored.clone(), options.skipped.clone());
     builder.filter_entry(move |entry| {
         // Enter directories that were named explicitly, regardless of the rules.
         if entry.depth() == 0 {
@@ -96,7 +96,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             && (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some()
                 || target_is_ignored(&rules, &moved, entry));
         if let (Some(passed), true) = (&passed, was_closed) {
-            passed.lock().unwrap_or_else(PoisonError::into_inner).closed += 1;
+            passed.lock().unwrap_or_else(PoisonError::into_inner).protected += 1;
         }
         let ignored = why.is_some() || was_closed;
         if ignored && let Some(counter) = &counter {

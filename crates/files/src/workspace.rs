@@ -55,15 +55,15 @@ pub enum Access {
 /// A directory as given and resolved.
 #[derive(Debug, Clone)]
 struct ResolvedDirectory {
-    given: PathBuf,
-    real: PathBuf,
+    requested: PathBuf,
+    resolved: PathBuf,
 }
 
 impl ResolvedDirectory {
     fn new(base: &Path, path: &Path) -> Self {
-        let given = lexical(base, path);
-        let real = real_path(&given).unwrap_or_else(|| given.clone());
-        Self { given, real }
+        let requested = lexical(base, path);
+        let resolved = real_path(&requested).unwrap_or_else(|| requested.clone());
+        Self { requested, resolved }
     }
 }
 
@@ -118,14 +118,14 @@ impl Workspace {
     pub fn new(options: WorkspaceOptions) -> Result<Self, PathError> {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = folder(&base, &options.root)?;
-        let real_root = root.real.clone();
+        let real_root = root.resolved.clone();
         let place = |path: &PathBuf| ResolvedDirectory::new(&real_root, path);
         let workspace = Self {
             temp: (!options.temp.as_os_str().is_empty()).then(|| place(&options.temp)),
             notes: (!options.notes.as_os_str().is_empty()).then(|| place(&options.notes)),
             readable: RwLock::new(options.readable.iter().map(place).collect()),
             writable_files: options.writable_files.iter().map(place).collect(),
-            denied: options.denied.iter().map(|path| place(path).real).collect(),
+            denied: options.denied.iter().map(|path| place(path).resolved).collect(),
             allow_node_modules: options.allow_node_modules,
             filtering: options.filtering,
             hidden_files: options.hidden_files,
@@ -147,12 +147,12 @@ impl Workspace {
 
     /// Returns all workspace directories, the root first, links resolved.
     pub fn roots(&self) -> Vec<PathBuf> {
-        read(&self.folders).iter().map(|place| place.real.clone()).collect()
+        read(&self.folders).iter().map(|place| place.resolved.clone()).collect()
     }
 
     /// Returns the session's temporary directory, or the root when there is none.
     pub fn temp(&self) -> &Path {
-        self.temp.as_ref().map_or(&self.root, |place| &place.real)
+        self.temp.as_ref().map_or(&self.root, |place| &place.resolved)
     }
 
     /// Returns which ignore files are used.
@@ -166,9 +166,9 @@ impl Workspace {
     /// Returns an error if it is not a directory.
     pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
         let place = folder(&self.root, path)?;
-        let real = place.real.clone();
+        let real = place.resolved.clone();
         let mut folders = self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !folders.iter().any(|known| known.real == real) {
+        if !folders.iter().any(|known| known.resolved == real) {
             folders.push(place);
         }
         Ok(real)
@@ -215,10 +215,10 @@ impl Workspace {
         }
         // Use the outermost directory: opening walks from there without following links, so more of
         // the path is checked.
-        let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.real).collect();
-        anchors.extend(self.temp.iter().chain(&self.notes).map(|place| place.real.clone()));
+        let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.resolved).collect();
+        anchors.extend(self.temp.iter().chain(&self.notes).map(|place| place.resolved.clone()));
         if access == Access::Read {
-            anchors.extend(read(&self.readable).iter().map(|place| place.real.clone()));
+            anchors.extend(read(&self.readable).iter().map(|place| place.resolved.clone()));
         }
         let anchor = anchors
             .into_iter()
@@ -230,13 +230,13 @@ impl Workspace {
                 anchor.parent().map(Path::to_path_buf)
             }
             Some(anchor) => Some(anchor),
-            None if self.writable_files.iter().any(|place| place.real == real) => {
+            None if self.writable_files.iter().any(|place| place.resolved == real) => {
                 real.parent().map(Path::to_path_buf)
             }
             None => None,
         };
         let anchor = anchor.ok_or_else(outside)?;
-        let own = self.temp.iter().chain(&self.notes).any(|place| place.real == anchor);
+        let own = self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
         let confined = Confined::new(shown.clone(), real, anchor).ok_or_else(outside)?;
         let editor = match self.contains(confined.path()) {
             true => self.editor.clone(),
@@ -252,7 +252,7 @@ impl Workspace {
 
     /// Whether a path is inside the workspace directories.
     pub fn contains(&self, path: &Path) -> bool {
-        read(&self.folders).iter().any(|place| path.starts_with(&place.real))
+        read(&self.folders).iter().any(|place| path.starts_with(&place.resolved))
     }
 
     /// Returns a short name for display: relative to the workspace directory.
@@ -261,7 +261,9 @@ impl Workspace {
         let best = folders
             .iter()
             .filter_map(|place| {
-                path.strip_prefix(&place.real).or_else(|_| path.strip_prefix(&place.given)).ok()
+                path.strip_prefix(&place.resolved)
+                    .or_else(|_| path.strip_prefix(&place.requested))
+                    .ok()
             })
             .min_by_key(|rest| rest.as_os_str().len());
         match best {
@@ -337,9 +339,9 @@ impl Workspace {
                 .min_by_key(|rest| rest.as_os_str().len())
         };
         let candidates = [
-            below(shown, |place| &place.given),
-            below(shown, |place| &place.real),
-            below(real, |place| &place.real),
+            below(shown, |place| &place.requested),
+            below(shown, |place| &place.resolved),
+            below(real, |place| &place.resolved),
         ];
         let kept = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
@@ -359,7 +361,7 @@ impl Workspace {
             self.roots().iter().map(|path| path.display().to_string()).collect();
         let mut text = folders.join(", ");
         if let Some(temp) = &self.temp {
-            text.push_str(&format!(" or the project temp directory: {}", temp.real.display()));
+            text.push_str(&format!(" or the project temp directory: {}", temp.resolved.display()));
         }
         text
     }
@@ -369,11 +371,11 @@ impl Workspace {
 fn folder(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
     let given = lexical(base, path);
     let not_a_folder = |source| PathError::NotADirectory { path: given.clone(), source };
-    let real = given.canonicalize().map_err(not_a_folder)?;
-    if !real.is_dir() {
+    let resolved = given.canonicalize().map_err(not_a_folder)?;
+    if !resolved.is_dir() {
         return Err(not_a_folder(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
     }
-    Ok(ResolvedDirectory { given: given.clone(), real })
+    Ok(ResolvedDirectory { requested: given.clone(), resolved })
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

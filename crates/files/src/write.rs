@@ -115,12 +115,12 @@ struct WriteJob<'a> {
 struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
-    armed: bool,
+    is_active: bool,
 }
 
 impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
-        if self.armed {
+        if self.is_active {
             // Nothing more can be done about a file that cannot be removed.
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
@@ -160,7 +160,7 @@ impl WriteJob<'_> {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
             match open_leaf(self.folder, name.as_ref(), flags, mode_of(mode)) {
                 Ok(file) => {
-                    let temporary = TemporaryFile { folder: self.folder, name, armed: true };
+                    let temporary = TemporaryFile { folder: self.folder, name, is_active: true };
                     return Ok((temporary, File::from(file)));
                 }
                 Err(Errno::EXIST) => {}
@@ -190,7 +190,9 @@ impl WriteJob<'_> {
             let name = temporary_name(attempt);
             let flags = AtFlags::SYMLINK_FOLLOW;
             match rustix::fs::linkat(rustix::fs::CWD, &file, self.folder, &name, flags) {
-                Ok(()) => return Some(TemporaryFile { folder: self.folder, name, armed: true }),
+                Ok(()) => {
+                    return Some(TemporaryFile { folder: self.folder, name, is_active: true });
+                }
                 Err(Errno::EXIST) => {}
                 Err(_) => return None,
             }
@@ -212,7 +214,7 @@ impl WriteJob<'_> {
             TemporaryFileError::Told(error) => error,
         })?;
         match rename_new(self.folder, &temporary.name, self.name) {
-            Ok(()) => temporary.armed = false,
+            Ok(()) => temporary.is_active = false,
             Err(Errno::EXIST) => {
                 return Err(FileError::Exists { path: self.target.display_path().to_path_buf() });
             }
@@ -239,7 +241,7 @@ impl WriteJob<'_> {
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
             .map_err(refused)?;
-        temporary.armed = false;
+        temporary.is_active = false;
         Ok(self.finish(&file, false, false)?)
     }
 
@@ -344,7 +346,12 @@ impl WriteJob<'_> {
         Ok(())
     }
 
-    fn finish(&self, file: &File, created: bool, in_place: bool) -> Result<WriteResult, FileError> {
+    fn finish(
+        &self,
+        file: &File,
+        created: bool,
+        rewritten_in_place: bool,
+    ) -> Result<WriteResult, FileError> {
         // The name is durable when the directory is synced; some directories cannot be.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         if let Ok(folder) = open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()) {
@@ -352,7 +359,7 @@ impl WriteJob<'_> {
         }
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
         let snapshot = Snapshot::from_bytes(FileMetadata::from_stat(&stat), self.bytes);
-        Ok(WriteResult { created, in_place, snapshot })
+        Ok(WriteResult { created, rewritten_in_place, snapshot })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct WriteResult {
     pub created: bool,
     /// Whether it was rewritten in place (hard links, foreign owner) instead of being replaced by a
     /// rename.
-    pub in_place: bool,
+    pub rewritten_in_place: bool,
     /// The state of the file now.
     pub snapshot: Snapshot,
 }

@@ -90,11 +90,11 @@ pub enum AuthError {
     NotConfigured,
     /// The selected kind is unknown.
     #[error(
-        "unknown auth method `{word}`: set `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key`, `vertex-ai` or `gateway`"
+        "unknown auth method `{value}`: set `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key`, `vertex-ai` or `gateway`"
     )]
     Unknown {
         /// The configured value.
-        word: String,
+        value: String,
     },
     /// The settings enforce another kind.
     #[error(
@@ -108,23 +108,23 @@ pub enum AuthError {
     },
     /// The kind's variables are missing.
     #[error(
-        "the auth method `{kind}` needs {needs}, selected by `security.auth.selectedType` in `~/.parallax/settings.json` (or `~/.gemini/settings.json`) or by the environment"
+        "the auth method `{kind}` needs {requirement}, selected by `security.auth.selectedType` in `~/.parallax/settings.json` (or `~/.gemini/settings.json`) or by the environment"
     )]
     Missing {
         /// The kind.
         kind: &'static str,
         /// What it needs.
-        needs: &'static str,
+        requirement: &'static str,
     },
     /// The kind is not supported.
     #[error(
-        "the auth method `{kind}` is not supported: {why}. Set `GEMINI_API_KEY`, or `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` for Vertex AI, and `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key` or `vertex-ai`"
+        "the auth method `{kind}` is not supported: {reason}. Set `GEMINI_API_KEY`, or `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` for Vertex AI, and `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key` or `vertex-ai`"
     )]
     Unsupported {
         /// The kind.
         kind: &'static str,
         /// The reason.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
@@ -145,7 +145,7 @@ pub fn resolve_auth(
     let is_true =
         |name: &str| env(name).is_some_and(|v| v.eq_ignore_ascii_case("true") || v == "1");
     let parse = |word: &str| {
-        AuthKind::parse(word).ok_or_else(|| AuthError::Unknown { word: word.to_owned() })
+        AuthKind::parse(word).ok_or_else(|| AuthError::Unknown { value: word.to_owned() })
     };
     let description =
         |word: Option<&str>| word.map(str::trim).filter(|word| !word.is_empty()).map(parse);
@@ -189,7 +189,7 @@ pub fn resolve_auth(
             None if external && has_base => Ok(Auth::Gateway(None)),
             None => Err(AuthError::Missing {
                 kind: kind.as_str(),
-                needs: "the environment variable `GEMINI_API_KEY` (or `GOOGLE_API_KEY`), or a key stored by `parallax auth add gemini`",
+                requirement: "the environment variable `GEMINI_API_KEY` (or `GOOGLE_API_KEY`), or a key stored by `parallax auth add gemini`",
             }),
         },
         AuthKind::VertexAi => match google_key {
@@ -203,7 +203,7 @@ pub fn resolve_auth(
                     }
                     _ => Err(AuthError::Missing {
                         kind: kind.as_str(),
-                        needs: "the environment variable `GOOGLE_API_KEY` or a key stored by \
+                        requirement: "the environment variable `GOOGLE_API_KEY` or a key stored by \
                             `parallax auth add vertex` (express mode), or `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION` with application \
                             default credentials (`gcloud auth application-default login`)",
                     }),
@@ -212,16 +212,16 @@ pub fn resolve_auth(
         },
         AuthKind::Gateway if !has_base => Err(AuthError::Missing {
             kind: kind.as_str(),
-            needs: "the environment variable `GOOGLE_GEMINI_BASE_URL`",
+            requirement: "the environment variable `GOOGLE_GEMINI_BASE_URL`",
         }),
         AuthKind::Gateway => Ok(Auth::Gateway(gemini_key.or(google_key).map(Secret::new))),
         AuthKind::OauthPersonal => Err(AuthError::Unsupported {
             kind: kind.as_str(),
-            why: "the terms of \"Login with Google\" permit it only in Google's own programs",
+            reason: "the terms of \"Login with Google\" permit it only in Google's own programs",
         }),
         AuthKind::Compute => Err(AuthError::Unsupported {
             kind: kind.as_str(),
-            why: "credentials of a metadata server cannot be used",
+            reason: "credentials of a metadata server cannot be used",
         }),
     }
 }

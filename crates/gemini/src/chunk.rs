@@ -240,7 +240,7 @@ fn usage(raw: &RawValue) -> Option<Usage> {
         tool_prompt: count("toolUsePromptTokenCount"),
         cache_write: 0,
         total: count("totalTokenCount"),
-        charged: None,
+        charged_cost: None,
     })
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Endpoint {
     version: String,
     vertex: bool,
     /// Project and location, unless the key determines them.
-    place: Option<(String, String)>,
+    location: Option<(String, String)>,
     /// Whether the URL is not Google's own.
     custom: bool,
 }
@@ -97,7 +97,7 @@ impl Endpoint {
         let default = if vertex { "v1beta1" } else { "v1beta" };
         let version = description(parts.version).unwrap_or_else(|| default.to_owned());
         let custom = !base.host_str().is_some_and(|host| host.ends_with(".googleapis.com"));
-        Ok(Self { base, version, vertex, place, custom })
+        Ok(Self { base, version, vertex, location: place, custom })
     }
 
     pub(crate) fn base(&self) -> &Url {
@@ -110,7 +110,7 @@ impl Endpoint {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend(self.version.split('/'));
-            if let Some((project, location)) = &self.place
+            if let Some((project, location)) = &self.location
                 && !model.starts_with("projects/")
             {
                 path.extend(["projects", project, "locations", location]);

@@ -75,7 +75,7 @@ impl Rejection<'_> {
             regex.as_ref().is_some_and(|regex| regex.is_match(&payload.message))
         };
         if quota_status && matches(&LIMIT_ZERO) {
-            return ErrorClass::Quota { daily: false, wait: None };
+            return ErrorClass::Quota { daily: false, retry_after: None };
         }
         let description = self.server_delay();
         let exhausted_capacity = quota_status && is_exhausted_capacity(&payload.message);
@@ -102,7 +102,7 @@ impl Rejection<'_> {
         if has_quota("PerDay") || has_quota("Daily") {
             return ErrorClass::Quota {
                 daily: true,
-                wait: description.filter(|wait| *wait > MAX_WAIT),
+                retry_after: description.filter(|wait| *wait > MAX_WAIT),
             };
         }
         match reason {
@@ -110,10 +110,10 @@ impl Rejection<'_> {
                 return self.capacity(description);
             }
             Some("INSUFFICIENT_G1_CREDITS_BALANCE") => {
-                return ErrorClass::Quota { daily: false, wait: description };
+                return ErrorClass::Quota { daily: false, retry_after: description };
             }
             Some("QUOTA_EXHAUSTED") if code_assist => {
-                return ErrorClass::Quota { daily: false, wait: description };
+                return ErrorClass::Quota { daily: false, retry_after: description };
             }
             _ => {}
         }
@@ -121,7 +121,7 @@ impl Rejection<'_> {
             return self.0.waiting(delay);
         }
         if code_assist && reason == Some("RATE_LIMIT_EXCEEDED") {
-            return ErrorClass::Quota { daily: false, wait: None };
+            return ErrorClass::Quota { daily: false, retry_after: None };
         }
         let limit = info
             .and_then(|info| info.get("metadata"))
@@ -130,7 +130,7 @@ impl Rejection<'_> {
         if has_quota("PerMinute") || limit.is_some_and(|limit| limit.contains("PerMinute")) {
             return ErrorClass::Retry {
                 delay: Some(PER_MINUTE),
-                guessed: true,
+                is_guess: true,
                 class: self.0.class(),
             };
         }
@@ -145,7 +145,7 @@ impl Rejection<'_> {
     fn capacity(&self, description: Option<Duration>) -> ErrorClass {
         match description {
             Some(delay) if delay > MAX_WAIT => self.0.waiting(delay),
-            delay => ErrorClass::Retry { delay, guessed: false, class: CAPACITY },
+            delay => ErrorClass::Retry { delay, is_guess: false, class: CAPACITY },
         }
     }
 
@@ -201,16 +201,16 @@ mod tests {
 
     fn capacity(seconds: impl Into<Option<u64>>) -> ErrorClass {
         let delay = seconds.into().map(Duration::from_secs);
-        ErrorClass::Retry { delay, guessed: false, class: CAPACITY }
+        ErrorClass::Retry { delay, is_guess: false, class: CAPACITY }
     }
 
     fn retry(seconds: impl Into<Option<u64>>) -> ErrorClass {
         let delay = seconds.into().map(Duration::from_secs);
-        ErrorClass::Retry { delay, guessed: false, class: "rate_limit" }
+        ErrorClass::Retry { delay, is_guess: false, class: "rate_limit" }
     }
 
     fn quota(daily: bool, wait: Option<u64>) -> ErrorClass {
-        ErrorClass::Quota { daily, wait: wait.map(Duration::from_secs) }
+        ErrorClass::Quota { daily, retry_after: wait.map(Duration::from_secs) }
     }
 
     #[test]
@@ -248,13 +248,13 @@ mod tests {
                 429,
                 "",
                 violation("TokensPerMinute"),
-                ErrorClass::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+                ErrorClass::Retry { delay: Some(PER_MINUTE), is_guess: true, class: "rate_limit" },
             ),
             (
                 429,
                 "",
                 info("RATE_LIMIT_EXCEEDED", "x", r#","metadata":{"quota_limit":"XPerMinuteY"}"#),
-                ErrorClass::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+                ErrorClass::Retry { delay: Some(PER_MINUTE), is_guess: true, class: "rate_limit" },
             ),
             (429, "", info("RATE_LIMIT_EXCEEDED", "x", ""), retry(None)),
             (401, "who", String::new(), ErrorClass::Auth),
@@ -265,7 +265,7 @@ mod tests {
                 502,
                 "",
                 String::new(),
-                ErrorClass::Retry { delay: None, guessed: false, class: "server" },
+                ErrorClass::Retry { delay: None, is_guess: false, class: "server" },
             ),
         ] {
             assert_eq!(classify(&refusal(status, message, &details)), want, "{message} {details}");

@@ -59,7 +59,7 @@ pub(crate) struct CredentialSource {
     /// The file that a variable names; it must exist.
     named: Option<PathBuf>,
     /// The default file of `gcloud auth application-default login`.
-    usual: Option<PathBuf>,
+    default_file: Option<PathBuf>,
     /// The metadata server of the machine, `host[:port]`.
     machine: String,
     /// The project to be billed.
@@ -82,7 +82,7 @@ impl CredentialSource {
         });
         Self {
             named: variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
-            usual: folder.map(|folder| folder.join("application_default_credentials.json")),
+            default_file: folder.map(|folder| folder.join("application_default_credentials.json")),
             machine: text("GCE_METADATA_HOST")
                 .unwrap_or_else(|| "metadata.google.internal".to_owned()),
             quota: text("GOOGLE_CLOUD_QUOTA_PROJECT"),
@@ -101,7 +101,7 @@ impl CredentialSource {
 
     /// Returns the credentials in the file; `None` if there is no file.
     async fn file(&self) -> Result<Option<Value>, String> {
-        let (named, path) = match (&self.named, &self.usual) {
+        let (named, path) = match (&self.named, &self.default_file) {
             (Some(path), _) => (true, path.clone()),
             (None, Some(path)) => (false, path.clone()),
             (None, None) => return Ok(None),

@@ -43,7 +43,7 @@ struct TokenState {
     purpose: TokenPurpose,
     source: CredentialSource,
     /// Locked during a request, so that concurrent callers wait for it.
-    kept: Mutex<Option<AccessToken>>,
+    token: Mutex<Option<AccessToken>>,
 }
 
 /// The purpose of a token.
@@ -104,8 +104,8 @@ impl TokenSource {
         let source = CredentialSource::new(variables, services);
         // Requests contain secrets, so redirects are not followed.
         let http = ClientOptions { redirects: Redirects::None, ..http.clone() };
-        let (client, kept) = (OnceCell::new(), Mutex::default());
-        Self { inner: Arc::new(TokenState { http, client, purpose, source, kept }) }
+        let (client, token) = (OnceCell::new(), Mutex::default());
+        Self { inner: Arc::new(TokenState { http, client, purpose, source, token }) }
     }
 
     /// Returns the current token, or a new one if it is about to expire.
@@ -113,7 +113,7 @@ impl TokenSource {
     /// # Errors
     /// Returns an error if there are no credentials or the service issues no token for them.
     pub async fn token(&self) -> Result<String, GoogleAuthError> {
-        let mut kept = self.inner.kept.lock().await;
+        let mut kept = self.inner.token.lock().await;
         if let Some(token) = kept.as_ref().filter(|token| token.is_fresh()) {
             return Ok(token.text.clone());
         }
@@ -127,7 +127,7 @@ impl TokenSource {
 
     /// Discards a token that a service rejected, unless it was already replaced.
     pub async fn reject(&self, token: &str) {
-        let mut kept = self.inner.kept.lock().await;
+        let mut kept = self.inner.token.lock().await;
         if kept.as_ref().is_some_and(|kept| kept.text == token) {
             *kept = None;
         }

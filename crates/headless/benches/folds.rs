@@ -47,9 +47,9 @@ async fn run(format: OutputFormat) {
             }
         }
         let done =
-            ItemDone::Text { text: std::sync::Arc::new(PIECE.repeat(PIECES)), dropped: false };
+            ItemDone::Text { text: std::sync::Arc::new(PIECE.repeat(PIECES)), is_dropped: false };
         hub.send(EventBody::ItemDone { item, done });
-        let end = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+        let end = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
         hub.send(EventBody::TurnEnded(end));
     });
     let io = Io { stdout: Box::new(Sink), stderr: Box::new(Sink) };

@@ -21,7 +21,7 @@ pub(crate) enum TextStep<'a> {
         /// Text after the last delta.
         rest: &'a str,
         /// The whole text.
-        whole: &'a Arc<String>,
+        full_text: &'a Arc<String>,
     },
     /// The text is invalid and will be sent again.
     Dropped {
@@ -55,7 +55,7 @@ impl TextItems {
                 }
                 _ => TextStep::Other,
             },
-            EventBody::ItemDone { item, done: ItemDone::Text { text, dropped } } => {
+            EventBody::ItemDone { item, done: ItemDone::Text { text, is_dropped } } => {
                 let received = match self.open.take() {
                     Some((open, received)) if open == *item => received,
                     other => {
@@ -63,10 +63,10 @@ impl TextItems {
                         0
                     }
                 };
-                if *dropped {
+                if *is_dropped {
                     TextStep::Dropped { text: text.get(..received).unwrap_or(text) }
                 } else {
-                    TextStep::End { rest: text.get(received..).unwrap_or(""), whole: text }
+                    TextStep::End { rest: text.get(received..).unwrap_or(""), full_text: text }
                 }
             }
             _ => TextStep::Other,
@@ -80,7 +80,7 @@ impl TextItems {
 pub(crate) struct LastAnswer {
     items: TextItems,
     text: Arc<String>,
-    over: bool,
+    is_final: bool,
 }
 
 impl LastAnswer {
@@ -89,14 +89,16 @@ impl LastAnswer {
         match self.items.read(event) {
             TextStep::Other | TextStep::More(_) | TextStep::Dropped { .. } => {}
             // Cleared only when a new text begins, so that a run ending here keeps its answer.
-            TextStep::Boundary => self.over = true,
+            TextStep::Boundary => self.is_final = true,
             TextStep::Begin => {
-                if std::mem::take(&mut self.over) {
+                if std::mem::take(&mut self.is_final) {
                     self.text = Arc::default();
                 }
             }
-            TextStep::End { whole, .. } if self.text.is_empty() => self.text = Arc::clone(whole),
-            TextStep::End { whole, .. } => Arc::make_mut(&mut self.text).push_str(whole),
+            TextStep::End { full_text, .. } if self.text.is_empty() => {
+                self.text = Arc::clone(full_text)
+            }
+            TextStep::End { full_text, .. } => Arc::make_mut(&mut self.text).push_str(full_text),
         }
     }
 

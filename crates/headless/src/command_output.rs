@@ -17,8 +17,8 @@ use crate::signals::Signals;
 fn to_turn_events(typed: String, text: &str) -> impl Iterator<Item = Event> {
     let text = text.trim_end();
     let item = ItemId::new("told");
-    let done = ItemDone::Text { text: Arc::new(text.to_owned()), dropped: false };
-    let end = TurnEnded { reason: EndReason::Done, duration_ms: 0, taken_back: false };
+    let done = ItemDone::Text { text: Arc::new(text.to_owned()), is_dropped: false };
+    let end = TurnEnded { reason: EndReason::Done, duration_ms: 0, is_removed: false };
     let bodies = [
         EventBody::TurnStarted { prompt: typed },
         EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text },

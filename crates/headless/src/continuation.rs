@@ -5,9 +5,9 @@
 #[derive(Debug, Default)]
 pub(crate) struct Continuation {
     /// The printed text, after an attempt became invalid.
-    printed: String,
-    /// Number of bytes of `printed` that match the current attempt.
-    said: usize,
+    printed_text: String,
+    /// Number of bytes of `printed_text` that match the current attempt.
+    matched_bytes: usize,
     /// Whether an attempt became invalid.
     retried: bool,
 }
@@ -20,29 +20,29 @@ impl Continuation {
             out.push_str(text);
             return;
         }
-        let ahead = self.printed.get(self.said..).unwrap_or("");
+        let ahead = self.printed_text.get(self.matched_bytes..).unwrap_or("");
         if !ahead.is_empty() {
             let same = common_prefix(ahead, text);
-            self.said += same;
+            self.matched_bytes += same;
             text = text.get(same..).unwrap_or("");
             if text.is_empty() {
                 return;
             }
-            if self.said < self.printed.len() {
+            if self.matched_bytes < self.printed_text.len() {
                 self.restart_line(out);
             }
         }
         out.push_str(text);
-        self.printed.push_str(text);
-        self.said = self.printed.len();
+        self.printed_text.push_str(text);
+        self.matched_bytes = self.printed_text.len();
     }
 
     /// Marks the attempt with the text `attempt` as invalid; another one follows.
     pub(crate) fn take_back(&mut self, attempt: &str) {
         if !std::mem::replace(&mut self.retried, true) {
-            attempt.clone_into(&mut self.printed);
+            attempt.clone_into(&mut self.printed_text);
         }
-        self.said = 0;
+        self.matched_bytes = 0;
     }
 
     /// Ends the message. If the attempt is shorter than the printed text, nothing more is printed.
@@ -52,12 +52,12 @@ impl Continuation {
 
     /// Starts a new line with the current line of the attempt.
     fn restart_line(&mut self, out: &mut String) {
-        if !self.printed.ends_with('\n') {
+        if !self.printed_text.ends_with('\n') {
             out.push('\n');
         }
-        self.printed.truncate(self.said);
-        let start = self.printed.rfind('\n').map_or(0, |at| at + 1);
-        out.push_str(self.printed.get(start..).unwrap_or(""));
+        self.printed_text.truncate(self.matched_bytes);
+        let start = self.printed_text.rfind('\n').map_or(0, |at| at + 1);
+        out.push_str(self.printed_text.get(start..).unwrap_or(""));
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct HarnessResult {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) prompts: Vec<String>,
-    pub(crate) decided: Vec<String>,
-    pub(crate) steered: Vec<String>,
+    pub(crate) decisions: Vec<String>,
+    pub(crate) steering: Vec<String>,
     pub(crate) seconds: f64,
 }
 
@@ -102,7 +102,7 @@ impl SessionScript {
         ItemId::new(format!("i{}", self.items))
     }
 
-    fn text_item(mut self, pieces: &[&str], dropped: bool) -> Self {
+    fn text_item(mut self, pieces: &[&str], is_dropped: bool) -> Self {
         let item = self.item();
         let mut script =
             self.send(EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text });
@@ -110,7 +110,7 @@ impl SessionScript {
             script =
                 script.send(EventBody::ItemDelta { item: item.clone(), text: (*piece).into() });
         }
-        let done = ItemDone::Text { text: std::sync::Arc::new(pieces.concat()), dropped };
+        let done = ItemDone::Text { text: std::sync::Arc::new(pieces.concat()), is_dropped };
         script.send(EventBody::ItemDone { item, done })
     }
 
@@ -254,7 +254,7 @@ impl SessionScript {
     }
 
     pub(crate) fn end(self, reason: EndReason) -> Self {
-        self.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms: 5, taken_back: false }))
+        self.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms: 5, is_removed: false }))
             .close()
     }
 
@@ -287,8 +287,8 @@ impl SessionScript {
 #[derive(Default)]
 struct ReceivedOperations {
     prompts: Vec<String>,
-    decided: Vec<String>,
-    steered: Vec<String>,
+    decisions: Vec<String>,
+    steering: Vec<String>,
 }
 
 /// Runs the script as a session would.
@@ -315,12 +315,12 @@ async fn session(
                     match ops.recv().await {
                         Some(Op::Decide(decide)) => {
                             let Decide { ask, .. } = *decide;
-                            heard.decided.push(ask.as_str().into());
+                            heard.decisions.push(ask.as_str().into());
                             if ask.as_str() == id {
                                 break;
                             }
                         }
-                        Some(Op::Steer(steer)) => heard.steered.push(steer.prompt.text),
+                        Some(Op::Steer(steer)) => heard.steering.push(steer.prompt.text),
                         Some(_) => {}
                         None => return heard,
                     }
@@ -331,11 +331,11 @@ async fn session(
                             hub.send(EventBody::TurnEnded(TurnEnded {
                                 reason: EndReason::Cancelled,
                                 duration_ms: 5,
-                                taken_back: false,
+                                is_removed: false,
                             }));
                             break;
                         }
-                        Some(Op::Steer(steer)) => heard.steered.push(steer.prompt.text),
+                        Some(Op::Steer(steer)) => heard.steering.push(steer.prompt.text),
                         Some(_) => {}
                         None => return heard,
                     }
@@ -476,8 +476,8 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
             stdout: stdout.text(),
             stderr: stderr.text(),
             prompts: heard.prompts,
-            decided: heard.decided,
-            steered: heard.steered,
+            decisions: heard.decisions,
+            steering: heard.steering,
             seconds,
         }
     })

@@ -238,8 +238,8 @@ fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
     for row in &rows {
         let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         lines.push(format!("{} ({}, {}){error}", row.name, row.kind, row.status));
-        if row.error.is_some() && !row.last_words.is_empty() {
-            lines.push(format!("  last output: {}", row.last_words));
+        if row.error.is_some() && !row.last_stderr_line.is_empty() {
+            lines.push(format!("  last output: {}", row.last_stderr_line));
         }
         lines.extend(row.notes.iter().map(|note| format!("  note: {note}")));
         for tool in &row.tools {
@@ -266,7 +266,7 @@ fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
         json!({"name": row.name, "type": row.kind, "status": row.status, "target": row.target,
             "extension": row.extension, "error": row.error, "notes": row.notes,
             "handshake_ms": row.handshake.and_then(|time| u64::try_from(time).ok()),
-            "last_words": row.last_words,
+            "last_words": row.last_stderr_line,
             "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
     });
     CommandOutput { text: lines_or(lines, "No MCP servers are configured."), data: data.collect() }

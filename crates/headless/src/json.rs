@@ -30,7 +30,7 @@ pub(crate) struct JsonFormatter {
     compactions: Vec<Compaction>,
     transcript: Option<ConversationText>,
     /// Number of written bytes of the answer, while the end is being written.
-    written: Option<usize>,
+    written_bytes: Option<usize>,
 }
 
 impl JsonFormatter {
@@ -43,7 +43,7 @@ impl JsonFormatter {
             transcript: options
                 .verbose_json
                 .then(|| ConversationText { display_prompt, ..ConversationText::default() }),
-            written: None,
+            written_bytes: None,
         }
     }
 
@@ -116,7 +116,7 @@ impl OutputFormatter for JsonFormatter {
     ) -> FlushState {
         let out = &mut pending.stdout;
         let answer = summary.answer_text();
-        let written = match self.written {
+        let written = match self.written_bytes {
             Some(written) => written,
             None => {
                 out.extend_from_slice(b"{\n  \"session_id\": \"");
@@ -130,7 +130,7 @@ impl OutputFormatter for JsonFormatter {
             end += 1;
         }
         wire::push_string_body(out, answer.get(written..end).unwrap_or(""));
-        self.written = Some(end);
+        self.written_bytes = Some(end);
         if end < answer.len() {
             return FlushState::Yes;
         }

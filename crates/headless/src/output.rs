@@ -44,20 +44,20 @@ impl Pending {
 
 struct Stream {
     writer: Box<dyn AsyncWrite + Send + Unpin>,
-    written: usize,
+    written_bytes: usize,
 }
 
 impl Stream {
     /// Writes all bytes. Safe to cancel: a later call continues at the same position.
     async fn flush(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        while let Some(rest) = bytes.get(self.written..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = bytes.get(self.written_bytes..).filter(|rest| !rest.is_empty()) {
             match self.writer.write(rest).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => self.written += count,
+                count => self.written_bytes += count,
             }
         }
         bytes.clear();
-        self.written = 0;
+        self.written_bytes = 0;
         self.writer.flush().await
     }
 }
@@ -68,7 +68,7 @@ pub(crate) struct OutputStreams {
     stdout: Stream,
     stderr: Stream,
     /// Whether both are the same terminal, file, or pipe.
-    shared: bool,
+    are_same: bool,
     line: LineState,
 }
 
@@ -84,13 +84,13 @@ enum LineState {
 }
 
 impl OutputStreams {
-    /// `shared`: both streams are the same terminal, file, or pipe.
-    pub(crate) fn new(io: Io, shared: bool) -> Self {
+    /// `are_same`: both streams are the same terminal, file, or pipe.
+    pub(crate) fn new(io: Io, are_same: bool) -> Self {
         Self {
             pending: Pending::default(),
-            stdout: Stream { writer: io.stdout, written: 0 },
-            stderr: Stream { writer: io.stderr, written: 0 },
-            shared,
+            stdout: Stream { writer: io.stdout, written_bytes: 0 },
+            stderr: Stream { writer: io.stderr, written_bytes: 0 },
+            are_same,
             line: LineState::Start,
         }
     }
@@ -110,7 +110,7 @@ impl OutputStreams {
     /// already written.
     fn follow_stdout(&mut self) {
         let stdout = &mut self.pending.stdout;
-        if !self.shared || self.stdout.written > 0 {
+        if !self.are_same || self.stdout.written_bytes > 0 {
             return;
         }
         if self.line == LineState::Ended && stdout.first() == Some(&b'\n') {
@@ -127,13 +127,13 @@ impl OutputStreams {
     /// Drops the pending output for stdout, which has no reader anymore.
     pub(crate) fn discard_stdout(&mut self) {
         self.pending.stdout.clear();
-        self.stdout.written = 0;
+        self.stdout.written_bytes = 0;
     }
 
     /// Writes pending output for stderr only.
     pub(crate) async fn flush_stderr(&mut self) {
         let stderr = &mut self.pending.stderr;
-        if self.line == LineState::Open && !stderr.is_empty() && self.stderr.written == 0 {
+        if self.line == LineState::Open && !stderr.is_empty() && self.stderr.written_bytes == 0 {
             stderr.insert(0, b'\n');
             self.line = LineState::Ended;
         }
@@ -141,7 +141,7 @@ impl OutputStreams {
             && self.stderr.flush(&mut self.pending.stderr).await.is_err()
         {
             self.pending.stderr.clear();
-            self.stderr.written = 0;
+            self.stderr.written_bytes = 0;
         }
     }
 }

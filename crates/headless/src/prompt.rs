@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn user_question_is_denied_without_a_user() {
         let done = run(SessionScript::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
-        assert_eq!((done.code, done.decided), (0, vec!["a1".to_owned()]));
+        assert_eq!((done.code, done.decisions), (0, vec!["a1".to_owned()]));
     }
 
     #[test]

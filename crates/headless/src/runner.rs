@@ -41,7 +41,7 @@ pub(crate) enum InterruptionCause {
 struct Interruption {
     cause: InterruptionCause,
     give_up_at: Instant,
-    hint_at: Option<Instant>,
+    hint_time: Option<Instant>,
 }
 
 /// Why [`Runner::next`] returned.
@@ -57,7 +57,7 @@ pub(crate) enum RunnerStep {
 
 pub(crate) struct Runner {
     ops: OpSender,
-    pub(crate) face: Box<dyn OutputFormatter>,
+    pub(crate) formatter: Box<dyn OutputFormatter>,
     pub(crate) summary: Summary,
     output: OutputStreams,
     signals: Signals,
@@ -74,7 +74,7 @@ pub(crate) struct Runner {
     /// Number of running tool calls.
     open_calls: usize,
     /// A signal deferred until the tool calls end.
-    deferred: Option<u8>,
+    deferred_signal: Option<u8>,
 }
 
 impl Runner {
@@ -87,7 +87,7 @@ impl Runner {
     ) -> Self {
         Self {
             ops,
-            face: create_formatter(options, display_prompt),
+            formatter: create_formatter(options, display_prompt),
             summary: Summary::new(options),
             output: OutputStreams::new(io, options.shared_terminal),
             signals,
@@ -104,13 +104,13 @@ impl Runner {
             ends_session: options.has_end_hooks && options.format != OutputFormat::Text,
             finishes_tool_calls: options.finishes_tool_calls,
             open_calls: 0,
-            deferred: None,
+            deferred_signal: None,
         }
     }
 
     /// Writes the output that comes before the first event.
     pub(crate) async fn begin(&mut self) {
-        self.face.begin(&self.summary, &mut self.output.pending);
+        self.formatter.begin(&self.summary, &mut self.output.pending);
         self.flush().await;
     }
 
@@ -122,7 +122,7 @@ impl Runner {
     /// Waits for the next event, a signal, or the end of the grace period.
     pub(crate) async fn next(&mut self, events: &mut EventReader) -> RunnerStep {
         if self.open_calls == 0
-            && let Some(number) = self.deferred.take()
+            && let Some(number) = self.deferred_signal.take()
         {
             self.interrupt(InterruptionCause::Signal(number)).await;
             return RunnerStep::Again;
@@ -141,8 +141,8 @@ impl Runner {
     /// Ends the turn, immediately or when the running tool calls have ended.
     async fn signal(&mut self, number: u8) {
         let waits = self.finishes_tool_calls && self.open_calls > 0 && matches!(number, 2 | 15);
-        if waits && self.deferred.is_none() && !self.is_interrupted() {
-            self.deferred = Some(number);
+        if waits && self.deferred_signal.is_none() && !self.is_interrupted() {
+            self.deferred_signal = Some(number);
             // Otherwise, the model could be asked before this notices the end of the calls.
             self.send(Op::ShutdownAfterCalls).await;
         } else {
@@ -154,7 +154,7 @@ impl Runner {
         match step {
             ExitTimeout::Hint => {
                 if let Some(interruption) = &mut self.interruption {
-                    interruption.hint_at = None;
+                    interruption.hint_time = None;
                 }
                 self.output.pending.write_message(MessageStyle::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
@@ -181,7 +181,7 @@ impl Runner {
                 }
                 _ => {}
             }
-            self.face.event(&event, &mut self.output.pending);
+            self.formatter.event(&event, &mut self.output.pending);
             if let EventBody::Aside { text } = &event.body
                 && !self.quiet
             {
@@ -190,7 +190,9 @@ impl Runner {
                         self.output.pending.write_message(MessageStyle::Warning, self.colour, text);
                     }
                     // In these formats, stderr is reserved for failures.
-                    _ => self.face.notice(Level::Warning, None, text, &mut self.output.pending),
+                    _ => {
+                        self.formatter.notice(Level::Warning, None, text, &mut self.output.pending)
+                    }
                 }
             }
             let pending = &self.output.pending;
@@ -206,7 +208,7 @@ impl Runner {
 
     /// Shows a notice that is not an event.
     pub(crate) fn notice(&mut self, level: Level, text: &str) {
-        self.face.notice(level, None, text, &mut self.output.pending);
+        self.formatter.notice(level, None, text, &mut self.output.pending);
     }
 
     /// Sends an operation to the session. Returns `false` if the session does not accept it.
@@ -228,7 +230,7 @@ impl Runner {
         self.interruption = Some(Interruption {
             cause,
             give_up_at: now + GRACE,
-            hint_at: hint.then(|| now + HINT),
+            hint_time: hint.then(|| now + HINT),
         });
         // A session that does not accept this is treated like one that does not end. An interrupt
         // alone would let queued prompts begin.
@@ -319,9 +321,11 @@ impl Runner {
     pub(crate) async fn end(&mut self, outcome: &RunOutcome) {
         if let Some(interruption) = &mut self.interruption {
             interruption.give_up_at = Instant::now() + LAST_WORDS;
-            interruption.hint_at = None;
+            interruption.hint_time = None;
         }
-        while self.face.end(outcome, &self.summary, &mut self.output.pending) == FlushState::Yes {
+        while self.formatter.end(outcome, &self.summary, &mut self.output.pending)
+            == FlushState::Yes
+        {
             self.flush().await;
         }
         self.flush().await;
@@ -352,7 +356,7 @@ enum ExitTimeout {
 
 async fn exit_timeout(interruption: Option<&Interruption>) -> ExitTimeout {
     let Some(interruption) = interruption else { return std::future::pending().await };
-    match interruption.hint_at {
+    match interruption.hint_time {
         Some(hint_at) if hint_at < interruption.give_up_at => {
             sleep_until(hint_at).await;
             ExitTimeout::Hint

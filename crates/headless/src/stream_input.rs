@@ -97,12 +97,12 @@ enum QueuedLine {
     Prompt(Prompt),
     /// A command with its output.
     CommandOutput {
-        typed: String,
+        typed_line: String,
         output: CommandOutput,
     },
     /// A command that the engine answers.
     Request {
-        typed: String,
+        typed_line: String,
         op: Op,
     },
 }
@@ -119,7 +119,7 @@ struct Conversation<'a> {
     reader: JoinHandle<()>,
     input_ended: bool,
     /// While this is set, no further line is read, so that prompts keep the order of their lines.
-    preparing: Option<PreparingPrompt>,
+    pending_prompt: Option<PreparingPrompt>,
     queued: VecDeque<QueuedLine>,
     /// The numbers of `continue` lines that no turn has answered yet.
     continues: VecDeque<u64>,
@@ -136,14 +136,14 @@ struct Conversation<'a> {
     expected_answers: usize,
     /// Steering messages that no event has confirmed yet. One that arrives too late becomes a
     /// prompt.
-    steers: Vec<String>,
+    pending_steering: Vec<String>,
     steer_deadline: Option<Instant>,
     /// Whether an interrupt came after a prompt whose turn has not begun; it ends that turn.
     interrupts_next_turn: bool,
     is_reader_gone: Option<fn() -> bool>,
     /// Schema of the answers.
     schema: Option<AnswerSchema>,
-    asks: Vec<ApprovalRequest>,
+    pending_approvals: Vec<ApprovalRequest>,
     last: RunOutcome,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Conversation<'a> {
             lines: lines.receiver,
             reader: lines.task,
             input_ended: false,
-            preparing: None,
+            pending_prompt: None,
             queued: VecDeque::new(),
             continues: VecDeque::new(),
             requested: None,
@@ -163,18 +163,18 @@ impl<'a> Conversation<'a> {
             expected_turns: 0,
             expected_undos: 0,
             expected_answers: 0,
-            steers: Vec::new(),
+            pending_steering: Vec::new(),
             steer_deadline: None,
             interrupts_next_turn: false,
             is_reader_gone: None,
             schema: None,
-            asks: Vec::new(),
+            pending_approvals: Vec::new(),
             last: RunOutcome::success(),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.is_between_turns() && self.queued.is_empty() && self.preparing.is_none()
+        self.is_between_turns() && self.queued.is_empty() && self.pending_prompt.is_none()
     }
 
     /// Returns whether the session is idle.
@@ -199,12 +199,12 @@ impl<'a> Conversation<'a> {
                     self.expected_turns += 1;
                     self.outbox.push_back(Op::Prompt(prompt));
                 }
-                QueuedLine::CommandOutput { typed, output } => {
-                    print_between_turns(runner, events, typed, output).await;
+                QueuedLine::CommandOutput { typed_line, output } => {
+                    print_between_turns(runner, events, typed_line, output).await;
                     self.last = RunOutcome::success();
                 }
-                QueuedLine::Request { typed, op } => {
-                    self.requested = Some(typed);
+                QueuedLine::Request { typed_line, op } => {
+                    self.requested = Some(typed_line);
                     self.handle_context_op(op);
                 }
             }
@@ -221,14 +221,14 @@ impl<'a> Conversation<'a> {
             if runner.is_interrupted() {
                 // Drop queued lines.
                 self.queued.clear();
-                self.preparing = None;
+                self.pending_prompt = None;
             }
             self.hand_over(runner, events).await;
             if runner.is_interrupted() && self.is_idle() {
                 return self.forced_end(runner).await;
             }
             if self.input_ended && self.is_idle() {
-                if self.steers.is_empty() {
+                if self.pending_steering.is_empty() {
                     return self.last.clone();
                 }
                 self.steer_deadline.get_or_insert_with(|| Instant::now() + STEER_GRACE);
@@ -236,7 +236,7 @@ impl<'a> Conversation<'a> {
                 self.steer_deadline = None;
             }
             let listens = self.outbox.is_empty()
-                && self.preparing.is_none()
+                && self.pending_prompt.is_none()
                 && !self.input_ended
                 && !runner.is_interrupted();
             // Not biased, so that a flood of events or of lines cannot block the other.
@@ -249,8 +249,8 @@ impl<'a> Conversation<'a> {
                     }
                     RunnerStep::Again
                 }
-                (number, prompt) = prepared(&mut self.preparing) => {
-                    self.preparing = None;
+                (number, prompt) = prepared(&mut self.pending_prompt) => {
+                    self.pending_prompt = None;
                     match prompt {
                         Ok(prompt) => self.prompt(prompt),
                         Err(failure) => refuse(runner, number, &failure.message),
@@ -271,7 +271,7 @@ impl<'a> Conversation<'a> {
                     RunnerStep::Again
                 }
                 () = wait_until(self.steer_deadline) => {
-                    self.steers.clear();
+                    self.pending_steering.clear();
                     RunnerStep::Again
                 }
             };
@@ -323,18 +323,18 @@ impl<'a> Conversation<'a> {
                 self.continues.clear();
                 self.running = true;
                 self.expected_turns = self.expected_turns.saturating_sub(1);
-                self.steers.retain(|steer| *steer != prompt);
+                self.pending_steering.retain(|steer| *steer != prompt);
                 if std::mem::take(&mut self.interrupts_next_turn) {
                     self.outbox.push_back(Op::Interrupt);
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                if let Some(at) = self.steers.iter().position(|steer| *steer == text) {
-                    self.steers.swap_remove(at);
+                if let Some(at) = self.pending_steering.iter().position(|steer| *steer == text) {
+                    self.pending_steering.swap_remove(at);
                 }
             }
             EventBody::ApprovalRequested(ask) => {
-                self.asks.push(*ask);
+                self.pending_approvals.push(*ask);
                 if self.input_ended {
                     self.refuse_asks();
                 }
@@ -355,11 +355,13 @@ impl<'a> Conversation<'a> {
                 }
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
-            EventBody::ApprovalClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
+            EventBody::ApprovalClosed { ask, .. } => {
+                self.pending_approvals.retain(|open| open.id != ask)
+            }
             EventBody::TurnEnded(end) => {
                 self.running = false;
                 self.interrupts_next_turn &= self.expected_turns > 0;
-                self.asks.clear();
+                self.pending_approvals.clear();
                 if runner.is_interrupted() {
                     return true;
                 }
@@ -394,7 +396,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn refuse_asks(&mut self) {
-        for ask in self.asks.drain(..) {
+        for ask in self.pending_approvals.drain(..) {
             self.outbox.push_back(Op::Decide(Box::new(Decide {
                 feedback: Some("The request cannot be answered: the input has ended".to_owned()),
                 ..Decide::new(ask.id, ApprovalResponse::Cancel)
@@ -436,18 +438,18 @@ impl<'a> Conversation<'a> {
         };
         if let Slash::Command { name, arguments } = command {
             if let Some(op) = engine_request(session, name, arguments) {
-                self.queued.push_back(QueuedLine::Request { typed: text, op });
+                self.queued.push_back(QueuedLine::Request { typed_line: text, op });
                 return Ok(());
             }
             // Reads files and probes the kernel, which takes a few milliseconds.
             let output =
                 tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
             if let Some(output) = output.transpose().map_err(|failure| failure.message)? {
-                self.queued.push_back(QueuedLine::CommandOutput { typed: text, output });
+                self.queued.push_back(QueuedLine::CommandOutput { typed_line: text, output });
                 return Ok(());
             }
         }
-        self.preparing = Some(PreparingPrompt { number, prompt: expand(text) });
+        self.pending_prompt = Some(PreparingPrompt { number, prompt: expand(text) });
         Ok(())
     }
 
@@ -467,7 +469,7 @@ impl<'a> Conversation<'a> {
                 if self.is_idle() {
                     self.prompt(Prompt { text: content, ..Prompt::default() });
                 } else {
-                    self.steers.push(content.clone());
+                    self.pending_steering.push(content.clone());
                     let id = SteerId::new(format!("line-{number}"));
                     let prompt = Prompt { text: content, ..Prompt::default() };
                     self.outbox.push_back(Op::Steer(Steer { id, prompt }));
@@ -505,7 +507,8 @@ impl<'a> Conversation<'a> {
                     arguments,
                     broader_permissions,
                 } = *line;
-                let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
+                let Some(ask) = self.pending_approvals.iter().find(|ask| ask.id.as_str() == id)
+                else {
                     return Err(format!("no pending request with the id `{id}`"));
                 };
                 if !ask.outcomes.contains(&outcome) {
@@ -519,15 +522,16 @@ impl<'a> Conversation<'a> {
                     rule,
                     scope,
                     arguments,
-                    more: None,
+                    increase: None,
                     answers: None,
                     broader_permissions,
-                    ends: false,
+                    ends_turn: false,
                 };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Answer { id, value } => {
-                let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
+                let Some(ask) = self.pending_approvals.iter().find(|ask| ask.id.as_str() == id)
+                else {
                     return Err(format!("no pending question with the id `{id}`"));
                 };
                 if ask.question != Question::AskUser {

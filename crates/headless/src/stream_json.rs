@@ -43,7 +43,7 @@ pub(crate) struct StreamJsonFormatter {
     prompt_item: Option<String>,
     items: TextItems,
     message: Continuation,
-    surplus: String,
+    surplus_text: String,
     /// Number of characters sent of the open text item (version 2).
     sent_chars: usize,
     tools: Tools,
@@ -56,7 +56,7 @@ struct Tools {
     next_seq: u64,
     open: Vec<OpenTool>,
     /// Results held back until the batch is complete (version 1).
-    held: Vec<(usize, ToolResultLine)>,
+    pending_results: Vec<(usize, ToolResultLine)>,
 }
 
 struct OpenTool {
@@ -99,7 +99,7 @@ impl StreamJsonFormatter {
             prompt_item: None,
             items: TextItems::default(),
             message: Continuation::default(),
-            surplus: String::new(),
+            surplus_text: String::new(),
             sent_chars: 0,
             tools: Tools::default(),
         }
@@ -136,17 +136,17 @@ impl StreamJsonFormatter {
                     self.sent_chars += piece.chars().count();
                     self.assistant(piece, pending);
                 } else {
-                    let mut surplus = std::mem::take(&mut self.surplus);
+                    let mut surplus = std::mem::take(&mut self.surplus_text);
                     surplus.clear();
                     self.message.push(piece, &mut surplus);
                     self.assistant(&surplus, pending);
-                    self.surplus = surplus;
+                    self.surplus_text = surplus;
                 }
             }
             TextStep::Dropped { text } => {
                 if self.version_2 {
                     let drop_chars = std::mem::take(&mut self.sent_chars);
-                    self.lines.push(pending, "retry", RetryLine { drop_chars, wait: None });
+                    self.lines.push(pending, "retry", RetryLine { drop_chars, retry: None });
                 } else {
                     self.message.take_back(text);
                 }
@@ -187,14 +187,14 @@ impl StreamJsonFormatter {
             self.lines.push(pending, "tool_result", result);
             return;
         }
-        self.tools.held.push((done.index, result));
+        self.tools.pending_results.push((done.index, result));
         if self.tools.open.is_empty() {
             self.release_results(pending);
         }
     }
 
     fn release_results(&mut self, pending: &mut Pending) {
-        let mut held = std::mem::take(&mut self.tools.held);
+        let mut held = std::mem::take(&mut self.tools.pending_results);
         held.sort_by_key(|(index, _)| *index);
         for (_, result) in held {
             self.lines.push(pending, "tool_result", result);
@@ -247,7 +247,7 @@ impl StreamJsonFormatter {
             tool_kind: ask.kind,
             title: &ask.title,
             preview: ask.preview.as_ref(),
-            reason: &ask.policy_decision.why,
+            reason: &ask.policy_decision.reason,
             rule: &ask.policy_decision.rule,
             outcomes: &ask.outcomes,
             question: ask.question,
@@ -343,7 +343,7 @@ impl OutputFormatter for StreamJsonFormatter {
             EventBody::Undone(undone) => self.lines.push(pending, "undone", undone),
             EventBody::ContextBreakdown(picture) => self.lines.push(pending, "context", picture),
             EventBody::Retry(retry) if self.version_2 => {
-                let line = RetryLine { drop_chars: 0, wait: Some(retry) };
+                let line = RetryLine { drop_chars: 0, retry: Some(retry) };
                 self.lines.push(pending, "retry", line);
             }
             EventBody::Retry(retry) => self.problem("warning", &retry_words(retry), pending),

@@ -162,7 +162,7 @@ pub(crate) struct RetryLine<'a> {
     /// The number of characters to remove from the end of the answer.
     pub(crate) drop_chars: usize,
     #[serde(flatten)]
-    pub(crate) wait: Option<&'a parallax_protocol::model::Retry>,
+    pub(crate) retry: Option<&'a parallax_protocol::model::Retry>,
 }
 
 /// An approval request, or a question of the model.

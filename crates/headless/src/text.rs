@@ -19,18 +19,18 @@ pub(crate) struct TextFormatter {
     quiet: bool,
     colour: bool,
     /// Whether to print nothing until the answer has passed its schema.
-    hold: bool,
+    hold_output: bool,
     /// The current message if messages are printed only when complete; `None` if they are printed
     /// as they arrive.
-    whole: Option<String>,
+    buffered_message: Option<String>,
     warnings: Vec<String>,
     repetitions: RepeatedNotices,
     items: TextItems,
     sanitizer: Sanitizer,
     message: Continuation,
     at_line_start: bool,
-    clean: String,
-    shown: String,
+    sanitized: String,
+    shown_text: String,
 }
 
 impl TextFormatter {
@@ -39,16 +39,16 @@ impl TextFormatter {
             raw: options.raw_output,
             quiet: options.quiet,
             colour: options.stderr_colour,
-            hold: options.schema.is_some(),
-            whole: options.whole_messages.then(String::new),
+            hold_output: options.schema.is_some(),
+            buffered_message: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),
             repetitions: RepeatedNotices::default(),
             items: TextItems::default(),
             sanitizer: Sanitizer::new(),
             message: Continuation::default(),
             at_line_start: true,
-            clean: String::new(),
-            shown: String::new(),
+            sanitized: String::new(),
+            shown_text: String::new(),
         }
     }
 
@@ -59,24 +59,24 @@ impl TextFormatter {
     }
 
     fn piece(&mut self, text: &str, pending: &mut Pending) {
-        if self.hold || text.is_empty() {
+        if self.hold_output || text.is_empty() {
             return;
         }
         let text = if self.raw {
             text
         } else {
-            self.clean.clear();
-            self.sanitizer.push(text, &mut self.clean);
-            &self.clean
+            self.sanitized.clear();
+            self.sanitizer.push(text, &mut self.sanitized);
+            &self.sanitized
         };
-        self.shown.clear();
-        self.message.push(text, &mut self.shown);
+        self.shown_text.clear();
+        self.message.push(text, &mut self.shown_text);
         self.print_shown(pending);
     }
 
     /// Prints a complete message, which may be large, without copying it.
     fn print_message(&mut self, text: String, pending: &mut Pending) {
-        if self.hold {
+        if self.hold_output {
             return;
         }
         let text = if self.raw { text } else { Sanitizer::sanitize_owned(text) };
@@ -90,9 +90,9 @@ impl TextFormatter {
     }
 
     fn print_shown(&mut self, pending: &mut Pending) {
-        if let Some(last) = self.shown.as_bytes().last() {
+        if let Some(last) = self.shown_text.as_bytes().last() {
             self.at_line_start = *last == b'\n';
-            pending.stdout.extend_from_slice(self.shown.as_bytes());
+            pending.stdout.extend_from_slice(self.shown_text.as_bytes());
         }
     }
 
@@ -138,26 +138,28 @@ impl OutputFormatter for TextFormatter {
             TextStep::Boundary => self.finish_message(pending),
             TextStep::Begin => {
                 self.sanitizer = Sanitizer::new();
-                self.whole.iter_mut().for_each(String::clear);
+                self.buffered_message.iter_mut().for_each(String::clear);
             }
-            TextStep::More(piece) => match &mut self.whole {
+            TextStep::More(piece) => match &mut self.buffered_message {
                 Some(whole) => whole.push_str(piece),
                 None => self.piece(piece, pending),
             },
-            TextStep::End { rest, .. } => match self.whole.as_mut().map(std::mem::take) {
-                Some(mut whole) => {
-                    whole.push_str(rest);
-                    self.print_message(whole, pending);
+            TextStep::End { rest, .. } => {
+                match self.buffered_message.as_mut().map(std::mem::take) {
+                    Some(mut whole) => {
+                        whole.push_str(rest);
+                        self.print_message(whole, pending);
+                    }
+                    None => self.piece(rest, pending),
                 }
-                None => self.piece(rest, pending),
-            },
-            TextStep::Dropped { .. } if self.whole.is_some() => {}
+            }
+            TextStep::Dropped { .. } if self.buffered_message.is_some() => {}
             TextStep::Dropped { text } if self.raw => self.message.take_back(text),
             TextStep::Dropped { text } => {
                 // Sanitized as a whole instead of in pieces, which gives the same result.
-                self.clean.clear();
-                Sanitizer::new().push(text, &mut self.clean);
-                self.message.take_back(&self.clean);
+                self.sanitized.clear();
+                Sanitizer::new().push(text, &mut self.sanitized);
+                self.message.take_back(&self.sanitized);
             }
         }
         match &event.body {

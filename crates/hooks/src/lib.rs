@@ -71,11 +71,11 @@ pub(crate) struct HookContext {
     checkpoint_manager: Option<Arc<CheckpointManager>>,
     mode: ApprovalMode,
     /// Whether the user was notified of the variables that hooks do not receive.
-    told_dropped: AtomicBool,
+    has_reported_dropped: AtomicBool,
     /// For each project hook, its hash at the start of the session.
     hashes: Vec<Option<String>>,
     /// The long-running hook processes.
-    standing: PersistentHooks,
+    persistent: PersistentHooks,
     trace: Trace,
     /// Log file for hooks of type `log` that name no file.
     log: PathBuf,
@@ -218,8 +218,8 @@ pub(crate) fn session_hook_runner(
         transcript,
         mode,
         checkpoint_manager,
-        told_dropped: AtomicBool::new(false),
-        standing: PersistentHooks::default(),
+        has_reported_dropped: AtomicBool::new(false),
+        persistent: PersistentHooks::default(),
         trace: Trace::new(trace),
         log: config.dirs.parallax.join("hooks.log"),
         observer,
@@ -256,7 +256,8 @@ impl HookContext {
         if sequential {
             let mut input = call.input;
             for index in matching {
-                let single = self.run_hook(index, &call.subject, input.clone(), cancel).await;
+                let single =
+                    self.run_hook(index, &call.matcher_subject, input.clone(), cancel).await;
                 into_input(&mut input, call.event, &single);
                 let ends = single.stops_sequence();
                 singles.push(single);
@@ -268,7 +269,7 @@ impl HookContext {
             let mut running = tokio::task::JoinSet::new();
             for (order, index) in matching.into_iter().enumerate() {
                 let (shared, input) = (Arc::clone(&self), call.input.clone());
-                let (cancel, subject) = (cancel.clone(), call.subject.clone());
+                let (cancel, subject) = (cancel.clone(), call.matcher_subject.clone());
                 running.spawn(async move {
                     (order, shared.run_hook(index, &subject, input, &cancel).await)
                 });
@@ -279,7 +280,7 @@ impl HookContext {
         }
         let ran = !singles.is_empty();
         let mut outcome = merge(singles);
-        if ran && !self.told_dropped.swap(true, Ordering::Relaxed) {
+        if ran && !self.has_reported_dropped.swap(true, Ordering::Relaxed) {
             outcome.asides = self.dropped();
         }
         outcome
@@ -299,7 +300,7 @@ impl HookContext {
                 self.hooks.get(*index).zip(self.matchers.get(*index)).is_some_and(|(hook, of)| {
                     hook.event == call.event
                         && hook.chunks == call.chunk
-                        && of.matches(&call.subject)
+                        && of.matches(&call.matcher_subject)
                         && seen.insert((hook.name.clone(), hook.command.clone()))
                 })
             })
@@ -442,7 +443,7 @@ impl HookContext {
                     self.processes.start_stdio_shell(text, folder, environment, sandbox).await;
                 started.map_err(|error| error.to_string())
             };
-            return self.standing.ask(hook, input, start, cancel).await;
+            return self.persistent.ask(hook, input, start, cancel).await;
         }
         let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
@@ -455,9 +456,9 @@ impl HookContext {
             input: bytes,
             timeout: hook.timeout,
             // One byte over the limit, to detect longer output.
-            kept: result::ANSWER + 1,
+            max_bytes: result::ANSWER + 1,
             sandbox,
-            leaves_background: true,
+            allows_background: true,
         };
         let fed = self.processes.run_piped(command, cancel).await;
         fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))

@@ -28,7 +28,7 @@ pub(crate) fn merge(singles: Vec<HookResult>) -> HookOutcome {
         };
         let hook = sanitize(&single.title, DECIDER);
         if decides && !hook.is_empty() {
-            outcome.deciders.push(hook.clone());
+            outcome.deciding_hooks.push(hook.clone());
         }
         if single.decision == strictest && !single.reason.is_empty() {
             reasons.push(single.reason);
@@ -121,7 +121,7 @@ mod tests {
             single(HookDecision::Deny, "three", json!({})),
         ]);
         assert_eq!(outcome.denial(), Some("one\nthree"));
-        assert_eq!(outcome.deciders, ["hook one", "hook three"]);
+        assert_eq!(outcome.deciding_hooks, ["hook one", "hook three"]);
         assert_eq!(outcome.named("no"), "no (hooks `hook one`, `hook three`)");
         assert_eq!(outcome.named("hook one says no"), "hook one says no (hook `hook three`)");
         assert_eq!(outcome.field("tool_input"), Some(&json!({"a": 1, "b": 2})));

@@ -19,7 +19,7 @@ pub struct MigratedHooks {
     /// Number of added hooks by event.
     pub added: Vec<(String, usize)>,
     /// What was skipped and why, one sentence each.
-    pub left_out: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 /// Adds the hooks of Claude Code's settings to the settings of the same scope. Hooks that
@@ -41,7 +41,7 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
         .map_err(|error| wrong(error.to_string()))?;
     let mut ours = known.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
     let mut done =
-        MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), left_out: Vec::new() };
+        MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), skipped: Vec::new() };
     for name in names {
         let file = root.join(".claude").join(name);
         let read = jsonc_object(&file).map_err(|error| wrong(error.to_string()))?;
@@ -64,7 +64,7 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
 fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
     for (name, groups) in theirs {
         let Some(event) = parallax_event(name).or_else(|| HookEvent::parse(name)) else {
-            done.left_out.push(format!("unknown event `{name}`"));
+            done.skipped.push(format!("unknown event `{name}`"));
             continue;
         };
         for group in groups.as_array().into_iter().flatten() {
@@ -72,7 +72,7 @@ fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
             for hook in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
                 match hook_of(hook) {
                     Ok(hook) => hooks.push(hook),
-                    Err(why) => done.left_out.push(format!("a hook of `{name}`: {why}")),
+                    Err(why) => done.skipped.push(format!("a hook of `{name}`: {why}")),
                 }
             }
             if hooks.is_empty() {
@@ -90,7 +90,7 @@ fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
             }
             let place = ours.entry(event.as_str()).or_insert_with(|| Value::Array(Vec::new()));
             let Value::Array(known) = place else {
-                done.left_out.push(format!("`hooks.{}` is not a list", event.as_str()));
+                done.skipped.push(format!("`hooks.{}` is not a list", event.as_str()));
                 continue;
             };
             if !known.contains(&new) {
@@ -142,7 +142,7 @@ mod tests {
         let before = json!({"BeforeTool": [{"hooks": [{"command": "mine"}]}]});
         let mut ours = before.as_object().expect("an object").clone();
         let empty =
-            MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), left_out: Vec::new() };
+            MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), skipped: Vec::new() };
         let mut done = empty.clone();
         merge_hooks(&theirs, &mut ours, &mut done);
         assert_eq!(
@@ -158,7 +158,7 @@ mod tests {
                 ]
             })
         );
-        assert_eq!(done.left_out.len(), 2, "{:?}", done.left_out);
+        assert_eq!(done.skipped.len(), 2, "{:?}", done.skipped);
         let mut again = empty;
         merge_hooks(&theirs, &mut ours, &mut again);
         assert!(again.added.is_empty(), "{:?}", again.added);

@@ -23,13 +23,13 @@ const TAIL: usize = 300;
 /// The long-running hook processes of a session.
 #[derive(Default)]
 pub(crate) struct PersistentHooks {
-    seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<ProcessSlot>>>>,
+    process_slots: Mutex<HashMap<String, Arc<tokio::sync::Mutex<ProcessSlot>>>>,
 }
 
 #[derive(Default)]
 struct ProcessSlot {
-    talk: Option<HookProcess>,
-    starts: u32,
+    process: Option<HookProcess>,
+    start_count: u32,
     events: u64,
 }
 
@@ -39,7 +39,7 @@ struct HookProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     /// The end of its stderr; a task reads it until the process ends.
-    tail: Arc<Mutex<Vec<u8>>>,
+    stderr_tail: Arc<Mutex<Vec<u8>>>,
 }
 
 impl PersistentHooks {
@@ -63,14 +63,14 @@ impl PersistentHooks {
             () = cancel.cancelled() => return Ok((ended(false), Vec::new())),
             seat = seat.lock() => seat,
         };
-        if seat.talk.is_none() {
-            if seat.starts >= MOST_STARTS {
+        if seat.process.is_none() {
+            if seat.start_count >= MOST_STARTS {
                 return Err(format!("it ended {MOST_STARTS} times and is not restarted"));
             }
-            seat.starts += 1;
+            seat.start_count += 1;
             let (server, streams) =
                 start().await.map_err(|why| format!("failed to start: {why}"))?;
-            seat.talk = Some(HookProcess::new(server, streams));
+            seat.process = Some(HookProcess::new(server, streams));
         }
         seat.events += 1;
         let number = seat.events;
@@ -78,7 +78,7 @@ impl PersistentHooks {
         let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         line.push(b'\n');
         // The process is taken out, so that a cancelled call leaves no partial answer behind.
-        let Some(mut talk) = seat.talk.take() else { return Ok((ended(false), Vec::new())) };
+        let Some(mut talk) = seat.process.take() else { return Ok((ended(false), Vec::new())) };
         let mut skipped = Vec::new();
         let answer = tokio::select! {
             biased;
@@ -88,7 +88,7 @@ impl PersistentHooks {
         };
         // After a timeout or cancellation, the process is dropped, which ends it and its children.
         if matches!(&answer, Ok(end) if end.ending.is_some()) {
-            seat.talk = Some(talk);
+            seat.process = Some(talk);
         }
         answer.map(|end| (end, skipped))
     }
@@ -97,7 +97,7 @@ impl PersistentHooks {
     fn process_slot(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<ProcessSlot>> {
         let Hook { source, extension, command, env, sandbox, .. } = hook;
         let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seats = self.process_slots.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(seats.entry(key).or_default())
     }
 }
@@ -128,8 +128,8 @@ fn ended(timed_out: bool) -> PipedOutput {
 
 impl HookProcess {
     fn new(server: StdioServer, streams: StdioStreams) -> Self {
-        let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let kept = Arc::clone(&tail);
+        let stderr_tail: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&stderr_tail);
         let mut stderr = streams.stderr;
         tokio::spawn(async move {
             let mut buffer = vec![0; 4096];
@@ -143,7 +143,7 @@ impl HookProcess {
             }
         });
         let stdout = BufReader::new(streams.stdout);
-        Self { server, stdin: streams.stdin, stdout, tail }
+        Self { server, stdin: streams.stdin, stdout, stderr_tail }
     }
 
     async fn answer(
@@ -193,7 +193,7 @@ impl HookProcess {
             ),
             Err(_) => "its process closed its output".to_owned(),
         };
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         match sanitize(&String::from_utf8_lossy(&tail), TAIL) {
             words if words.is_empty() => how,
             words => format!("{how}: {words}"),

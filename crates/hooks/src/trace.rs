@@ -29,8 +29,8 @@ pub struct HookTraceEntry {
     /// The event.
     pub event: String,
     /// The tool name or other subject of the event.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub subject: String,
+    #[serde(rename = "subject", default, skip_serializing_if = "String::is_empty")]
+    pub matcher_subject: String,
     /// Name or command of the hook.
     pub hook: String,
     /// Duration in milliseconds.
@@ -46,8 +46,9 @@ pub struct HookTraceEntry {
 impl HookTraceEntry {
     /// Formats the run without its time in one line.
     pub fn line(&self) -> String {
-        let Self { event, subject, hook, duration_ms, answer, text, .. } = self;
-        let of = if subject.is_empty() { String::new() } else { format!(" {subject}") };
+        let Self { event, matcher_subject, hook, duration_ms, answer, text, .. } = self;
+        let of =
+            if matcher_subject.is_empty() { String::new() } else { format!(" {matcher_subject}") };
         let mut line = format!("{event}{of}: `{hook}`, {duration_ms} ms");
         for piece in [answer, text].into_iter().filter(|piece| !piece.is_empty()) {
             line.push_str(", ");
@@ -88,7 +89,7 @@ impl Trace {
         let entry = HookTraceEntry {
             time: Timestamp::now().to_string(),
             event: hook.event.as_str().to_owned(),
-            subject: sanitize(subject, TEXT),
+            matcher_subject: sanitize(subject, TEXT),
             hook: sanitize(hook.title(), TEXT),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             answer: answer.to_owned(),

@@ -13,7 +13,7 @@ use crate::{HookSession, session_hook_runner};
 #[derive(Debug)]
 pub struct HookTestResult {
     /// Names of the hooks that ran.
-    pub ran: Vec<String>,
+    pub hook_names: Vec<String>,
     /// Their merged outcome.
     pub outcome: HookOutcome,
     /// Warnings for the user.
@@ -37,16 +37,21 @@ pub async fn try_hooks(
     let processes = around.processes.clone();
     let (hooks, warnings) = session_hook_runner(config, || Ok(list), mode, || around)?;
     let Some(hooks) = hooks else {
-        return Ok(HookTestResult { ran: Vec::new(), outcome: HookOutcome::default(), warnings });
+        return Ok(HookTestResult {
+            hook_names: Vec::new(),
+            outcome: HookOutcome::default(),
+            warnings,
+        });
     };
     let chunks: Vec<bool> = [false, true]
         .into_iter()
         .filter(|chunk| hooks.hooks.iter().any(|it| it.event == event && it.chunks == *chunk))
         .collect();
-    let mut trial = HookTestResult { ran: Vec::new(), outcome: HookOutcome::default(), warnings };
+    let mut trial =
+        HookTestResult { hook_names: Vec::new(), outcome: HookOutcome::default(), warnings };
     for chunk in chunks {
         let call = HookCall { chunk, ..HookCall::new(event, subject, input.clone()) };
-        trial.ran.extend(hooks.titles(&call));
+        trial.hook_names.extend(hooks.titles(&call));
         let shared = std::sync::Arc::clone(&hooks);
         let outcome = shared.run(call, &CancellationToken::new()).await;
         if trial.outcome == HookOutcome::default() {

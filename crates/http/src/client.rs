@@ -14,25 +14,25 @@ use crate::proxy;
 pub enum HttpError {
     /// The proxy's address is invalid.
     #[error(
-        "invalid proxy address ({why}): check the `proxy` setting, for example `http://host:port`"
+        "invalid proxy address ({reason}): check the `proxy` setting, for example `http://host:port`"
     )]
     Proxy {
         /// The message of the parser, without the URL, which may contain a password.
-        why: String,
+        reason: String,
     },
     /// The client's certificate or key cannot be used.
-    #[error("cannot use the client certificate `{}`: {why}", .path.display())]
+    #[error("cannot use the client certificate `{}`: {reason}", .path.display())]
     Identity {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// Setting up TLS or the trust store failed.
-    #[error("failed to set up the HTTP client: {why}")]
+    #[error("failed to set up the HTTP client: {reason}")]
     Build {
         /// The library's message.
-        why: String,
+        reason: String,
     },
 }
 
@@ -45,12 +45,13 @@ pub fn client(options: &ClientOptions) -> Result<reqwest::Client, HttpError> {
 }
 
 pub(crate) fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, HttpError> {
-    builder.build().map_err(|error| HttpError::Build { why: error_chain(&error) })
+    builder.build().map_err(|error| HttpError::Build { reason: error_chain(&error) })
 }
 
 /// Reads the certificate and the key of the client.
 fn identity(certificate: &Path, key: &Path) -> Result<reqwest::Identity, HttpError> {
-    let failed = |path: &Path, why: String| HttpError::Identity { path: path.to_owned(), why };
+    let failed =
+        |path: &Path, reason: String| HttpError::Identity { path: path.to_owned(), reason };
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error.to_string()));
     let mut pem = read(certificate)?;
     pem.push(b'\n');
@@ -84,7 +85,7 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         _ if proxy::are_disabled() => builder = builder.no_proxy(),
         Some(address) => {
             let through = Proxy::all(address.as_str())
-                .map_err(|error| HttpError::Proxy { why: error_chain(&error.without_url()) })?;
+                .map_err(|error| HttpError::Proxy { reason: error_chain(&error.without_url()) })?;
             builder = builder.no_proxy().proxy(through.no_proxy(proxy::exceptions()));
         }
         None if !options.system_proxy => builder = builder.no_proxy(),

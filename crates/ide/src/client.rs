@@ -82,17 +82,17 @@ enum Transport {
 #[derive(Debug)]
 pub(crate) struct CompanionClient {
     transport: Transport,
-    sink: MessageSink,
+    messages: MessageSink,
     next_id: AtomicU64,
     /// Cancelled when the connection has ended.
-    pub(crate) ended: CancellationToken,
+    pub(crate) disconnected: CancellationToken,
     /// Whether the editor shows diffs.
     pub(crate) can_diff: bool,
 }
 
 impl Drop for CompanionClient {
     fn drop(&mut self) {
-        self.ended.cancel();
+        self.disconnected.cancel();
     }
 }
 
@@ -104,20 +104,20 @@ impl CompanionClient {
         version: &str,
         incoming: mpsc::Sender<Value>,
     ) -> Result<Self, RequestError> {
-        let sink = MessageSink { pending: Arc::default(), incoming };
-        let ended = CancellationToken::new();
+        let messages = MessageSink { pending: Arc::default(), incoming };
+        let disconnected = CancellationToken::new();
         let transport = match address {
             ServerAddress::Http { host, port, token } => {
                 Transport::Http(HttpTransport::new(host, *port, token.as_deref())?)
             }
             ServerAddress::Stdio(command) => {
-                let sink = sink.clone();
-                let starting = StdioTransport::start(command, options, sink, ended.clone());
+                let sink = messages.clone();
+                let starting = StdioTransport::start(command, options, sink, disconnected.clone());
                 Transport::Stdio(starting.await?)
             }
         };
         let mut client =
-            Self { transport, sink, next_id: AtomicU64::new(1), ended, can_diff: false };
+            Self { transport, messages, next_id: AtomicU64::new(1), disconnected, can_diff: false };
         let hello = json!({
             "protocolVersion": PROTOCOL_VERSION,
             "capabilities": {},
@@ -129,7 +129,7 @@ impl CompanionClient {
         }
         client.notify("notifications/initialized", json!({})).await?;
         if let Transport::Http(http) = &client.transport {
-            http.listen(client.sink.clone(), client.ended.clone()).await?;
+            http.listen(client.messages.clone(), client.disconnected.clone()).await?;
         }
         client.can_diff = client.offers_diffs().await;
         Ok(client)
@@ -201,13 +201,13 @@ impl CompanionClient {
     async fn send(&self, message: &Value, limit: Duration) -> Result<(), RequestError> {
         let sending = async {
             match &self.transport {
-                Transport::Http(http) => http.post(message, &self.sink).await,
+                Transport::Http(http) => http.post(message, &self.messages).await,
                 Transport::Stdio(stdio) => stdio.write(message).await,
             }
         };
         let sent = tokio::select! {
             sent = tokio::time::timeout(limit, sending) => sent,
-            () = self.ended.cancelled() => return Err(connection_lost()),
+            () = self.disconnected.cancelled() => return Err(connection_lost()),
         };
         sent.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))
     }
@@ -221,12 +221,12 @@ impl CompanionClient {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let (reply, mut response) = oneshot::channel();
-        self.sink.pending.with(|pending| pending.insert(id, reply));
-        let _forgotten = PendingGuard { pending: &self.sink.pending, id };
+        self.messages.pending.with(|pending| pending.insert(id, reply));
+        let _forgotten = PendingGuard { pending: &self.messages.pending, id };
         let answering = async {
             match &self.transport {
                 Transport::Http(http) => {
-                    http.post(&message, &self.sink).await?;
+                    http.post(&message, &self.messages).await?;
                     // The response is in the answer to the POST, or arrives as an event.
                 }
                 Transport::Stdio(stdio) => stdio.write(&message).await?,
@@ -235,7 +235,7 @@ impl CompanionClient {
         };
         let answered = tokio::select! {
             answered = tokio::time::timeout(limit, answering) => answered,
-            () = self.ended.cancelled() => return Err(connection_lost()),
+            () = self.disconnected.cancelled() => return Err(connection_lost()),
         };
         let message =
             answered.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))?;

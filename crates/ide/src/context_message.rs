@@ -13,13 +13,13 @@ use crate::open_files::{EditorFile, OpenFiles};
 pub struct CompanionContext {
     companion: Companion,
     /// The state that the model has received; `None` if none.
-    known: Mutex<Option<OpenFiles>>,
+    sent_files: Mutex<Option<OpenFiles>>,
 }
 
 impl CompanionContext {
     /// Creates the context of a session.
     pub fn new(companion: Companion) -> Self {
-        Self { companion, known: Mutex::default() }
+        Self { companion, sent_files: Mutex::default() }
     }
 }
 
@@ -30,7 +30,7 @@ impl EditorContext for CompanionContext {
             self.companion.refresh();
             return None;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.sent_files.lock().unwrap_or_else(PoisonError::into_inner);
         let message = match &*known {
             None => describe_all(&snapshot.files),
             Some(known) => changes(known, &snapshot.files),
@@ -40,7 +40,7 @@ impl EditorContext for CompanionContext {
     }
 
     fn reset(&self) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.sent_files.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct ServerCandidate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RejectedServer {
     pub(crate) source: String,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 /// Result of a search.
@@ -122,9 +122,9 @@ fn discover_for(options: &DiscoveryOptions, own: i32, in_container: bool) -> Dis
         in_container,
         ..Discovered::default()
     };
-    let rejected = rejected.into_iter().map(|RejectedFile { path, why }| RejectedServer {
+    let rejected = rejected.into_iter().map(|RejectedFile { path, reason }| RejectedServer {
         source: path.display().to_string(),
-        why,
+        reason,
     });
     result.rejected.extend(rejected);
     let directory =
@@ -140,8 +140,8 @@ impl Discovered {
         let mut matching = Vec::new();
         for file in files {
             let source = file.path.display().to_string();
-            let mut reject = |why: String| {
-                self.rejected.push(RejectedServer { source: source.clone(), why });
+            let mut reject = |reason: String| {
+                self.rejected.push(RejectedServer { source: source.clone(), reason });
             };
             let is_own = self.editor_pid == Some(file.pid) || self.chain.contains(file.pid);
             let is_alive = is_own || self.in_container || is_alive(file.pid);
@@ -193,8 +193,8 @@ impl Discovered {
                 .unwrap_or_default(),
         });
         let source = "the environment (GEMINI_CLI_IDE_SERVER_*)";
-        let mut reject = |why: String| {
-            self.rejected.push(RejectedServer { source: source.to_owned(), why });
+        let mut reject = |reason: String| {
+            self.rejected.push(RejectedServer { source: source.to_owned(), reason });
         };
         let text = get("GEMINI_CLI_IDE_SERVER_PORT");
         if let Some(text) = text.filter(|text| port_of(&Value::from(*text)).is_none()) {
@@ -425,6 +425,6 @@ mod tests {
         setup.set("GEMINI_CLI_IDE_WORKSPACE_PATH", &setup.path("project").display().to_string());
         let found = setup.discover();
         assert_eq!((found.candidates.len(), found.rejected.len()), (0, 1));
-        assert!(found.rejected[0].why.contains("`0` is not a port"));
+        assert!(found.rejected[0].reason.contains("`0` is not a port"));
     }
 }

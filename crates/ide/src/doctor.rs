@@ -74,7 +74,7 @@ pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
         };
         servers.push((format!("{address} from {}", candidate.source), result));
     }
-    servers.extend(found.rejected.iter().map(|it| (it.source.clone(), it.why.clone())));
+    servers.extend(found.rejected.iter().map(|it| (it.source.clone(), it.reason.clone())));
     let fix = fix(&found, is_reachable, first_error.as_deref());
     let processes = found.chain.0.iter();
     Diagnosis {

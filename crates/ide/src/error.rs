@@ -36,10 +36,10 @@ pub enum DisconnectReason {
         folders: Vec<PathBuf>,
     },
     /// A companion was found but did not accept the connection.
-    #[error("{why}. Run /ide doctor for details")]
+    #[error("{reason}. Run /ide doctor for details")]
     Failed {
         /// What happened.
-        why: String,
+        reason: String,
     },
     /// The connection ended.
     #[error("the connection to {editor} was lost")]

@@ -41,7 +41,7 @@ pub(crate) struct PortFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RejectedFile {
     pub(crate) path: PathBuf,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 /// Reads the port files in `<temporary>/gemini/ide`, and those with the old name for `pids`.
@@ -67,7 +67,7 @@ pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<Re
     for path in paths.into_iter().take(MAX_FILES) {
         match read(&path) {
             Ok(file) => files.push(file),
-            Err(why) => rejected.push(RejectedFile { path, why }),
+            Err(reason) => rejected.push(RejectedFile { path, reason }),
         }
     }
     (files, rejected)

@@ -53,12 +53,12 @@ struct KeychainState {
     /// Where to find the system store; `None` if it is not used.
     find: Option<BackendSource>,
     backend: OnceLock<Option<Backend>>,
-    usable: OnceLock<bool>,
+    is_usable: OnceLock<bool>,
     /// Used if the system has no store.
     encrypted_file: Option<EncryptedFile>,
     /// Files of other programs, which are only read.
     reference_files: Vec<EncryptedFile>,
-    known: Mutex<HashMap<SecretName, Option<Secret>>>,
+    cached_secrets: Mutex<HashMap<SecretName, Option<Secret>>>,
 }
 
 /// Where secrets may be stored.
@@ -71,7 +71,7 @@ pub struct KeychainLocations<'a> {
     /// Whether to use an encrypted file in `home` instead.
     pub encrypted_file: bool,
     /// Home directories of compatible programs, whose encrypted files are read.
-    pub others: &'a [PathBuf],
+    pub other_homes: &'a [PathBuf],
 }
 
 enum BackendSource {
@@ -100,7 +100,7 @@ impl Keychain {
         let find = reached.then(|| BackendSource::On(variable("PATH")));
         let encrypted_file = places.encrypted_file.then(|| EncryptedFile::in_home(places.home));
         let reference_files =
-            places.others.iter().map(|home| EncryptedFile::in_home(home)).collect();
+            places.other_homes.iter().map(|home| EncryptedFile::in_home(home)).collect();
         Self::create(places.home, find, encrypted_file, reference_files)
     }
 
@@ -129,10 +129,10 @@ impl Keychain {
             home: home.to_string_lossy().into_owned(),
             find,
             backend: OnceLock::new(),
-            usable: OnceLock::new(),
+            is_usable: OnceLock::new(),
             encrypted_file,
             reference_files,
-            known: Mutex::default(),
+            cached_secrets: Mutex::default(),
         };
         Self { inner: Some(Arc::new(inner)) }
     }
@@ -258,7 +258,7 @@ impl Keychain {
 impl KeychainState {
     /// Whether the system store responds; checked once.
     fn has_system(&self) -> bool {
-        *self.usable.get_or_init(|| {
+        *self.is_usable.get_or_init(|| {
             let probe = SecretName::from("probe");
             let asked = self.backend().map(|backend| {
                 backend.get(SecretLocation::for_parallax(&self.account(&probe)), PROBE)
@@ -321,7 +321,7 @@ impl KeychainState {
     }
 
     fn lock_cache(&self) -> std::sync::MutexGuard<'_, HashMap<SecretName, Option<Secret>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached_secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

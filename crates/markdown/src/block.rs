@@ -84,7 +84,7 @@ impl<'input> BrokenLinkCallback<'input> for DefinitionLookup<'_> {
 
 /// What rendering needs besides the text.
 pub(super) struct RenderContext<'c> {
-    pub(super) look: &'c RenderOptions<'c>,
+    pub(super) options: &'c RenderOptions<'c>,
     pub(super) codes: &'c mut Codes,
 }
 
@@ -110,15 +110,15 @@ pub(super) fn render(
     let source = source.as_ref();
     let parser =
         Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)));
-    let look = context.look;
+    let options = context.options;
     let mut writer = Writer {
         source,
-        look,
+        options,
         context,
         rows: Vec::new(),
         prefixes: Vec::new(),
         levels: vec![NestingLevel { last: flow.last }],
-        lists: Vec::new(),
+        list_numbers: Vec::new(),
         quotes: 0,
         flow: *flow,
         inline: None,
@@ -161,14 +161,14 @@ struct NestingLevel {
 
 struct Writer<'w, 'c> {
     source: &'w str,
-    look: &'w RenderOptions<'w>,
+    options: &'w RenderOptions<'w>,
     context: &'w mut RenderContext<'c>,
     rows: Vec<Line>,
     prefixes: Vec<Prefix>,
     /// One level for the text, and one for each nested container block.
     levels: Vec<NestingLevel>,
     /// The numbering of each open list.
-    lists: Vec<Option<Numbers>>,
+    list_numbers: Vec<Option<Numbers>>,
     /// Number of open quotes.
     quotes: usize,
     flow: BlockContext,
@@ -206,16 +206,16 @@ impl<'w> Writer<'w, '_> {
             return;
         }
         match event {
-            Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.look.base),
+            Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.options.base),
             Event::Start(Tag::Heading { level, .. }) => {
                 self.begin_block(MarkdownBlock::Apart, range.start);
-                self.inline = Some(Inline::new(self.look, self.heading(level)));
+                self.inline = Some(Inline::new(self.options, self.heading(level)));
             }
             Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
             Event::Start(Tag::BlockQuote(_)) => {
                 self.begin_block(MarkdownBlock::Text, range.start);
-                let sign = if self.look.plain { "> " } else { "│ " };
-                let bar = Span::styled(sign, self.look.theme.border);
+                let sign = if self.options.plain { "> " } else { "│ " };
+                let bar = Span::styled(sign, self.options.theme.border);
                 self.nest(vec![bar.clone()], vec![bar]);
                 self.quotes += 1;
             }
@@ -223,11 +223,11 @@ impl<'w> Writer<'w, '_> {
                 self.begin_block(MarkdownBlock::List, range.start);
                 let first = self.flow.number.take();
                 let start = start.map(|start| first.unwrap_or(Numbers::from(start)));
-                self.lists.push(start);
+                self.list_numbers.push(start);
                 self.levels.push(NestingLevel { last: None });
             }
             Event::End(TagEnd::List(_)) => {
-                self.lists.pop();
+                self.list_numbers.pop();
                 self.levels.pop();
             }
             Event::Start(Tag::Item) => self.begin_item(range.start),
@@ -235,7 +235,7 @@ impl<'w> Writer<'w, '_> {
                 self.begin_block(MarkdownBlock::Text, range.start);
                 let label = sanitize::one_row(&format!("[^{label}] ")).into_owned();
                 let rest = vec![Span::raw("    ")];
-                self.nest(vec![Span::styled(label, self.look.theme.link)], rest);
+                self.nest(vec![Span::styled(label, self.options.theme.link)], rest);
             }
             Event::End(TagEnd::BlockQuote(_)) => {
                 self.unnest();
@@ -256,18 +256,18 @@ impl<'w> Writer<'w, '_> {
             }
             Event::Start(Tag::Table(alignments)) => {
                 self.begin_block(MarkdownBlock::Apart, range.start);
-                self.table = Some(table::Table::new(self.look, alignments));
+                self.table = Some(table::Table::new(self.options, alignments));
             }
             Event::Rule => {
                 self.begin_block(MarkdownBlock::Apart, range.start);
                 let columns = self.columns();
-                let sign = if self.look.plain { "-" } else { "─" };
-                self.push_rows(vec![Line::styled(sign.repeat(columns), self.look.theme.border)]);
+                let sign = if self.options.plain { "-" } else { "─" };
+                self.push_rows(vec![Line::styled(sign.repeat(columns), self.options.theme.border)]);
             }
             Event::TaskListMarker(done) => self.task(done),
             inline => {
                 if self.inline.is_none() {
-                    self.begin_text(range.start, self.look.base);
+                    self.begin_text(range.start, self.options.base);
                 }
                 // A backslash that continues a shell line is part of the text.
                 let backslash = matches!(inline, Event::HardBreak)
@@ -283,11 +283,11 @@ impl<'w> Writer<'w, '_> {
     }
 
     fn heading(&self, level: HeadingLevel) -> Style {
-        let theme = self.look.theme;
+        let theme = self.options.theme;
         match level {
-            HeadingLevel::H1 => self.look.base.patch(theme.link).bold().underline(),
-            HeadingLevel::H2 => self.look.base.patch(theme.link).bold(),
-            HeadingLevel::H3 => self.look.base.bold(),
+            HeadingLevel::H1 => self.options.base.patch(theme.link).bold().underline(),
+            HeadingLevel::H2 => self.options.base.patch(theme.link).bold(),
+            HeadingLevel::H3 => self.options.base.bold(),
             _ => theme.secondary.italic(),
         }
     }
@@ -295,7 +295,7 @@ impl<'w> Writer<'w, '_> {
     /// Returns the columns left after the prefixes.
     fn columns(&self) -> usize {
         let taken: usize = self.prefixes.iter().map(|prefix| prefix.width).sum();
-        self.look.columns().saturating_sub(taken).max(MIN_TEXT)
+        self.options.columns().saturating_sub(taken).max(MIN_TEXT)
     }
 
     fn nest(&mut self, first: Vec<Span>, rest: Vec<Span>) {
@@ -306,7 +306,7 @@ impl<'w> Writer<'w, '_> {
         let prefix = if room {
             let pad = wider - width(&rest);
             let mut rest = rest;
-            if pad > 0 && self.look.plain {
+            if pad > 0 && self.options.plain {
                 rest.push(Span::raw(" ".repeat(pad)));
             }
             Prefix { first: Some(first), rest, width: wider }
@@ -336,19 +336,19 @@ impl<'w> Writer<'w, '_> {
         if let Some(level) = self.levels.last_mut() {
             level.last = Some(MarkdownBlock::List);
         }
-        let depth = self.lists.len();
-        let marker = match self.lists.last_mut() {
+        let depth = self.list_numbers.len();
+        let marker = match self.list_numbers.last_mut() {
             Some(Some(numbers)) => format!("{}. ", numbers.item(self.source, at)),
-            _ if self.look.plain => "- ".to_owned(),
+            _ if self.options.plain => "- ".to_owned(),
             _ => ["• ", "◦ ", "▪ "][depth.saturating_sub(1) % 3].to_owned(),
         };
         let rest = vec![Span::raw(" ".repeat(parallax_screen::text_width(&marker)))];
-        self.nest(vec![Span::styled(marker, self.look.theme.symbol)], rest);
+        self.nest(vec![Span::styled(marker, self.options.theme.symbol)], rest);
     }
 
     fn task(&mut self, done: bool) {
-        let (sign, theme) = (if done { "[x] " } else { "[ ] " }, self.look.theme);
-        let sign = match (self.look.plain, done) {
+        let (sign, theme) = (if done { "[x] " } else { "[ ] " }, self.options.theme);
+        let sign = match (self.options.plain, done) {
             (true, _) => sign,
             (false, true) => "☑ ",
             (false, false) => "☐ ",
@@ -363,7 +363,7 @@ impl<'w> Writer<'w, '_> {
             }
         }
         if self.inline.is_none() {
-            self.begin_text(0, self.look.base);
+            self.begin_text(0, self.options.base);
         }
         if let Some(inline) = &mut self.inline {
             inline.push_literal(sign, style);
@@ -372,7 +372,7 @@ impl<'w> Writer<'w, '_> {
 
     fn begin_text(&mut self, at: usize, base: Style) {
         self.begin_block(MarkdownBlock::Text, at);
-        self.inline = Some(Inline::new(self.look, base));
+        self.inline = Some(Inline::new(self.options, base));
     }
 
     /// Ends text without a paragraph around it and adds the empty row before a block.
@@ -448,14 +448,14 @@ impl<'w> Writer<'w, '_> {
         let columns = self.columns();
         let code = sanitize::lines(&code);
         if mermaid::is_diagram(&language)
-            && let Some(rows) = mermaid::rows(&code, columns, self.look)
+            && let Some(rows) = mermaid::rows(&code, columns, self.options)
         {
             return self.push_rows(rows);
         }
         let lines = self.context.codes.lines(&language, &code);
         let mut rows = Vec::with_capacity(lines.len());
         for (index, (text, pieces)) in lines.iter().enumerate() {
-            rows.extend(code_rows(text, pieces, index + 1, columns, self.look));
+            rows.extend(code_rows(text, pieces, index + 1, columns, self.options));
         }
         self.push_rows(rows);
     }
@@ -463,7 +463,7 @@ impl<'w> Writer<'w, '_> {
     fn end_html(&mut self) {
         let Some((html, at)) = self.html.take() else { return };
         self.begin_block(MarkdownBlock::Text, at);
-        let (columns, style) = (self.columns(), self.look.theme.secondary);
+        let (columns, style) = (self.columns(), self.options.theme.secondary);
         let html = sanitize::lines(&html);
         let mut rows = Vec::new();
         for line in html.lines() {

@@ -68,7 +68,7 @@ struct CachedCode {
     /// All lines as they were last rendered.
     lines: Vec<(String, Pieces)>,
     /// How many of them the highlighter has processed: all but the last, which may still grow.
-    settled: usize,
+    highlighted: usize,
     highlighter: Highlighter,
 }
 
@@ -93,7 +93,7 @@ impl Codes {
             self.blocks.push(CachedCode {
                 language: language.to_owned(),
                 lines: Vec::new(),
-                settled: 0,
+                highlighted: 0,
                 highlighter: Highlighter::new(language),
             });
         }
@@ -105,17 +105,17 @@ impl Codes {
 
 impl CachedCode {
     fn update(&mut self, code: &str) {
-        let settled = self.lines.iter().take(self.settled);
+        let settled = self.lines.iter().take(self.highlighted);
         let same = settled.zip(code.lines()).take_while(|(old, new)| old.0 == *new).count();
-        if same < self.settled || self.highlighter.is_waiting() {
-            self.settled = 0;
+        if same < self.highlighted || self.highlighter.is_waiting() {
+            self.highlighted = 0;
             self.highlighter = Highlighter::new(&self.language);
         }
-        self.lines.truncate(self.settled);
-        let mut lines = code.lines().skip(self.settled).peekable();
+        self.lines.truncate(self.highlighted);
+        let mut lines = code.lines().skip(self.highlighted).peekable();
         while let Some(line) = lines.next() {
             let pieces = if lines.peek().is_some() {
-                self.settled += 1;
+                self.highlighted += 1;
                 self.highlighter.line(line)
             } else {
                 self.highlighter.clone().line(line)

@@ -106,7 +106,7 @@ impl Highlighter {
             return plain();
         }
         let with_break = format!("{text}\n");
-        let Ok(changes) = parse.parse_line(&with_break, &syntaxes.set) else {
+        let Ok(changes) = parse.parse_line(&with_break, &syntaxes.syntaxes) else {
             self.state = HighlightState::Off;
             return plain();
         };

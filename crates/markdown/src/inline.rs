@@ -12,7 +12,7 @@ use parallax_screen::sanitize;
 
 /// Collects the inline events of one block into lines that are not wrapped yet.
 pub(super) struct Inline<'l> {
-    look: &'l RenderOptions<'l>,
+    options: &'l RenderOptions<'l>,
     /// The active styles, innermost last; never empty.
     styles: Vec<Style>,
     /// The open link: its target and its text so far.
@@ -23,7 +23,7 @@ pub(super) struct Inline<'l> {
     current: Line,
     /// Whether `<br>` is a line break, as in table cells, where Markdown has no other syntax for
     /// one.
-    in_cell: bool,
+    in_table_cell: bool,
 }
 
 struct OpenLink {
@@ -35,38 +35,45 @@ struct OpenLink {
 }
 
 impl<'l> Inline<'l> {
-    pub(super) fn new(look: &'l RenderOptions<'l>, base: Style) -> Self {
+    pub(super) fn new(options: &'l RenderOptions<'l>, base: Style) -> Self {
         Self {
-            look,
+            options,
             styles: vec![base],
             link: None,
             pending: String::new(),
             lines: Vec::new(),
             current: Line::EMPTY,
-            in_cell: false,
+            in_table_cell: false,
         }
     }
 
     /// Creates a collector for the text of a table cell.
     pub(super) fn for_table_cell(look: &'l RenderOptions<'l>, base: Style) -> Self {
-        Self { in_cell: true, ..Self::new(look, base) }
+        Self { in_table_cell: true, ..Self::new(look, base) }
     }
 
     fn style(&self) -> Style {
-        self.styles.last().copied().unwrap_or(self.look.base)
+        self.styles.last().copied().unwrap_or(self.options.base)
     }
 
     /// Handles an inline event. Returns whether it was one.
     pub(super) fn event(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::Text(text) => self.text(text),
-            Event::Code(code) => self.push_literal(code, self.style().patch(self.look.theme.code)),
+            Event::Code(code) => {
+                self.push_literal(code, self.style().patch(self.options.theme.code))
+            }
             Event::InlineMath(math) => self.formula(math, "$"),
             Event::DisplayMath(math) => self.formula(math, "$$"),
-            Event::InlineHtml(html) if self.in_cell && is_line_break(html) => self.line_break(),
+            Event::InlineHtml(html) if self.in_table_cell && is_line_break(html) => {
+                self.line_break()
+            }
             Event::InlineHtml(html) => self.text(html),
             Event::FootnoteReference(label) => {
-                self.push_literal(&format!("[^{label}]"), self.style().patch(self.look.theme.link));
+                self.push_literal(
+                    &format!("[^{label}]"),
+                    self.style().patch(self.options.theme.link),
+                );
             }
             Event::SoftBreak | Event::HardBreak => self.line_break(),
             Event::Start(Tag::Emphasis) => self.open(Style::PLAIN.italic()),
@@ -75,7 +82,7 @@ impl<'l> Inline<'l> {
             Event::Start(
                 Tag::Link { dest_url, link_type, .. } | Tag::Image { dest_url, link_type, .. },
             ) => {
-                self.open(self.look.theme.link);
+                self.open(self.options.theme.link);
                 let target = sanitize::one_row(dest_url);
                 // For a link in a picture's text or the other way round, the outer one counts.
                 if self.link.is_none() {
@@ -84,7 +91,7 @@ impl<'l> Inline<'l> {
                     let text = String::new();
                     self.link = Some(OpenLink { target: target.into(), href, text, brackets });
                     if brackets {
-                        self.push("<".to_owned(), self.look.base, None);
+                        self.push("<".to_owned(), self.options.base, None);
                     }
                 }
             }
@@ -123,7 +130,7 @@ impl<'l> Inline<'l> {
             } else {
                 format!(" ({})", link.target)
             };
-            self.push(behind, self.look.theme.secondary, link.href);
+            self.push(behind, self.options.theme.secondary, link.href);
         }
     }
 
@@ -177,7 +184,7 @@ impl<'l> Inline<'l> {
             return;
         }
         let text = latex::fragments(&text);
-        let linked = style.patch(self.look.theme.link);
+        let linked = style.patch(self.options.theme.link);
         for (piece, href) in links::split_urls(&text) {
             let style = if href.is_some() { linked } else { style };
             self.push(piece.to_owned(), style, href);

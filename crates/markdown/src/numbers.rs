@@ -5,14 +5,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbers {
     /// The number written before the last item.
-    written: Option<u64>,
+    last_number: Option<u64>,
     next: u64,
 }
 
 impl Numbers {
     /// Creates the numbering of a list that begins with this number.
     pub(super) fn from(start: u64) -> Self {
-        Self { written: None, next: start }
+        Self { last_number: None, next: start }
     }
 
     /// Returns the number of the item that begins at `at` in the source.
@@ -21,10 +21,10 @@ impl Numbers {
         let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
         let written = text.get(..end).and_then(|digits| digits.parse().ok());
         let number = match written {
-            Some(written) if self.written != Some(written) => written,
+            Some(written) if self.last_number != Some(written) => written,
             _ => self.next,
         };
-        self.written = written;
+        self.last_number = written;
         self.next = number.saturating_add(1);
         number
     }

@@ -47,12 +47,12 @@ pub struct StreamedMarkdown {
     definitions: Definitions,
     codes: Codes,
     /// The size of `open` when it was last parsed without result.
-    looked: usize,
+    parsed_size: usize,
     /// The size of `incoming` from which it is worth splitting.
-    split_at: usize,
+    next_split_size: usize,
     /// Final rows not taken yet.
     ready: Vec<Line>,
-    shown: Option<RenderedTail>,
+    rendered_tail: Option<RenderedTail>,
 }
 
 #[derive(Debug)]
@@ -87,10 +87,10 @@ impl StreamedMarkdown {
             flow: BlockContext::START,
             definitions: Definitions::default(),
             codes: Codes::default(),
-            looked: 0,
-            split_at: LONG_PARAGRAPH,
+            parsed_size: 0,
+            next_split_size: LONG_PARAGRAPH,
             ready: Vec::new(),
-            shown: None,
+            rendered_tail: None,
         }
     }
 
@@ -98,7 +98,7 @@ impl StreamedMarkdown {
     pub fn push(&mut self, text: &str) {
         if !text.is_empty() {
             self.incoming.push_str(text);
-            self.shown = None;
+            self.rendered_tail = None;
         }
     }
 
@@ -110,18 +110,22 @@ impl StreamedMarkdown {
     }
 
     /// Releases the rows of a paragraph that no later text can change.
-    fn split_paragraph(&mut self, look: &RenderOptions<'_>) {
+    fn split_paragraph(&mut self, options: &RenderOptions<'_>) {
         let is_new_block = self.code.is_none() && self.open.is_empty();
-        if !is_new_block || look.raw || look.plain || self.incoming.len() < self.split_at {
+        if !is_new_block
+            || options.raw
+            || options.plain
+            || self.incoming.len() < self.next_split_size
+        {
             return;
         }
-        self.split_at = self.incoming.len() + look.columns() / 2;
+        self.next_split_size = self.incoming.len() + options.columns() / 2;
         let text = &self.incoming;
         if sanitize::lines(text) != text.as_str() {
             return;
         }
         let mut render = |text: &str| {
-            let mut context = RenderContext { look, codes: &mut self.codes };
+            let mut context = RenderContext { options, codes: &mut self.codes };
             let (mut flow, mut definitions) = (self.flow, self.definitions.clone());
             block::render(text, &mut context, &mut flow, &mut definitions)
         };
@@ -148,9 +152,9 @@ impl StreamedMarkdown {
         let rest = rest.to_owned();
         self.open = std::mem::replace(&mut self.incoming, rest);
         self.open.truncate(at);
-        self.release(at, look);
-        self.split_at = LONG_PARAGRAPH.min(look.columns() * (OPEN_ROWS + 1));
-        self.shown = None;
+        self.release(at, options);
+        self.next_split_size = LONG_PARAGRAPH.min(options.columns() * (OPEN_ROWS + 1));
+        self.rendered_tail = None;
     }
 
     /// Ends the text and returns all remaining rows.
@@ -162,49 +166,50 @@ impl StreamedMarkdown {
         }
         self.release(self.open.len(), look);
         self.code = None;
-        self.shown = None;
+        self.rendered_tail = None;
         std::mem::take(&mut self.ready)
     }
 
     /// Returns the rows not returned by [`Self::take_finished`], as they look now.
     pub fn remaining_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         self.advance(look);
-        let current = self.shown.as_ref().is_some_and(|shown| {
+        let current = self.rendered_tail.as_ref().is_some_and(|shown| {
             shown.width == look.width && shown.raw == look.raw && shown.theme == look.theme.name
         });
         if !current {
             let rows = self.open_rows(look);
             let theme = look.theme.name.clone();
-            self.shown = Some(RenderedTail { width: look.width, theme, raw: look.raw, rows });
+            self.rendered_tail =
+                Some(RenderedTail { width: look.width, theme, raw: look.raw, rows });
         }
-        let open = self.shown.iter().flat_map(|shown| &shown.rows);
+        let open = self.rendered_tail.iter().flat_map(|shown| &shown.rows);
         self.ready.iter().chain(open).cloned().collect()
     }
 
-    fn open_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
+    fn open_rows(&mut self, options: &RenderOptions<'_>) -> Vec<Line> {
         let line = sanitize::lines(self.incoming.trim_end_matches('\r'));
         if let Some(code) = &self.code {
             if line.is_empty() || code.fence.closes(&line) {
                 return Vec::new();
             }
-            if look.raw {
-                return raw::code_row(&line, look);
+            if options.raw {
+                return raw::code_row(&line, options);
             }
             let text = code.fence.content(&line);
             let pieces = code.highlighter.clone().line(text);
             let mut rows = separator(self.flow, code.lines);
-            rows.extend(code_rows(text, &pieces, code.lines + 1, look.columns(), look));
+            rows.extend(code_rows(text, &pieces, code.lines + 1, options.columns(), options));
             return rows;
         }
         if self.open.is_empty() && line.trim().is_empty() {
             return Vec::new();
         }
         let source = format!("{}{line}", self.open);
-        if look.raw {
-            return source.lines().flat_map(|line| raw::row(line, look)).collect();
+        if options.raw {
+            return source.lines().flat_map(|line| raw::row(line, options)).collect();
         }
         let mut flow = self.flow;
-        let mut context = RenderContext { look, codes: &mut self.codes };
+        let mut context = RenderContext { options, codes: &mut self.codes };
         // Definitions of an open block apply to it and are not kept.
         let mut definitions = self.definitions.clone();
         block::render(&source, &mut context, &mut flow, &mut definitions)
@@ -258,8 +263,8 @@ impl StreamedMarkdown {
         let after_blank = block::ends_blank(&self.open);
         self.open.push_str(line);
         self.open.push('\n');
-        let grown =
-            self.open.len() < SMALL_BLOCK || self.open.len() >= self.looked + self.looked / 8;
+        let grown = self.open.len() < SMALL_BLOCK
+            || self.open.len() >= self.parsed_size + self.parsed_size / 8;
         if open_block::may_begin(line, after_blank) && grown {
             self.render_complete_blocks(look, again);
         } else if line.trim().is_empty() && grown && open_block::complete_leaf(&self.open).is_some()
@@ -273,7 +278,7 @@ impl StreamedMarkdown {
 
     /// Renders everything before the last block.
     fn render_complete_blocks(&mut self, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
-        self.looked = self.open.len();
+        self.parsed_size = self.open.len();
         let Some(last) = open_block::find(&self.open, self.flow.number) else { return };
         if last.start > 0 {
             self.release(last.start, look);
@@ -295,7 +300,7 @@ impl StreamedMarkdown {
             let highlighter = Highlighter::new(&fence.info);
             self.code = Some(OpenCode { fence, highlighter, lines: 0 });
             self.codes.clear();
-            self.looked = 0;
+            self.parsed_size = 0;
         }
     }
 
@@ -323,15 +328,15 @@ impl StreamedMarkdown {
     }
 
     /// Renders the first `length` bytes of the open lines.
-    fn release(&mut self, length: usize, look: &RenderOptions<'_>) {
+    fn release(&mut self, length: usize, options: &RenderOptions<'_>) {
         if length == 0 {
             return;
         }
         let rest = self.open.split_off(length);
         let text = std::mem::replace(&mut self.open, rest);
-        self.looked = 0;
-        if look.raw {
-            self.ready.extend(text.lines().flat_map(|line| raw::row(line, look)));
+        self.parsed_size = 0;
+        if options.raw {
+            self.ready.extend(text.lines().flat_map(|line| raw::row(line, options)));
             self.flow = BlockContext {
                 last: Some(MarkdownBlock::Text),
                 blank: block::ends_blank(&text),
@@ -339,7 +344,7 @@ impl StreamedMarkdown {
             };
             return;
         }
-        let mut context = RenderContext { look, codes: &mut self.codes };
+        let mut context = RenderContext { options, codes: &mut self.codes };
         let rows = block::render(&text, &mut context, &mut self.flow, &mut self.definitions);
         self.ready.extend(rows);
         self.codes.clear();

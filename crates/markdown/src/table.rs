@@ -11,7 +11,7 @@ const MIN_COLUMN: usize = 5;
 
 /// A table being parsed.
 pub(super) struct Table<'l> {
-    look: &'l RenderOptions<'l>,
+    options: &'l RenderOptions<'l>,
     alignments: Vec<Alignment>,
     /// The rows, starting with the header. A cell has the lines of its text.
     rows: Vec<Vec<Vec<Line>>>,
@@ -20,8 +20,8 @@ pub(super) struct Table<'l> {
 }
 
 impl<'l> Table<'l> {
-    pub(super) fn new(look: &'l RenderOptions<'l>, alignments: Vec<Alignment>) -> Self {
-        Self { look, alignments, rows: Vec::new(), cell: None, in_head: false }
+    pub(super) fn new(options: &'l RenderOptions<'l>, alignments: Vec<Alignment>) -> Self {
+        Self { options, alignments, rows: Vec::new(), cell: None, in_head: false }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
@@ -31,8 +31,8 @@ impl<'l> Table<'l> {
                 self.rows.push(Vec::new());
             }
             Event::Start(Tag::TableCell) => {
-                let base = if self.in_head { self.look.base.bold() } else { self.look.base };
-                self.cell = Some(Inline::for_table_cell(self.look, base));
+                let base = if self.in_head { self.options.base.bold() } else { self.options.base };
+                self.cell = Some(Inline::for_table_cell(self.options, base));
             }
             Event::End(TagEnd::TableCell) => {
                 if let (Some(cell), Some(row)) = (self.cell.take(), self.rows.last_mut()) {
@@ -56,7 +56,7 @@ impl<'l> Table<'l> {
             row.resize(count, Vec::new());
         }
         match self.widths(count, columns) {
-            Some(widths) if !self.look.plain => self.drawn(&widths),
+            Some(widths) if !self.options.plain => self.drawn(&widths),
             _ => self.render_as_list(columns),
         }
     }
@@ -72,7 +72,7 @@ impl<'l> Table<'l> {
     }
 
     fn drawn(&self, widths: &[usize]) -> Vec<Line> {
-        let border = self.look.theme.border;
+        let border = self.options.theme.border;
         let rule = |left: &str, middle: &str, right: &str| {
             let bars: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
             Line::styled(format!("{left}{}{right}", bars.join(middle)), border)

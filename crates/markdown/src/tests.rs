@@ -16,9 +16,9 @@ fn rendered(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Renders the text as one piece.
-fn parsed_whole(text: &str, look: &RenderOptions<'_>) -> Vec<Line> {
+fn parsed_whole(text: &str, options: &RenderOptions<'_>) -> Vec<Line> {
     let mut codes = Codes::default();
-    let mut context = RenderContext { look, codes: &mut codes };
+    let mut context = RenderContext { options, codes: &mut codes };
     block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
 }
 

@@ -32,7 +32,7 @@ struct ResultParts {
     media: Vec<Part>,
     /// Texts and media in their original order.
     parts: Vec<Value>,
-    shown: Vec<String>,
+    display_texts: Vec<String>,
     /// Base64 characters so far.
     size: usize,
 }
@@ -65,7 +65,7 @@ impl ResultSource<'_> {
         if result.get("isError").and_then(Value::as_bool) == Some(true) {
             return self.failure(&read);
         }
-        let shown = clip(&read.shown.join("\n"), MOST_SHOWN);
+        let shown = clip(&read.display_texts.join("\n"), MOST_SHOWN);
         ToolResult {
             for_model: ModelOutput {
                 output: read.texts.join("\n"),
@@ -93,7 +93,7 @@ impl ResultSource<'_> {
     }
 
     fn failure(&self, read: &ResultParts) -> ToolResult {
-        self.error(&read.shown.join("\n"))
+        self.error(&read.display_texts.join("\n"))
     }
 
     fn block(&self, block: &Value, read: &mut ResultParts) {
@@ -119,11 +119,11 @@ impl ResultSource<'_> {
                 let uri = text("uri").unwrap_or_default();
                 let name = text("title").or_else(|| text("name")).unwrap_or(uri);
                 read.push_text(wrap(&format!("Resource Link: {name} at {uri}")));
-                read.shown.push(format!("[Link to {name}: {uri}]"));
+                read.display_texts.push(format!("[Link to {name}: {uri}]"));
             }
             other => {
                 let kind = other.unwrap_or("none");
-                read.shown.push(format!("[Unknown content type: {kind}]"));
+                read.display_texts.push(format!("[Unknown content type: {kind}]"));
             }
         }
     }
@@ -140,7 +140,7 @@ impl ResultSource<'_> {
         let kind = mime.map_or(Some(UNKNOWN), media_type);
         let told = kind.unwrap_or(UNKNOWN);
         let (what, label) = what;
-        read.shown.push(format!("[{label}: {told}]"));
+        read.display_texts.push(format!("[{label}: {told}]"));
         let tool = shown_name(self.tool);
         let note = format!("[Tool '{tool}' provided the following {what} with mime-type: {told}]");
         read.media(kind, data, note);
@@ -148,7 +148,7 @@ impl ResultSource<'_> {
 
     fn text(&self, text: &str, read: &mut ResultParts) {
         read.push_text(wrap(text));
-        read.shown.push(text.to_owned());
+        read.display_texts.push(text.to_owned());
     }
 
     /// Adds structured content, unless a text block has the same content.

@@ -19,7 +19,7 @@ const TOTAL: usize = 1_000_000;
 pub(crate) struct LimitedTools {
     pub(crate) tools: Vec<ToolEntry>,
     /// A message about tools that were omitted because there are too many.
-    pub(crate) cut: Option<String>,
+    pub(crate) omission_notice: Option<String>,
     /// Messages about other omissions.
     pub(crate) notes: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
             false => kept.push(tool),
         }
     }
-    let cut = (left_out > 0).then(|| {
+    let omission_notice = (left_out > 0).then(|| {
         format!(
             "its tools need more than {TOTAL} characters: {left_out} of them were omitted (select \
              tools with `includeTools`)"
@@ -67,7 +67,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
              not declared"
         ));
     }
-    LimitedTools { tools: kept, cut, notes }
+    LimitedTools { tools: kept, omission_notice, notes }
 }
 
 /// Returns the size of a tool declaration in characters.
@@ -101,17 +101,18 @@ mod tests {
         let small = tool("small", "Does it.".into(), json!({"type": "object"}));
         let long = tool("long", "ä".repeat(5_000_000), json!({"type": "object"}));
         let wide = tool("wide", "x".into(), json!({"description": "s".repeat(50_000)}));
-        let LimitedTools { tools: kept, cut, notes } = bound(vec![small.clone(), long, wide]);
-        assert_eq!(cut, None);
+        let LimitedTools { tools: kept, omission_notice, notes } =
+            bound(vec![small.clone(), long, wide]);
+        assert_eq!(omission_notice, None);
         assert_eq!(kept[0], small);
         assert!(kept[1].description.chars().count() < 4_100);
         assert!(kept[1].description.ends_with("[… 4996000 more characters omitted]"));
         assert_eq!(kept[2].schema, json!({"type": "object"}));
         assert_eq!(notes.len(), 2, "{notes:?}");
         let many = (0..2_000).map(|at| tool(&at.to_string(), "d".repeat(1_000), Value::Null));
-        let LimitedTools { tools: kept, cut, .. } = bound(many.collect());
+        let LimitedTools { tools: kept, omission_notice, .. } = bound(many.collect());
         assert!((900..1_000).contains(&kept.len()), "{}", kept.len());
         let words = format!("{} of them were omitted", 2_000 - kept.len());
-        assert!(cut.is_some_and(|cut| cut.contains(&words)));
+        assert!(omission_notice.is_some_and(|cut| cut.contains(&words)));
     }
 }

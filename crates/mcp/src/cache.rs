@@ -43,8 +43,8 @@ struct CacheEntry {
     /// `None` if the server failed.
     catalog: Option<Catalog>,
     /// The reason of the failure.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    why: String,
+    #[serde(rename = "why", default, skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 impl Cache {
@@ -56,10 +56,10 @@ impl Cache {
     pub(crate) fn get(&self, key: &str) -> CachedServer {
         let entry: Option<CacheEntry> = files::read(&self.path(key), LIMIT);
         match entry {
-            Some(CacheEntry { form: FORM, saved, catalog: None, why })
+            Some(CacheEntry { form: FORM, saved, catalog: None, reason })
                 if is_fresh(saved, FAILURE) =>
             {
-                CachedServer::Failed(why)
+                CachedServer::Failed(reason)
             }
             Some(CacheEntry { form: FORM, saved, catalog: Some(catalog), .. })
                 if is_fresh(saved, FRESH) =>
@@ -72,8 +72,8 @@ impl Cache {
 
     /// Saves what a server offers, or why it failed. Blocking.
     pub(crate) fn save(&self, key: &str, catalog: Result<&Catalog, &str>) {
-        let why = catalog.err().unwrap_or_default().to_owned();
-        let entry = CacheEntry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
+        let reason = catalog.err().unwrap_or_default().to_owned();
+        let entry = CacheEntry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), reason };
         if let Err(error) = files::write(&self.path(key), &entry) {
             tracing::debug!(%error, "failed to cache the offers of an MCP server");
         }

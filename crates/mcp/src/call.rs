@@ -41,18 +41,21 @@ pub(crate) struct Listeners {
 struct Listener {
     progress: Option<Arc<dyn Progress>>,
     /// When the last progress arrived, or when the request was sent.
-    moved: Instant,
+    last_progress: Instant,
     /// When the last progress was reported.
-    told: Option<Instant>,
+    last_report: Option<Instant>,
     /// Whether a warning was emitted.
-    warned: bool,
+    has_warned: bool,
 }
 
 impl Listeners {
     fn add(&self, token: &ProgressToken, progress: Option<Arc<dyn Progress>>) -> ListenerGuard {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        let moved = Instant::now();
-        listeners.insert(token.0.clone(), Listener { progress, moved, told: None, warned: false });
+        let last_progress = Instant::now();
+        listeners.insert(
+            token.0.clone(),
+            Listener { progress, last_progress, last_report: None, has_warned: false },
+        );
         ListenerGuard { listeners: self.clone(), token: token.0.clone() }
     }
 
@@ -60,14 +63,14 @@ impl Listeners {
     pub(crate) fn report(&self, told: &ProgressNotificationParam) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
-        listener.moved = Instant::now();
+        listener.last_progress = Instant::now();
         let Some(progress) = listener.progress.clone() else { return };
         let Some(advance) = advance(told) else { return };
         let is_end = advance.percent() == Some(100);
-        if !is_end && listener.told.is_some_and(|told| told.elapsed() < PAUSE) {
+        if !is_end && listener.last_report.is_some_and(|told| told.elapsed() < PAUSE) {
             return;
         }
-        listener.told = Some(Instant::now());
+        listener.last_report = Some(Instant::now());
         drop(listeners);
         progress.advance(&advance);
     }
@@ -76,10 +79,10 @@ impl Listeners {
     /// server can cause it any number of times.
     pub(crate) fn warn(&self, words: &str) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = listeners.values_mut().filter(|listener| !listener.warned);
+        let new = listeners.values_mut().filter(|listener| !listener.has_warned);
         let new: Vec<_> = new
             .filter_map(|listener| {
-                listener.warned = true;
+                listener.has_warned = true;
                 listener.progress.clone()
             })
             .collect();
@@ -100,7 +103,7 @@ impl ListenerGuard {
     /// Returns when the last progress arrived, or when the request was sent.
     fn last_progress(&self) -> Option<Instant> {
         let listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.get(&self.token).map(|listener| listener.moved)
+        listeners.get(&self.token).map(|listener| listener.last_progress)
     }
 }
 
@@ -222,13 +225,13 @@ fn failed(error: ServiceError) -> McpError {
         ServiceError::Timeout { timeout } => McpError::Timeout { after: timeout },
         ServiceError::TransportClosed => McpError::Lost,
         ServiceError::TransportSend(error) if wants_sign_in(&error) => {
-            McpError::SignIn { again: true }
+            McpError::SignIn { is_renewal: true }
         }
         ServiceError::TransportSend(error) => {
-            let why = send_error(&error);
+            let reason = send_error(&error);
             match is_refusal(&error) {
-                true => McpError::Refused { why },
-                false => McpError::Sending { why },
+                true => McpError::Refused { reason },
+                false => McpError::Sending { reason },
             }
         }
         ServiceError::Cancelled { .. } => McpError::Cancelled,

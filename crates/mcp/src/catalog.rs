@@ -21,7 +21,8 @@ pub struct Catalog {
     /// The name and version that the server reports.
     pub implementation: Option<String>,
     /// A message about list entries that were omitted because there are too many.
-    pub cut: Option<String>,
+    #[serde(rename = "cut")]
+    pub omission_notice: Option<String>,
 }
 
 impl Catalog {

@@ -94,7 +94,7 @@ impl ServerEnvironment {
                 }
                 let started = self.processes.start_stdio(program).await;
                 let (process, streams) =
-                    started.map_err(|error| McpError::Start { why: not_started(&error) })?;
+                    started.map_err(|error| McpError::Start { reason: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler
                     .serve(LoggedTransport::wrap(stdio, server))
@@ -145,7 +145,7 @@ impl ServerEnvironment {
         grants: SandboxGrants,
     ) -> Result<StdioProgram, McpError> {
         let failed =
-            |why: String| McpError::Start { why: format!("cannot run in the sandbox: {why}") };
+            |why: String| McpError::Start { reason: format!("cannot run in the sandbox: {why}") };
         let confine = Arc::clone(&self.confine);
         let confining = tokio::task::spawn_blocking(move || confine(program, &grants));
         let confined = confining.await.map_err(|error| failed(error.to_string()))?;
@@ -189,8 +189,8 @@ impl ServerEnvironment {
     /// Adds the proxy to the error of a connection that used one.
     fn add_proxy(&self, url: &str, error: McpError) -> McpError {
         match (error, parallax_http::proxy_of(&self.http, url)) {
-            (McpError::Start { why }, Some(proxy)) => {
-                McpError::Start { why: format!("through the proxy {proxy}: {why}") }
+            (McpError::Start { reason }, Some(proxy)) => {
+                McpError::Start { reason: format!("through the proxy {proxy}: {reason}") }
             }
             (error, _) => error,
         }
@@ -217,7 +217,8 @@ impl ServerEnvironment {
 
     fn client(&self) -> Result<Client, McpError> {
         let options = ClientOptions { redirects: Redirects::SameHost(5), ..self.http.clone() };
-        parallax_http::client(&options).map_err(|error| McpError::Start { why: error.to_string() })
+        parallax_http::client(&options)
+            .map_err(|error| McpError::Start { reason: error.to_string() })
     }
 
     /// Returns the headers for all requests, and the token source, unless the user configured an
@@ -247,7 +248,7 @@ impl ServerEnvironment {
             custom.entry(HeaderName::from_static(QUOTA_PROJECT)).or_insert(project);
         }
         let manager = oauth::manager(url, &self.http).await;
-        let mut manager = manager.map_err(|error| McpError::Start { why: error.to_string() })?;
+        let mut manager = manager.map_err(|error| McpError::Start { reason: error.to_string() })?;
         manager.set_credential_store(google);
         Ok((custom, Some((manager, CredentialKind::Google))))
     }
@@ -267,7 +268,7 @@ enum CredentialKind {
 
 fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
     let header = |(name, value): &(String, String)| {
-        let bad = || McpError::Start { why: format!("invalid header `{name}`") };
+        let bad = || McpError::Start { reason: format!("invalid header `{name}`") };
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
         value.set_sensitive(true);
         Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value))
@@ -280,15 +281,15 @@ fn with_credential_kind(kind: Option<CredentialKind>, error: McpError) -> McpErr
     let is_refusal = match &error {
         McpError::SignIn { .. } => true,
         // The library tried to refresh a token that cannot be refreshed.
-        McpError::Start { why } => why.contains("OAuth client not configured"),
+        McpError::Start { reason } => reason.contains("OAuth client not configured"),
         _ => false,
     };
     match kind {
         Some(CredentialKind::SignIn) if matches!(error, McpError::SignIn { .. }) => {
-            McpError::SignIn { again: true }
+            McpError::SignIn { is_renewal: true }
         }
         Some(CredentialKind::Google) if is_refusal => {
-            McpError::Start { why: "it rejected the Google Cloud credentials".to_owned() }
+            McpError::Start { reason: "it rejected the Google Cloud credentials".to_owned() }
         }
         _ => error,
     }

@@ -15,16 +15,16 @@ use crate::messages::UNREADABLE;
 /// Describes why a server did not initialize.
 pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
     if error.is_authorization_required() {
-        return McpError::SignIn { again: false };
+        return McpError::SignIn { is_renewal: false };
     }
     let why = error_chain(error);
     match renewal_failed(error) {
         // The token service could not be reached.
         Some(failed) if failed.starts_with("Request failed") => {
             let why = "its sign-in could not be renewed: the authorization server did not respond";
-            return McpError::Start { why: why.to_owned() };
+            return McpError::Start { reason: why.to_owned() };
         }
-        Some(_) => return McpError::SignIn { again: true },
+        Some(_) => return McpError::SignIn { is_renewal: true },
         None => {}
     }
     match error {
@@ -41,8 +41,8 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::ConflictInitResponseId(..) => McpError::Protocol {
             message: "the response to `initialize` has a different id".to_owned(),
         },
-        _ if why.contains("401") => McpError::SignIn { again: false },
-        _ => McpError::Start { why: plain(&cause(error)) },
+        _ if why.contains("401") => McpError::SignIn { is_renewal: false },
+        _ => McpError::Start { reason: plain(&cause(error)) },
     }
 }
 

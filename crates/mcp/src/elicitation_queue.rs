@@ -12,8 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 pub(crate) struct Asking {
     running: watch::Sender<BTreeSet<u64>>,
     next: AtomicU64,
-    place: Arc<Semaphore>,
-    no_more: AtomicBool,
+    permit: Arc<Semaphore>,
+    refuse_all: AtomicBool,
 }
 
 impl Default for Asking {
@@ -21,21 +21,21 @@ impl Default for Asking {
         Self {
             running: watch::channel(BTreeSet::new()).0,
             next: AtomicU64::new(0),
-            place: Arc::new(Semaphore::new(1)),
-            no_more: AtomicBool::new(false),
+            permit: Arc::new(Semaphore::new(1)),
+            refuse_all: AtomicBool::new(false),
         }
     }
 }
 
 /// A call, registered as running until this value is dropped.
 pub(crate) struct RunningCall {
-    asking: Arc<Asking>,
+    requests: Arc<Asking>,
     number: u64,
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.asking.running.send_modify(|running| {
+        self.requests.running.send_modify(|running| {
             running.remove(&self.number);
         });
     }
@@ -48,7 +48,7 @@ impl Asking {
         self.running.send_modify(|running| {
             running.insert(number);
         });
-        RunningCall { asking: Arc::clone(self), number }
+        RunningCall { requests: Arc::clone(self), number }
     }
 
     /// Waits until all calls that are running now have ended; returns immediately if there are
@@ -63,14 +63,14 @@ impl Asking {
     /// Returns the permit for one request, or `None` if another request is open or the user wants
     /// no more.
     pub(crate) fn acquire(&self) -> Option<OwnedSemaphorePermit> {
-        if self.no_more.load(Ordering::Acquire) {
+        if self.refuse_all.load(Ordering::Acquire) {
             return None;
         }
-        Arc::clone(&self.place).try_acquire_owned().ok()
+        Arc::clone(&self.permit).try_acquire_owned().ok()
     }
 
     /// Rejects all further requests of this server in this session.
     pub(crate) fn stop(&self) {
-        self.no_more.store(true, Ordering::Release);
+        self.refuse_all.store(true, Ordering::Release);
     }
 }

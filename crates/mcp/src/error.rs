@@ -6,40 +6,40 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
     /// The server could not be started or reached.
-    #[error("it failed to start: {why}")]
+    #[error("it failed to start: {reason}")]
     Start {
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The server requires a sign-in.
-    #[error("{}", match again {
+    #[error("{}", match is_renewal {
         true => "its sign-in is no longer valid",
         false => "it requires authentication",
     })]
     SignIn {
         /// Whether an earlier sign-in is no longer valid.
-        again: bool,
+        is_renewal: bool,
     },
     /// The server is not running and will not be started.
-    #[error("{why}")]
+    #[error("{reason}")]
     Closed {
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The connection was lost.
     #[error("the connection to it was lost")]
     Lost,
     /// The request did not arrive, or the server could not answer it now: it may be sent again.
-    #[error("the request failed: {why}")]
+    #[error("the request failed: {reason}")]
     Sending {
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The request arrived and was rejected.
-    #[error("it rejected the request: {why}")]
+    #[error("it rejected the request: {reason}")]
     Refused {
         /// The message of the server, or its meaning.
-        why: String,
+        reason: String,
     },
     /// The server did not answer in time.
     #[error("no response within {} ms", after.as_millis())]
@@ -83,9 +83,9 @@ impl McpError {
     /// server.
     pub(crate) fn with_command(&self, server: &str) -> String {
         match self {
-            Self::SignIn { again } => format!(
+            Self::SignIn { is_renewal } => format!(
                 "{self}: sign in{} with `/mcp auth {server}` or `parallax mcp auth {server}`",
-                if *again { " again" } else { "" }
+                if *is_renewal { " again" } else { "" }
             ),
             other => other.to_string(),
         }

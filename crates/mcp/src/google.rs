@@ -39,7 +39,7 @@ impl Google {
     /// # Errors
     /// Returns an error if there are no credentials or no token can be obtained.
     pub(crate) async fn token(&self) -> Result<String, McpError> {
-        self.0.token().await.map_err(|error| McpError::Start { why: error.to_string() })
+        self.0.token().await.map_err(|error| McpError::Start { reason: error.to_string() })
     }
 
     /// Returns the project to be billed, if one is configured.

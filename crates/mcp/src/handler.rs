@@ -85,13 +85,13 @@ impl ClientHandler for Handler {
         let Some(server) = self.server.upgrade() else {
             return Err(ErrorData::internal_error("the session has ended", None));
         };
-        let (asker, sampling) = (server.asker.clone(), server.sampling.clone());
+        let (asker, sampling) = (server.prompter.clone(), server.sampling.clone());
         let cancel = context.ct.child_token();
         let answer = server.allowance.answer(&server.name, params, asker, sampling, cancel.clone());
         tokio::select! {
             biased;
             answer = answer => answer,
-            () = server.asking.wait_for_calls() => {
+            () = server.requests.wait_for_calls() => {
                 cancel.cancel();
                 Err(ErrorData::invalid_request("its tool call has ended", None))
             }
@@ -104,7 +104,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some(server) = self.server.upgrade() else { return Ok(declined()) };
-        let Some(asker) = server.asker.clone() else { return Ok(declined()) };
+        let Some(asker) = server.prompter.clone() else { return Ok(declined()) };
         let mut check = None;
         let question = match request {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -117,18 +117,18 @@ impl ClientHandler for Handler {
             }
             _ => return Ok(declined()),
         };
-        let Some(_place) = server.asking.acquire() else { return Ok(declined()) };
+        let Some(_place) = server.requests.acquire() else { return Ok(declined()) };
         let asking = asker.ask(&server.name, question);
         let answer = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            () = server.asking.wait_for_calls() => {
+            () = server.requests.wait_for_calls() => {
                 return Ok(ElicitResult::new(ElicitationAction::Cancel));
             }
             answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(UserResponse::Cancel),
         };
         if answer == UserResponse::Never {
-            server.asking.stop();
+            server.requests.stop();
         }
         Ok(match answer {
             UserResponse::Decline | UserResponse::Always | UserResponse::Never => declined(),
@@ -177,8 +177,8 @@ impl ClientHandler for Handler {
     ) {
         if let Some(server) = self.server.upgrade() {
             let text: String = params.data.to_string().chars().take(2_000).collect();
-            server.tail.push(text.as_bytes());
-            server.tail.push(b"\n");
+            server.stderr_tail.push(text.as_bytes());
+            server.stderr_tail.push(b"\n");
         }
     }
 

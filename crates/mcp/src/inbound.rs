@@ -18,17 +18,17 @@ pub(crate) struct Inbound {
     /// Returns the workspace directories that the server may learn of.
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Asks the user, if possible.
-    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn Asker>>,
     /// Answers its sampling requests, if they are allowed.
     pub(crate) sampling: Option<Sampling>,
     /// The tokens and approvals of its sampling requests.
     pub(crate) allowance: Allowance,
     /// Its elicitation requests to the user.
-    pub(crate) asking: Arc<Asking>,
+    pub(crate) requests: Arc<Asking>,
     /// The requests that receive its progress reports.
     pub(crate) listeners: Listeners,
     /// Its log messages.
-    pub(crate) tail: StderrTail,
+    pub(crate) stderr_tail: StderrTail,
     /// Notified when it reports changed lists.
     pub(crate) changed: Notify,
 }

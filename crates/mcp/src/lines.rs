@@ -65,28 +65,28 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
 /// Slows down reading when a server sends too many messages: the pipe fills, and the server blocks.
 #[derive(Debug)]
 pub(crate) struct ReadRateLimit {
-    since: Instant,
+    started: Instant,
     count: u32,
 }
 
 impl ReadRateLimit {
     pub(crate) fn new() -> Self {
-        Self { since: Instant::now(), count: 0 }
+        Self { started: Instant::now(), count: 0 }
     }
 
     /// Whether messages arrive faster than the limit.
     pub(crate) fn is_flooded(&self) -> bool {
-        self.count >= PER_SECOND && self.since.elapsed() < Duration::from_secs(1)
+        self.count >= PER_SECOND && self.started.elapsed() < Duration::from_secs(1)
     }
 
     /// Waits until one more message may be read. Cancel-safe.
     pub(crate) async fn wait(&mut self) {
         let second = Duration::from_secs(1);
-        if self.since.elapsed() >= second {
+        if self.started.elapsed() >= second {
             *self = Self::new();
         }
         if self.count >= PER_SECOND {
-            tokio::time::sleep_until(self.since + second).await;
+            tokio::time::sleep_until(self.started + second).await;
             *self = Self::new();
         }
         self.count += 1;

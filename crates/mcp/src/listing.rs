@@ -75,7 +75,7 @@ impl Server {
         let (mut notes, mut cuts) = (Vec::new(), Vec::new());
         let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
             Ok(pages) => {
-                cuts.extend(pages.cut.map(|why| {
+                cuts.extend(pages.stop_reason.map(|why| {
                     let kept = pages.entries.len();
                     format!("its list of {what} was truncated: {why}; {kept} of them are used")
                 }));
@@ -113,11 +113,11 @@ impl Server {
                 None => broken.push(name_of(entry)),
             }
         }
-        let LimitedTools { tools, cut, notes: bounded } = bounds::bound(tools);
+        let LimitedTools { tools, omission_notice, notes: bounded } = bounds::bound(tools);
         let prompts = read("prompts", prompts);
         let resources = read("resources", resources);
         let templates = read("templates", templates);
-        cuts.extend(cut);
+        cuts.extend(omission_notice);
         cuts.extend(unreadable_tools_message(&broken));
         let catalog = Catalog {
             prompts: prompts.iter().filter_map(PromptEntry::read).collect(),
@@ -129,7 +129,7 @@ impl Server {
                 .and_then(|info| info.server_info.as_ref())
                 .map(|it| format!("{} {}", it.name, it.version)),
             tools,
-            cut: (!cuts.is_empty()).then(|| cuts.join("; ")),
+            omission_notice: (!cuts.is_empty()).then(|| cuts.join("; ")),
         };
         notes.extend(bounded);
         if !repeated.is_empty() {

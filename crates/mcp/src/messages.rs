@@ -381,7 +381,7 @@ struct PartialAnswer<'a> {
     /// Whether it has a field of an answer.
     is_answer: bool,
     /// Whether it has fields that messages do not have.
-    is_other: bool,
+    has_other_fields: bool,
     id: Option<Value>,
     result: Option<&'a RawValue>,
 }
@@ -396,7 +396,7 @@ impl<'a> PartialAnswer<'a> {
     }
 
     fn is_message(&self) -> bool {
-        self.is_json_rpc || ((self.is_answer || self.is_call) && !self.is_other)
+        self.is_json_rpc || ((self.is_answer || self.is_call) && !self.has_other_fields)
     }
 }
 
@@ -414,7 +414,7 @@ impl<'a> Visitor<'a> for AnswerVisitor<'_, 'a> {
             self.0.is_json_rpc |= name == "jsonrpc";
             self.0.is_answer |= matches!(&*name, "result" | "error");
             self.0.is_call |= name == "method";
-            self.0.is_other |= !is_rpc_field(&name);
+            self.0.has_other_fields |= !is_rpc_field(&name);
             match &*name {
                 "id" => self.0.id = fields.next_value::<Option<Value>>()?,
                 "result" => self.0.result = Some(fields.next_value()?),

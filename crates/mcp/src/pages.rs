@@ -15,7 +15,7 @@ pub(crate) struct Pages {
     /// The entries.
     pub(crate) entries: Vec<Value>,
     /// Why reading stopped before the end of the list.
-    pub(crate) cut: Option<&'static str>,
+    pub(crate) stop_reason: Option<&'static str>,
 }
 
 /// Reads a list page by page. `ask` takes the cursor and returns the result, whose field `key`
@@ -39,7 +39,7 @@ where
             let room = MOST_ENTRIES - pages.entries.len();
             if entries.len() > room {
                 pages.entries.extend(entries.into_iter().take(room));
-                pages.cut = Some("it has more than 2,000 entries");
+                pages.stop_reason = Some("it has more than 2,000 entries");
                 return Ok(pages);
             }
             pages.entries.extend(entries);
@@ -47,13 +47,13 @@ where
         match result.get("nextCursor").and_then(Value::as_str) {
             None | Some("") => return Ok(pages),
             Some(next) if !seen.insert(next.to_owned()) => {
-                pages.cut = Some("the server repeats a page");
+                pages.stop_reason = Some("the server repeats a page");
                 return Ok(pages);
             }
             Some(next) => cursor = Some(next.to_owned()),
         }
     }
-    pages.cut = Some("it has more than 100 pages");
+    pages.stop_reason = Some("it has more than 100 pages");
     Ok(pages)
 }
 
@@ -77,16 +77,16 @@ mod tests {
             None => json!({"tools": [1], "nextCursor": "b"}),
             _ => json!({"tools": [2]}),
         });
-        assert_eq!(two.await, Pages { entries: vec![json!(1), json!(2)], cut: None });
+        assert_eq!(two.await, Pages { entries: vec![json!(1), json!(2)], stop_reason: None });
         let repeating = pages(|_| json!({"tools": [1], "nextCursor": "a"})).await;
-        assert_eq!((repeating.entries.len(), repeating.cut.is_some()), (1, true));
+        assert_eq!((repeating.entries.len(), repeating.stop_reason.is_some()), (1, true));
         let endless = pages(|cursor| {
             let number = cursor.map_or(0, |cursor| cursor.parse::<u32>().expect("ours"));
             json!({"tools": [number], "nextCursor": (number + 1).to_string()})
         });
         assert_eq!(endless.await.entries.len(), 100);
         let many = pages(|_| json!({"tools": (0..5_000).collect::<Vec<_>>()})).await;
-        assert_eq!((many.entries.len(), many.cut.is_some()), (2_000, true));
+        assert_eq!((many.entries.len(), many.stop_reason.is_some()), (2_000, true));
         assert_eq!(pages(|_| json!({"tools": "x"})).await, Pages::default());
     }
 }

@@ -46,7 +46,7 @@ impl Servers {
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<String, String> {
         let of = self.find(server).ok_or_else(|| format!("unknown MCP server `{server}`"))?;
         let read = read(of, uri, CancellationToken::new()).await;
-        let longest = of.shared.longest_text;
+        let longest = of.shared_servers.longest_text;
         let read = read.map(|text| wrap(&clip(&text, longest)));
         read.map_err(|error| format!("failed to read `{server}:{uri}`: {error}"))
     }

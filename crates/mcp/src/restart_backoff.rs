@@ -37,11 +37,11 @@ impl RestartBackoff {
         if self.times.len() < MOST {
             return Ok(());
         }
-        let why = format!(
+        let reason = format!(
             "it was started {MOST} times within ten minutes and ended each time; see `/mcp`, then \
              run `/mcp reload`"
         );
-        Err(McpError::Closed { why })
+        Err(McpError::Closed { reason })
     }
 
     /// Returns the remaining delay before the next start.

@@ -51,19 +51,19 @@ pub struct Sampling {
 
 /// The tokens that one server has used, and the standing response of the user.
 pub(crate) struct Allowance {
-    used: AtomicU64,
+    used_tokens: AtomicU64,
     /// The user's response for the rest of the session, once given. Locked while a request is
     /// answered, so that the next one includes the tokens of this one.
-    standing: Mutex<Option<bool>>,
-    places: Semaphore,
+    session_response: Mutex<Option<bool>>,
+    permits: Semaphore,
 }
 
 impl Default for Allowance {
     fn default() -> Self {
         Self {
-            used: AtomicU64::new(0),
-            standing: Mutex::new(None),
-            places: Semaphore::new(MOST_WAITING),
+            used_tokens: AtomicU64::new(0),
+            session_response: Mutex::new(None),
+            permits: Semaphore::new(MOST_WAITING),
         }
     }
 }
@@ -73,7 +73,7 @@ struct SamplingPrompt {
     system: String,
     contents: Vec<Sealed>,
     /// The texts, for the user.
-    shown: String,
+    display_text: String,
     /// The estimated tokens of the prompt.
     tokens: u64,
 }
@@ -96,26 +96,27 @@ impl Allowance {
         if sampling.tokens == 0 {
             return Err(invalid_request("sampling is disabled (`mcp.samplingTokens` is 0)"));
         }
-        let Ok(_place) = self.places.try_acquire() else {
+        let Ok(_place) = self.permits.try_acquire() else {
             return Err(invalid_request("too many sampling requests are pending"));
         };
-        let mut standing = self.standing.lock().await;
-        let left = sampling.tokens.saturating_sub(self.used.load(Ordering::Acquire));
+        let mut standing = self.session_response.lock().await;
+        let remaining_tokens =
+            sampling.tokens.saturating_sub(self.used_tokens.load(Ordering::Acquire));
         let wanted = read(&params)?;
-        if wanted.tokens >= left {
+        if wanted.tokens >= remaining_tokens {
             return Err(invalid_request(&format!(
-                "the sampling budget of this server for this session is used up ({left} of {} tokens are left, \
+                "the sampling budget of this server for this session is used up ({remaining_tokens} of {} tokens are left, \
                  the prompt alone needs about {})",
                 sampling.tokens, wanted.tokens
             )));
         }
-        let longest = u64::from(params.max_tokens).clamp(1, left - wanted.tokens);
+        let longest = u64::from(params.max_tokens).clamp(1, remaining_tokens - wanted.tokens);
         if standing.is_none() {
             let question = UserRequest::Sample {
                 system: wanted.system.clone(),
-                prompt: wanted.shown.clone(),
+                prompt: wanted.display_text.clone(),
                 tokens: longest,
-                left,
+                remaining_tokens,
             };
             let asking = tokio::time::timeout(PATIENCE, asker.ask(server, question));
             let answer = tokio::select! {
@@ -140,12 +141,12 @@ impl Allowance {
         let request = request(model.clone(), wanted, &params, longest);
         // Counted in advance, because a request that is cancelled may still have cost as much as
         // its prompt.
-        let before = self.used.fetch_add(estimate, Ordering::AcqRel);
+        let before = self.used_tokens.fetch_add(estimate, Ordering::AcqRel);
         let reply = sampling.model.generate(request, cancel).await;
-        if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.meta.usage) {
+        if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.metadata.usage) {
             let used = usage.total.max(usage.prompt + usage.output);
             // Requests of a server are answered one at a time.
-            self.used.store(before + used, Ordering::Release);
+            self.used_tokens.store(before + used, Ordering::Release);
         }
         result(reply, model)
     }
@@ -206,7 +207,7 @@ fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData
     }
     let tokens = u64::try_from(bytes / BYTES_OF_TOKEN).unwrap_or(u64::MAX);
     let tokens = tokens.saturating_add(TOKENS_OF_MEDIA * pieces);
-    Ok(SamplingPrompt { system, contents, shown: shown.join("\n\n"), tokens })
+    Ok(SamplingPrompt { system, contents, display_text: shown.join("\n\n"), tokens })
 }
 
 fn request(
@@ -245,14 +246,14 @@ fn result(
 ) -> Result<CreateMessageResult, ErrorData> {
     let failed = |why: String| ErrorData::internal_error(why, None::<Value>);
     let reply = reply.map_err(|error| failed(format!("the model did not respond: {error}")))?;
-    if let Some(reason) = &reply.meta.blocked {
+    if let Some(reason) = &reply.metadata.blocked {
         return Err(failed(format!("the service blocked the prompt ({reason})")));
     }
-    let stopped = match reply.meta.finish.as_ref().map(|finish| finish.reason) {
+    let stopped = match reply.metadata.finish.as_ref().map(|finish| finish.reason) {
         Some(FinishReason::MaxTokens) => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
         _ => CreateMessageResult::STOP_REASON_END_TURN,
     };
-    let model = reply.meta.model_version.clone().unwrap_or(model);
+    let model = reply.metadata.model_version.clone().unwrap_or(model);
     let message = SamplingMessage::assistant_text(reply.text());
     Ok(CreateMessageResult::new(message, model).with_stop_reason(stopped))
 }

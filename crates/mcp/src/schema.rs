@@ -72,14 +72,14 @@ fn nullable(schema: &mut Value, depth: usize) {
 /// Inlines references and removes keywords that the subset does not support. A recursive reference
 /// becomes any object.
 fn open_api(schema: &Value) -> Value {
-    let mut work = OpenApi { root: schema, within: Vec::new(), nodes: 0 };
+    let mut work = OpenApi { root: schema, inlined_references: Vec::new(), nodes: 0 };
     work.convert(schema, 0)
 }
 
 struct OpenApi<'a> {
     root: &'a Value,
     /// The references that are being inlined.
-    within: Vec<String>,
+    inlined_references: Vec<String>,
     nodes: usize,
 }
 
@@ -117,12 +117,12 @@ impl OpenApi<'_> {
             let target = reference
                 .strip_prefix('#')
                 .and_then(|pointer| self.root.pointer(pointer))
-                .filter(|_| !self.within.iter().any(|within| within == reference))
+                .filter(|_| !self.inlined_references.iter().any(|within| within == reference))
                 .cloned();
             let Some(target) = target else { return any() };
-            self.within.push(reference.to_owned());
+            self.inlined_references.push(reference.to_owned());
             let mut filled = self.convert(&target, depth + 1);
-            self.within.pop();
+            self.inlined_references.pop();
             if let (Some(filled), Some(said)) = (filled.as_object_mut(), fields.get("description"))
             {
                 filled.insert("description".to_owned(), said.clone());

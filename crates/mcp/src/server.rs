@@ -40,8 +40,8 @@ const PARTING: Duration = Duration::from_millis(2_000);
 /// A server of the session.
 pub(crate) struct Server {
     pub(crate) config: McpServer,
-    pub(crate) shared: Arc<SharedServers>,
-    pub(crate) tail: StderrTail,
+    pub(crate) shared_servers: Arc<SharedServers>,
+    pub(crate) stderr_tail: StderrTail,
     /// What its requests and notifications need.
     pub(crate) inbound: Arc<Inbound>,
     key: String,
@@ -53,26 +53,27 @@ pub(crate) struct Server {
 
 impl Server {
     /// Creates a server without starting it. Cached data is used immediately.
-    pub(crate) fn new(config: McpServer, shared: Arc<SharedServers>) -> Self {
-        let key = key::key(&config, &shared.around);
-        let known = (config.start_block == StartBlock::Open).then(|| shared.cache.get(&key));
+    pub(crate) fn new(config: McpServer, shared_servers: Arc<SharedServers>) -> Self {
+        let key = key::key(&config, &shared_servers.environment);
+        let known =
+            (config.start_block == StartBlock::Open).then(|| shared_servers.cache.get(&key));
         let state = ServerState::new(&config, known);
-        let tail = StderrTail::default();
+        let stderr_tail = StderrTail::default();
         let inbound = Arc::new(Inbound {
             name: config.name.clone(),
-            roots: Arc::clone(&shared.roots),
-            asker: shared.asker.clone(),
-            sampling: shared.sampling.clone(),
+            roots: Arc::clone(&shared_servers.roots),
+            prompter: shared_servers.prompter.clone(),
+            sampling: shared_servers.sampling.clone(),
             allowance: Allowance::default(),
-            asking: Arc::default(),
+            requests: Arc::default(),
             listeners: Listeners::default(),
-            tail: tail.clone(),
+            stderr_tail: stderr_tail.clone(),
             changed: Notify::new(),
         });
         Self {
             config,
-            shared,
-            tail,
+            shared_servers,
+            stderr_tail,
             inbound,
             key,
             state: Mutex::new(state),
@@ -126,7 +127,7 @@ impl Server {
             self.disconnect().await;
             self.set_status(Status::Disabled);
         }
-        self.shared.changed();
+        self.shared_servers.changed();
         Ok(())
     }
 
@@ -144,7 +145,7 @@ impl Server {
     /// have been repaired.
     pub(crate) fn wait_again(&self) {
         let mut state = self.state();
-        if state.earlier.is_some() && state.link.is_none() {
+        if state.previous_error.is_some() && state.link.is_none() {
             state.unknown = true;
         }
     }
@@ -178,11 +179,14 @@ impl Server {
             },
             handshake: state.handshake,
             implementation: state.catalog.implementation.clone(),
-            tail: self.tail.text(),
+            stderr_tail: self.stderr_tail.text(),
             catalog,
             notes: {
                 let notes = state.notes.iter().cloned();
-                notes.chain(state.catalog.cut.clone()).chain(self.tail.skipped_note()).collect()
+                notes
+                    .chain(state.catalog.omission_notice.clone())
+                    .chain(self.stderr_tail.skipped_note())
+                    .collect()
             },
         }
     }
@@ -199,11 +203,11 @@ impl Server {
                 McpError::SignIn { .. } => error.with_command(&self.config.name),
                 error => error.to_string(),
             }),
-            (Status::Connecting | Status::Disconnected, _) if state.earlier.is_some() => {
+            (Status::Connecting | Status::Disconnected, _) if state.previous_error.is_some() => {
                 state.earlier()
             }
-            (Status::Connecting, _) if late && !state.live => Some("no response yet".to_owned()),
-            _ => state.catalog.cut.clone(),
+            (Status::Connecting, _) if late && !state.is_live => Some("no response yet".to_owned()),
+            _ => state.catalog.omission_notice.clone(),
         }
     }
 
@@ -233,19 +237,19 @@ impl Server {
     /// Clears failures, so that the next start is attempted immediately.
     pub(crate) fn clear_failures(&self) {
         let mut state = self.state();
-        state.starts.forget();
+        state.backoff.forget();
         state.failed_at = None;
     }
 
     async fn start(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
         self.may_start()?;
         self.set_status(Status::Connecting);
-        let rest = self.state().starts.remaining();
+        let rest = self.state().backoff.remaining();
         tokio::time::sleep(rest).await;
         if !self.is_open() {
-            return Err(McpError::Closed { why: "it was disabled".to_owned() });
+            return Err(McpError::Closed { reason: "it was disabled".to_owned() });
         }
-        self.state().starts.note();
+        self.state().backoff.note();
         let begun = Instant::now();
         let limit = match self.config.timeout_set {
             true => self.config.timeout.min(HANDSHAKE),
@@ -255,7 +259,7 @@ impl Server {
         let (opened, _) = self.watched(opening).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
-            Err(McpError::Lost) => Err(McpError::Start { why: self.last_output() }),
+            Err(McpError::Lost) => Err(McpError::Start { reason: self.last_output() }),
             other => other,
         };
         match opened {
@@ -271,8 +275,8 @@ impl Server {
 
     fn may_start(&self) -> Result<(), McpError> {
         if !self.is_open() {
-            let why = format!("it is {}", self.state().status.as_str());
-            return Err(McpError::Closed { why });
+            let reason = format!("it is {}", self.state().status.as_str());
+            return Err(McpError::Closed { reason });
         }
         let mut state = self.state();
         if let (Some(at), Some(error)) = (state.failed_at, &state.error)
@@ -280,13 +284,13 @@ impl Server {
         {
             return Err(error.clone());
         }
-        state.starts.check()
+        state.backoff.check()
     }
 
     /// Returns a failure message for the model; text from the server is marked as untrusted.
     pub(crate) fn failure(&self, error: &McpError) -> String {
         let name = &self.config.name;
-        let last = self.tail.last_line();
+        let last = self.stderr_tail.last_line();
         match (error.is_quoted(), last) {
             (true, Some(line)) if !error.to_string().contains(&line) => format!(
                 "The MCP server `{name}` failed:\n{}",
@@ -304,18 +308,19 @@ impl Server {
 
     /// Returns the last output of the server, for an error without a message.
     fn last_output(&self) -> String {
-        match self.tail.last_line() {
+        match self.stderr_tail.last_line() {
             Some(line) => format!("it ended immediately; last output: {line}"),
             None => "it ended immediately without output".to_owned(),
         }
     }
 
     async fn open(self: &Arc<Self>) -> Result<(Connection, Catalog, Vec<String>), McpError> {
-        let shared = &self.shared;
+        let shared = &self.shared_servers;
         let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
-        let handler = Handler::new(Arc::downgrade(&self.inbound), shared.asker.is_some(), samples);
-        let around = &shared.around;
-        let connection = around.connect(&self.config, handler, &self.tail).await?;
+        let handler =
+            Handler::new(Arc::downgrade(&self.inbound), shared.prompter.is_some(), samples);
+        let around = &shared.environment;
+        let connection = around.connect(&self.config, handler, &self.stderr_tail).await?;
         let info = connection.peer().peer_info();
         let version = info.as_deref().map(|info| &info.protocol_version);
         if let Some(version) = version.filter(|it| !ProtocolVersion::KNOWN_VERSIONS.contains(*it)) {
@@ -328,11 +333,11 @@ impl Server {
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
             let mut why = vec!["it offers no tools, prompts, or resources".to_owned()];
-            why.extend(catalog.cut);
+            why.extend(catalog.omission_notice);
             why.extend(notes);
-            let why = why.join("; ");
+            let reason = why.join("; ");
             drop(connection);
-            return Err(McpError::Start { why });
+            return Err(McpError::Start { reason });
         }
         Ok((connection, catalog, notes))
     }
@@ -353,7 +358,7 @@ impl Server {
             state.link = Some(Link { peer: peer.clone(), stop });
             state.status = Status::Connected;
             state.error = None;
-            state.earlier = None;
+            state.previous_error = None;
             state.failed_at = None;
             state.handshake = Some(handshake);
             state.notes = self.config.notes.clone();
@@ -390,9 +395,9 @@ impl Server {
         let (changed, first) = {
             let mut state = self.state();
             let changed = *state.catalog != *catalog;
-            let first = !state.live;
+            let first = !state.is_live;
             state.catalog = Arc::clone(&catalog);
-            state.live = true;
+            state.is_live = true;
             state.unknown = false;
             (changed, first)
         };
@@ -400,14 +405,14 @@ impl Server {
             self.store(Ok(catalog));
         }
         // Also if nothing changed, because others may wait for the server to become known.
-        self.shared.changed();
+        self.shared_servers.changed();
         changed
     }
 
     /// Caches what the server offers, or why it failed, for later sessions.
     fn store(&self, known: Result<Arc<Catalog>, String>) {
         if !self.config.is_for_this_run() {
-            self.shared.cache_catalog(&self.key, known);
+            self.shared_servers.cache_catalog(&self.key, known);
         }
     }
 
@@ -427,7 +432,7 @@ impl Server {
         if forget && !self.closing.load(Ordering::Acquire) {
             self.store(Err(why));
         }
-        self.shared.changed();
+        self.shared_servers.changed();
     }
 
     /// Handles the loss of the connection of this generation.
@@ -509,7 +514,7 @@ impl Server {
     /// Runs work of a confined server while watching the files that it must not change. Also
     /// returns a message about such changes.
     async fn watched<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
-        let around = &self.shared.around;
+        let around = &self.shared_servers.environment;
         let watch = around.watch.clone().filter(|_| self.config.is_confined(around.sandboxed));
         let Some(watch) = watch else { return (work.await, None) };
         let config = self.config.clone();
@@ -548,7 +553,7 @@ impl Server {
                 peer = self.link() => peer?,
             };
             let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
-            let _running = self.inbound.asking.call();
+            let _running = self.inbound.requests.call();
             match request(&peer, build(), bounds, &self.inbound.listeners).await {
                 // The connection was lost; the request itself is valid.
                 Err(McpError::Lost) if again => again = false,

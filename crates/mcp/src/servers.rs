@@ -71,7 +71,7 @@ pub struct ServersOptions {
     /// Returns the workspace directories.
     pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Asks the user, if possible.
-    pub asker: Option<Arc<dyn Asker>>,
+    pub prompter: Option<Arc<dyn Asker>>,
     /// Answers sampling requests, if they are allowed.
     pub sampling: Option<Sampling>,
     /// Whether a cached server starts only when it is called (`mcp.lazy`).
@@ -98,14 +98,14 @@ pub struct Servers {
 
 /// Notifies when servers offer something else.
 pub struct ChangeNotifier {
-    told: watch::Receiver<()>,
+    receiver: watch::Receiver<()>,
     servers: Weak<Inner>,
 }
 
 impl ChangeNotifier {
     /// Waits for a change; `None` if the servers are gone.
     pub async fn next(&mut self) -> Option<Servers> {
-        self.told.changed().await.ok()?;
+        self.receiver.changed().await.ok()?;
         self.servers.upgrade().map(|inner| Servers { inner })
     }
 }
@@ -128,7 +128,7 @@ pub(crate) struct ServerTools {
     /// Tools that are declared.
     pub(crate) declared: Vec<Arc<McpTool>>,
     /// Tools that must be searched for.
-    pub(crate) deferred: Vec<Arc<McpTool>>,
+    pub(crate) deferred_tools: Vec<Arc<McpTool>>,
     /// Whether there are too many to declare them all.
     pub(crate) too_many: bool,
     /// Whether a server offers resources.
@@ -136,26 +136,26 @@ pub(crate) struct ServerTools {
 }
 
 pub(crate) struct Inner {
-    pub(crate) shared: Arc<SharedServers>,
+    pub(crate) shared_servers: Arc<SharedServers>,
     pub(crate) servers: Vec<Arc<Server>>,
     lazy: bool,
     pub(crate) first_wait: Duration,
     tool_budget: ToolBudget,
     /// The tools, and the version that they belong to.
-    made: Mutex<Option<(u64, ServerTools)>>,
+    current_tools: Mutex<Option<(u64, ServerTools)>>,
     /// The declared tools, including those about all servers, and their version.
     pub(crate) declared: Mutex<Option<DeclaredTools>>,
     /// The names of tools that were found by a search.
-    found: Mutex<HashSet<String>>,
+    found_tools: Mutex<HashSet<String>>,
     /// The servers whose problems were reported.
-    told: Mutex<HashSet<String>>,
+    reported_servers: Mutex<HashSet<String>>,
 }
 
 impl Servers {
     /// Creates the servers from the cache without starting them. Blocking: reads small files.
     pub fn new(options: ServersOptions) -> Self {
-        let shared = Arc::new(SharedServers {
-            around: ServerEnvironment {
+        let shared_servers = Arc::new(SharedServers {
+            environment: ServerEnvironment {
                 processes: options.processes,
                 variables: options.variables,
                 redaction: options.redaction,
@@ -169,29 +169,29 @@ impl Servers {
             cache: Cache::new(&options.home),
             pins: ToolPins::new(&options.home),
             roots: options.roots,
-            asker: options.asker,
+            prompter: options.prompter,
             sampling: options.sampling,
             schemas: options.schemas,
             longest_text: options.longest_text,
             version: AtomicU64::new(0),
-            news: watch::channel(()).0,
-            keeping: TaskTracker::new(),
+            change_sender: watch::channel(()).0,
+            cache_writes: TaskTracker::new(),
         });
-        let server = |config| Arc::new(Server::new(config, Arc::clone(&shared)));
+        let server = |config| Arc::new(Server::new(config, Arc::clone(&shared_servers)));
         let mut servers: Vec<Arc<Server>> = options.servers.into_iter().map(server).collect();
         // Determines the order of declarations, regardless of where a server is configured.
         servers.sort_by(|a, b| a.config.name.cmp(&b.config.name));
         Self {
             inner: Arc::new(Inner {
-                shared,
+                shared_servers,
                 servers,
                 lazy: options.lazy,
                 first_wait: options.first_wait,
                 tool_budget: options.tool_budget,
-                made: Mutex::new(None),
+                current_tools: Mutex::new(None),
                 declared: Mutex::new(None),
-                found: Mutex::default(),
-                told: Mutex::default(),
+                found_tools: Mutex::default(),
+                reported_servers: Mutex::default(),
             }),
         }
     }
@@ -259,7 +259,7 @@ impl Servers {
 
     /// Returns the servers whose problems were reported.
     pub(crate) fn lock_reported(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.reported_servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes all connections and opens them again.
@@ -286,7 +286,7 @@ impl Servers {
     /// Returns a subscription to changes. It does not keep servers alive.
     pub fn subscribe(&self) -> ChangeNotifier {
         ChangeNotifier {
-            told: self.inner.shared.news.subscribe(),
+            receiver: self.inner.shared_servers.change_sender.subscribe(),
             servers: Arc::downgrade(&self.inner),
         }
     }
@@ -318,7 +318,7 @@ impl Servers {
         let ends = self.inner.servers.iter().map(|server| server.close());
         futures_util::future::join_all(ends).await;
         // The session may end before the cache is written.
-        let keeping = &self.inner.shared.keeping;
+        let keeping = &self.inner.shared_servers.cache_writes;
         keeping.close();
         drop(tokio::time::timeout(KEEPING, keeping.wait()).await);
     }
@@ -333,7 +333,7 @@ impl Servers {
 
     /// Waits until every server that is not cached is ready or has failed. Not limited in time.
     pub(crate) async fn all_known(&self) {
-        let mut news = self.inner.shared.news.subscribe();
+        let mut news = self.inner.shared_servers.change_sender.subscribe();
         while self.are_starting() {
             if news.changed().await.is_err() {
                 return;
@@ -343,23 +343,23 @@ impl Servers {
 
     /// Returns the tools that are available but not declared.
     pub(crate) fn deferred(&self) -> Vec<Arc<McpTool>> {
-        self.current_tools().deferred
+        self.current_tools().deferred_tools
     }
 
     /// Declares these tools from now on.
     pub(crate) fn declare(&self, names: Vec<String>) {
         self.lock_discovered().extend(names);
-        self.inner.shared.changed();
+        self.inner.shared_servers.changed();
     }
 
     fn lock_discovered(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.inner.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.found_tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tools that the servers offer now.
     pub(crate) fn current_tools(&self) -> ServerTools {
-        let version = self.inner.shared.version.load(Ordering::Acquire);
-        let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.inner.shared_servers.version.load(Ordering::Acquire);
+        let mut made = self.inner.current_tools.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
             Some((known, tools)) if *known == version => tools.clone(),
             _ => {
@@ -395,8 +395,8 @@ impl Servers {
         let size: usize = tools.iter().map(|tool| tool.size()).sum();
         let tokens = u64::try_from(size).unwrap_or(u64::MAX) / CHARACTERS_OF_TOKEN;
         let too_many = (self.inner.tool_budget)().is_some_and(|budget| tokens > budget);
-        let deferred = if too_many { self.defer(&mut tools) } else { Vec::new() };
-        ServerTools { declared: tools, deferred, too_many, resources }
+        let deferred_tools = if too_many { self.defer(&mut tools) } else { Vec::new() };
+        ServerTools { declared: tools, deferred_tools, too_many, resources }
     }
 
     /// Removes and returns the tools that no search found.

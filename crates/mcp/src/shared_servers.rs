@@ -17,25 +17,25 @@ use crate::user_requests::Asker;
 
 /// The state that all servers share.
 pub(crate) struct SharedServers {
-    pub(crate) around: ServerEnvironment,
+    pub(crate) environment: ServerEnvironment,
     pub(crate) cache: Cache,
     pub(crate) pins: ToolPins,
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn Asker>>,
     pub(crate) sampling: Option<Sampling>,
     pub(crate) schemas: SchemaForm,
     pub(crate) longest_text: usize,
     pub(crate) version: AtomicU64,
-    pub(crate) news: watch::Sender<()>,
+    pub(crate) change_sender: watch::Sender<()>,
     /// The running cache writes.
-    pub(crate) keeping: TaskTracker,
+    pub(crate) cache_writes: TaskTracker,
 }
 
 impl SharedServers {
     /// Caches what a server offers, or why it failed, on a blocking thread.
     pub(crate) fn cache_catalog(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
         let (shared, key) = (Arc::clone(self), key.to_owned());
-        self.keeping.spawn_blocking(move || {
+        self.cache_writes.spawn_blocking(move || {
             shared.cache.save(&key, known.as_deref().map_err(String::as_str));
         });
     }
@@ -43,6 +43,6 @@ impl SharedServers {
     /// Announces that new information is available.
     pub(crate) fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
-        self.news.send_replace(());
+        self.change_sender.send_replace(());
     }
 }

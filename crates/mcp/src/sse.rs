@@ -42,7 +42,7 @@ impl Sse {
         headers: HashMap<HeaderName, HeaderValue>,
         bearer: Option<Bearer>,
     ) -> Result<Self, McpError> {
-        let failed = |why: String| McpError::Start { why };
+        let failed = |reason: String| McpError::Start { reason };
         let url: Url = url.parse().map_err(|error| failed(format!("`{url}`: {error}")))?;
         let headers: HeaderMap = headers.into_iter().collect();
         let mut response = get(&client, &url, &headers, bearer.as_ref()).await?;
@@ -53,7 +53,7 @@ impl Sse {
             response = get(&client, &url, &headers, Some(bearer)).await?;
         }
         if response.status() == StatusCode::UNAUTHORIZED {
-            return Err(McpError::SignIn { again: false });
+            return Err(McpError::SignIn { is_renewal: false });
         }
         if !response.status().is_success() {
             return Err(failed(format!("the server responded with {}", response.status())));
@@ -97,7 +97,7 @@ async fn get(
         None => build(url.clone()),
     };
     request.send().await.map_err(|error| McpError::Start {
-        why: plain(&parallax_http::error_chain(&error.without_url())),
+        reason: plain(&parallax_http::error_chain(&error.without_url())),
     })
 }
 
@@ -157,7 +157,7 @@ impl Transport<RoleClient> for Sse {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.events.closed = true;
+        self.events.is_closed = true;
         Ok(())
     }
 }
@@ -167,7 +167,7 @@ struct SseReader {
     chunks: ByteStream,
     parser: EventParser,
     ready: VecDeque<ServerEvent>,
-    closed: bool,
+    is_closed: bool,
 }
 
 impl SseReader {
@@ -176,14 +176,14 @@ impl SseReader {
             chunks: response.bytes_stream().boxed(),
             parser: EventParser::new(LONGEST),
             ready: VecDeque::new(),
-            closed: false,
+            is_closed: false,
         }
     }
 
     /// Returns the next event; `None` at the end, or if an event is too large.
     async fn next(&mut self) -> Option<ServerEvent> {
         loop {
-            if self.closed {
+            if self.is_closed {
                 return None;
             }
             if let Some(event) = self.ready.pop_front() {

@@ -64,7 +64,7 @@ pub struct ServerStatus {
     /// The name and version that the server reports.
     pub implementation: Option<String>,
     /// The end of its standard error output.
-    pub tail: String,
+    pub stderr_tail: String,
     /// What it offers, without excluded tools.
     pub catalog: crate::Catalog,
     /// Notices for the user.

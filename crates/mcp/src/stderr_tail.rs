@@ -15,7 +15,7 @@ const READ: usize = 16 * 1024;
 pub(crate) struct StderrTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
     /// Whether messages arrive faster than they are read.
-    flood: Arc<AtomicBool>,
+    is_flooded: Arc<AtomicBool>,
     skipped: Arc<Mutex<SkippedLines>>,
 }
 
@@ -39,12 +39,12 @@ impl StderrTail {
 
     /// Records that messages arrive faster than they are read.
     pub(crate) fn record_flood(&self) {
-        self.flood.store(true, Ordering::Relaxed);
+        self.is_flooded.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether there was a flood that was not reported yet, and marks it as reported.
     pub(crate) fn tell_flood(&self) -> bool {
-        self.flood.swap(false, Ordering::Relaxed)
+        self.is_flooded.swap(false, Ordering::Relaxed)
     }
 
     /// Counts a line on standard output that is not a message.

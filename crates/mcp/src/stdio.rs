@@ -29,34 +29,38 @@ const PARTING: Duration = Duration::from_millis(100);
 pub(crate) struct Stdio {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Each message waiting to be written holds a clone.
-    unread: Arc<()>,
+    queued_messages: Arc<()>,
     lines: LineSplitter<BufReader<ChildStdout>>,
     pace: ReadRateLimit,
     skipped: FloodDetector,
     /// Lines that are not messages, but may be one together.
-    spread: SpreadObject,
+    partial_object: SpreadObject,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
-    tail: StderrTail,
+    stderr_tail: StderrTail,
 }
 
 impl Stdio {
-    /// Takes over the streams. Standard error goes to `tail`.
-    pub(crate) fn new(process: StdioServer, streams: StdioStreams, tail: StderrTail) -> Self {
+    /// Takes over the streams. Standard error goes to `stderr_tail`.
+    pub(crate) fn new(
+        process: StdioServer,
+        streams: StdioStreams,
+        stderr_tail: StderrTail,
+    ) -> Self {
         // The task ends with the stream, which ends with the process.
-        tokio::spawn(tail.clone().drain(streams.stderr));
+        tokio::spawn(stderr_tail.clone().drain(streams.stderr));
         Self {
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
-            unread: Arc::default(),
+            queued_messages: Arc::default(),
             lines: LineSplitter::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: ReadRateLimit::new(),
             skipped: FloodDetector::new(),
-            spread: SpreadObject::default(),
+            partial_object: SpreadObject::default(),
             open: Open::default(),
             batch: VecDeque::new(),
             process: Some(process),
-            tail,
+            stderr_tail,
         }
     }
 
@@ -69,14 +73,14 @@ impl Stdio {
             self.batch.extend(received.messages);
             return is_calm;
         }
-        if !self.spread.push(line) {
+        if !self.partial_object.push(line) {
             // The line may be the first of another object.
-            return self.skip_spread() && (self.spread.push(line) || self.skip(line));
+            return self.skip_spread() && (self.partial_object.push(line) || self.skip(line));
         }
-        if !self.spread.is_complete() {
+        if !self.partial_object.is_complete() {
             return true;
         }
-        let lines = self.spread.take();
+        let lines = self.partial_object.take();
         let received = self.open.read(&lines.join(&b'\n'), None);
         if received.is_message {
             self.batch.extend(received.messages);
@@ -87,20 +91,20 @@ impl Stdio {
 
     /// Skips the lines that turned out to be no object. Returns `false` if there are too many.
     fn skip_spread(&mut self) -> bool {
-        self.spread.take().iter().all(|line| self.skip(line))
+        self.partial_object.take().iter().all(|line| self.skip(line))
     }
 
     fn skip(&mut self, line: &[u8]) -> bool {
         let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
-        self.tail.push(shown);
-        self.tail.push(b"\n");
-        self.tail.skipped(shown);
+        self.stderr_tail.push(shown);
+        self.stderr_tail.push(b"\n");
+        self.stderr_tail.skipped(shown);
         !self.skipped.is_flood(line.len() + 1)
     }
 
     /// Ends a faulty server immediately, because it would not react to the end of its input.
     fn give_up<T>(&mut self, why: &str) -> Option<T> {
-        self.tail.push(format!("\nParallax: {why}\n").as_bytes());
+        self.stderr_tail.push(format!("\nParallax: {why}\n").as_bytes());
         self.process = None;
         None
     }
@@ -114,7 +118,7 @@ impl Transport<RoleClient> for Stdio {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.sent(&item);
-        let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.unread));
+        let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.queued_messages));
         async move {
             let written = write(&stdin, &item).await;
             drop(unread);
@@ -127,11 +131,11 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.batch.pop_front() {
                 return Some(message);
             }
-            if Arc::strong_count(&self.unread) > MOST_UNREAD {
+            if Arc::strong_count(&self.queued_messages) > MOST_UNREAD {
                 return self.give_up("it keeps sending requests without reading responses");
             }
             if self.pace.is_flooded() {
-                self.tail.record_flood();
+                self.stderr_tail.record_flood();
             }
             self.pace.wait().await;
             let line = match self.lines.next().await {

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct McpTool {
     spec: ToolSpec,
     origin: McpOrigin,
-    shared: Arc<ToolShared>,
+    tool: Arc<ToolShared>,
 }
 
 /// The state that a tool and its calls share.
@@ -56,7 +56,7 @@ impl McpTool {
             name,
             display_name: format!("{} ({of} MCP Server)", entry.name),
             description: sanitize(&entry.description).into_owned(),
-            parameters: schema::declared(&entry.schema, server.shared.schemas),
+            parameters: schema::declared(&entry.schema, server.shared_servers.schemas),
             kind: ToolKind::Other,
             sharing: Sharing::Shared,
         };
@@ -70,7 +70,7 @@ impl McpTool {
         Self {
             spec,
             origin,
-            shared: Arc::new(ToolShared { server, entry, hash, check: OnceLock::new() }),
+            tool: Arc::new(ToolShared { server, entry, hash, check: OnceLock::new() }),
         }
     }
 }
@@ -98,13 +98,17 @@ impl McpTool {
 
     /// Returns the size of its declaration in characters.
     pub(crate) fn size(&self) -> usize {
-        bounds::size(&self.shared.entry)
+        bounds::size(&self.tool.entry)
     }
 }
 
 impl ToolShared {
     fn is_changed(&self) -> bool {
-        self.server.shared.pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
+        self.server.shared_servers.pins.changed(
+            &self.server.config.name,
+            &self.entry.name,
+            &self.hash,
+        )
     }
 
     fn reading(&self) -> ResultSource<'_> {
@@ -119,7 +123,7 @@ impl ToolShared {
         }
         let of = Arc::clone(self);
         let keeping = tokio::task::spawn_blocking(move || {
-            of.server.shared.pins.save(&of.server.config.name, &of.entry.name, &of.hash);
+            of.server.shared_servers.pins.save(&of.server.config.name, &of.entry.name, &of.hash);
         });
         // The runtime reports a panic there.
         let _ = keeping.await;
@@ -184,7 +188,7 @@ impl ToolShared {
     async fn tell_of_floods(&self, run: &Run) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
-            if self.server.tail.tell_flood() {
+            if self.server.stderr_tail.tell_flood() {
                 let name = &self.server.config.name;
                 let words =
                     format!("the MCP server `{name}` sends too many messages and is throttled");
@@ -208,10 +212,10 @@ impl ToolShared {
             McpError::Server { code, message } => {
                 return self.reading().error(&format!("{message} (error {code})"));
             }
-            McpError::SignIn { again } => format!(
+            McpError::SignIn { is_renewal } => format!(
                 "The MCP server `{name}` requires authentication{} by the user: `/mcp auth {name}` \
                  in the terminal, or `parallax mcp auth {name}`",
-                if *again { " again (the last sign-in is no longer valid)" } else { "" }
+                if *is_renewal { " again (the last sign-in is no longer valid)" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
             other => self.server.failure(other),
@@ -230,7 +234,7 @@ impl Tool for McpTool {
     }
 
     fn approval_reason(&self) -> Option<String> {
-        self.shared.is_changed().then(|| {
+        self.tool.is_changed().then(|| {
             format!(
                 "the MCP server `{}` changed the description of its tool `{}` since it was last \
                  allowed",
@@ -241,8 +245,8 @@ impl Tool for McpTool {
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        let (schema, check) = self.shared.check.get_or_init(|| {
-            let mut schema = self.shared.entry.schema.clone();
+        let (schema, check) = self.tool.check.get_or_init(|| {
+            let mut schema = self.tool.entry.schema.clone();
             sanitize_schema(&mut schema);
             let check = schema::validator(&schema);
             (schema, check)
@@ -269,23 +273,23 @@ impl Tool for McpTool {
             }
         }
         let arguments = value.as_object_mut().map(std::mem::take).unwrap_or_default();
-        let of = Arc::clone(&self.shared);
+        let tool = Arc::clone(&self.tool);
         let reads = self.origin.annotations.get("readOnlyHint") == Some(&Value::Bool(true));
-        let is_here = matches!(of.server.config.endpoint, Endpoint::Stdio { .. });
+        let is_here = matches!(tool.server.config.endpoint, Endpoint::Stdio { .. });
         let effects = Effects { may_change_files: is_here && !reads, ..Effects::default() };
-        Ok(Box::new(McpCall { of, arguments, effects }))
+        Ok(Box::new(McpCall { tool, arguments, effects }))
     }
 }
 
 struct McpCall {
-    of: Arc<ToolShared>,
+    tool: Arc<ToolShared>,
     arguments: Object,
     effects: Effects,
 }
 
 impl Invocation for McpCall {
     fn title(&self) -> String {
-        let of = &self.of;
+        let of = &self.tool;
         let arguments = Value::Object(self.arguments.clone()).to_string();
         let arguments: String = arguments.chars().take(TITLE).collect();
         format!("{} ({} MCP Server) {arguments}", of.entry.name, of.server.config.name)
@@ -297,14 +301,14 @@ impl Invocation for McpCall {
 
     fn preview(&self) -> Option<Preview> {
         Some(Preview::Mcp {
-            server: self.of.server.config.name.clone(),
-            tool: self.of.entry.name.clone(),
-            description: self.of.entry.description.clone(),
+            server: self.tool.server.config.name.clone(),
+            tool: self.tool.entry.name.clone(),
+            description: self.tool.entry.description.clone(),
             arguments: self.arguments.clone(),
         })
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
-        Box::pin(self.of.call(self.arguments, run))
+        Box::pin(self.tool.call(self.arguments, run))
     }
 }

@@ -34,11 +34,14 @@ impl Servers {
     }
 
     fn declare_all(&self) -> Vec<Arc<dyn Tool>> {
-        let ServerTools { declared: tools, deferred, too_many, resources } = self.current_tools();
+        let ServerTools { declared: tools, deferred_tools, too_many, resources } =
+            self.current_tools();
         let mut declared: Vec<Arc<dyn Tool>> = Vec::new();
         if too_many {
-            declared
-                .push(Arc::new(SearchTools::new(self.clone(), &self.deferred_servers(&deferred))));
+            declared.push(Arc::new(SearchTools::new(
+                self.clone(),
+                &self.deferred_servers(&deferred_tools),
+            )));
         }
         declared.extend(tools.into_iter().map(|tool| tool as Arc<dyn Tool>));
         if resources {
@@ -66,7 +69,7 @@ impl Servers {
 
 impl ToolSource for Servers {
     fn version(&self) -> u64 {
-        self.inner.shared.version.load(Ordering::Acquire)
+        self.inner.shared_servers.version.load(Ordering::Acquire)
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
@@ -74,7 +77,7 @@ impl ToolSource for Servers {
     }
 
     fn deferred(&self) -> Vec<Arc<dyn Tool>> {
-        self.current_tools().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+        self.current_tools().deferred_tools.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
     }
 
     fn take_warning(&self) -> Option<String> {
@@ -88,7 +91,7 @@ impl ToolSource for Servers {
                 told.insert(name.clone());
                 words.push(format!("`{name}`: {why}"));
             }
-            if let Some(note) = server.tail.skipped_note()
+            if let Some(note) = server.stderr_tail.skipped_note()
                 && server.is_open()
                 && told.insert(format!("{name}\nskipped lines"))
             {

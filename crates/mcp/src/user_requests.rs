@@ -30,7 +30,7 @@ pub enum UserRequest {
     /// Sign in to the server. Parallax sends this request because the server requires it.
     SignIn {
         /// Whether an earlier sign-in is no longer valid.
-        again: bool,
+        is_renewal: bool,
     },
     /// Let the model answer a sampling request of the server.
     Sample {
@@ -41,7 +41,7 @@ pub enum UserRequest {
         /// The maximum tokens of the answer.
         tokens: u64,
         /// The tokens that the server may still use in this session.
-        left: u64,
+        remaining_tokens: u64,
     },
 }
 

@@ -85,7 +85,7 @@ pub struct McpRow {
     /// Duration of its start in milliseconds.
     pub handshake: Option<u128>,
     /// Its last line on stderr.
-    pub last_words: String,
+    pub last_stderr_line: String,
     /// Notes for the user.
     pub notes: Vec<String>,
     /// Its tools.
@@ -180,7 +180,7 @@ impl McpView {
         &self,
         name: &str,
         show: Arc<dyn Fn(&str) + Send + Sync>,
-        opens: bool,
+        opens_browser: bool,
     ) -> Result<String, Failure> {
         let name = self.name_of(name)?;
         let told = |why: String| input_failure(format!("the MCP server `{name}`: {why}"));
@@ -188,7 +188,7 @@ impl McpView {
         let server = found.servers.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(|| told("its settings no longer exist".to_owned()))?;
         let McpAccess { tokens, port, http, .. } = &self.access;
-        let face = BrowserSignIn { show, opens };
+        let face = BrowserSignIn { show, opens_browser };
         block(async {
             sign_in(&server, tokens, *port, http, &face).await?;
             self.servers.reconnect(&name).await
@@ -219,7 +219,7 @@ impl McpView {
 
     /// Returns a stream of changes. It ends with the session and does not keep it alive.
     pub fn updates(&self) -> McpUpdates {
-        McpUpdates { news: self.servers.subscribe() }
+        McpUpdates { notifier: self.servers.subscribe() }
     }
 }
 
@@ -234,13 +234,13 @@ pub struct McpUpdate {
 
 /// Waits for changes of what servers offer.
 pub struct McpUpdates {
-    news: ChangeNotifier,
+    notifier: ChangeNotifier,
 }
 
 impl McpUpdates {
     /// Waits for the next change. Returns `None` when the servers are gone.
     pub async fn next(&mut self) -> Option<McpUpdate> {
-        let servers = self.news.next().await?;
+        let servers = self.notifier.next().await?;
         Some(McpUpdate { resources: servers.resources(), sign_ins: servers.sign_ins() })
     }
 }
@@ -267,7 +267,7 @@ fn row(status: ServerStatus) -> McpRow {
         implementation: status.implementation.unwrap_or_default(),
         error: status.error,
         handshake: status.handshake.map(|time| time.as_millis()),
-        last_words: status.tail.lines().next_back().unwrap_or_default().to_owned(),
+        last_stderr_line: status.stderr_tail.lines().next_back().unwrap_or_default().to_owned(),
         notes: status.notes,
         name: status.config.name,
         tools: catalog
@@ -291,13 +291,13 @@ fn row(status: ServerStatus) -> McpRow {
 /// Shows the URL to the user and opens their browser.
 struct BrowserSignIn {
     show: Arc<dyn Fn(&str) + Send + Sync>,
-    opens: bool,
+    opens_browser: bool,
 }
 
 impl SignIn for BrowserSignIn {
     fn show(&self, address: &str) {
         (self.show)(address);
-        if self.opens {
+        if self.opens_browser {
             parallax_exec::program::open_address(address);
         }
     }

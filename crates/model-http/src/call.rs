@@ -44,7 +44,7 @@ struct FailedAttempt {
 
 struct RetryPlan {
     delay: Option<Duration>,
-    guessed: bool,
+    is_guess: bool,
     class: &'static str,
     status: Option<u16>,
     message: String,
@@ -68,7 +68,7 @@ pub struct HttpCall {
     continuation: Continuation,
     pause: Pause,
     phase: CallPhase,
-    tapped: TappedRequest,
+    observed_request: TappedRequest,
 }
 
 /// A turn that its provider may pause.
@@ -81,12 +81,12 @@ struct Pause {
     parts: Vec<Part>,
     /// The token counts of this request, and of those before the pauses.
     usage: Usage,
-    earlier: Option<Usage>,
+    previous_usage: Option<Usage>,
 }
 
 impl Pause {
     fn total(&self, usage: Usage) -> Usage {
-        self.earlier.map_or(usage, |earlier| earlier.with_continuation(&usage))
+        self.previous_usage.map_or(usage, |earlier| earlier.with_continuation(&usage))
     }
 
     /// Keeps the parts of a chunk, which the next request repeats, and removes the finish
@@ -126,7 +126,7 @@ impl HttpCall {
         let phase = CallPhase::Attempt(1);
         let continuation = Continuation::after(request.continuation.clone());
         let (recoveries, pause) = (0, Pause::default());
-        let tapped = TappedRequest::new(transport.options.tap.clone());
+        let observed_request = TappedRequest::new(transport.options.tap.clone());
         Self {
             wire,
             transport,
@@ -137,7 +137,7 @@ impl HttpCall {
             continuation,
             pause,
             phase,
-            tapped,
+            observed_request,
         }
     }
 
@@ -160,7 +160,7 @@ impl HttpCall {
             loop {
                 let failed = match self.read_whole(attempt).await {
                     Ok(answer) => {
-                        let finish = answer.meta.finish.as_ref();
+                        let finish = answer.metadata.finish.as_ref();
                         let is_paused =
                             finish.is_some_and(|finish| finish.reason == FinishReason::Paused);
                         if is_paused {
@@ -178,8 +178,13 @@ impl HttpCall {
                 match &failed.retry {
                     Some(retry) if attempt < self.max_attempts(retry.class) => {
                         let backoff = self.transport.options.backoff;
-                        let wait = backoff.wait(attempt, retry.delay, retry.guessed);
-                        self.tapped.retry(&self.retry(attempt, self.attempts, wait, retry));
+                        let wait = backoff.wait(attempt, retry.delay, retry.is_guess);
+                        self.observed_request.retry(&self.retry(
+                            attempt,
+                            self.attempts,
+                            wait,
+                            retry,
+                        ));
                         tokio::time::sleep(wait).await;
                         attempt += 1;
                     }
@@ -193,7 +198,7 @@ impl HttpCall {
             () = cancel.cancelled() => Err(ModelError::Cancelled),
             result = whole => result,
         };
-        self.tapped.ended(result.as_ref().err(), &self.transport);
+        self.observed_request.ended(result.as_ref().err(), &self.transport);
         result
     }
 
@@ -235,7 +240,7 @@ impl HttpCall {
             // Releases the connection.
             self.phase = CallPhase::Over;
             let error = next.as_ref().and_then(|next| next.as_ref().err());
-            self.tapped.ended(error, &self.transport);
+            self.observed_request.ended(error, &self.transport);
         }
         next
     }
@@ -318,8 +323,8 @@ impl HttpCall {
     /// The provider paused the turn: the next request continues it.
     fn continue_paused_turn(&mut self) {
         let parts = std::mem::take(&mut self.pause.parts);
-        let earlier = Some(self.pause.total(self.pause.usage));
-        self.pause = Pause { count: self.pause.count + 1, earlier, ..Pause::default() };
+        let previous_usage = Some(self.pause.total(self.pause.usage));
+        self.pause = Pause { count: self.pause.count + 1, previous_usage, ..Pause::default() };
         self.resume_after(&Answer { parts, ..Answer::default() });
         self.phase = CallPhase::Attempt(1);
     }
@@ -341,13 +346,13 @@ impl HttpCall {
         self.phase = CallPhase::Waiting(1, wait);
         let plan = RetryPlan {
             delay: None,
-            guessed: false,
+            is_guess: false,
             class,
             status: None,
             message: format!("{}; continuing the answer", self.describe(&failure)),
         };
         let retry = self.retry(attempt, self.attempts, wait, &plan);
-        self.tapped.retry(&retry);
+        self.observed_request.retry(&retry);
         Ok(StreamEvent::Retry(retry))
     }
 
@@ -383,18 +388,18 @@ impl HttpCall {
         let backoff = self.transport.options.backoff;
         let wait = match short {
             true => backoff.short_wait(attempt, retry.delay),
-            false => backoff.wait(attempt, retry.delay, retry.guessed),
+            false => backoff.wait(attempt, retry.delay, retry.is_guess),
         };
         self.phase = CallPhase::Waiting(attempt + 1, wait);
         let retry = self.retry(attempt, most, wait, &retry);
-        self.tapped.retry(&retry);
+        self.observed_request.retry(&retry);
         Ok(StreamEvent::Retry(retry))
     }
 
-    fn retry(&self, attempt: u32, most: u32, wait: Duration, plan: &RetryPlan) -> Retry {
+    fn retry(&self, attempt: u32, max_attempts: u32, wait: Duration, plan: &RetryPlan) -> Retry {
         Retry {
             attempt,
-            max_attempts: most,
+            max_attempts,
             delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             class: plan.class.to_owned(),
             status: plan.status,
@@ -441,7 +446,12 @@ impl HttpCall {
                 pace.accepted().await;
             }
             let decoder = self.wire.decoder(&self.request, self.delivery);
-            return Ok(ResponseReader::new(response, decoder, idle, self.tapped.chunks()));
+            return Ok(ResponseReader::new(
+                response,
+                decoder,
+                idle,
+                self.observed_request.chunks(),
+            ));
         }
         Err(self.read_refusal(response, idle).await)
     }
@@ -467,8 +477,8 @@ impl HttpCall {
         if let Some(pace) = &self.transport.options.shared_pace {
             pace.wait().await;
         }
-        self.tapped.sent(&self.request, &sent, &self.transport);
-        let headers = self.tapped.is_active().then(|| sent.headers.clone());
+        self.observed_request.sent(&self.request, &sent, &self.transport);
+        let headers = self.observed_request.is_active().then(|| sent.headers.clone());
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
             Err(_) => Err(self.failure_before_first_chunk(ReadFailure::Silent(idle))),
@@ -477,7 +487,7 @@ impl HttpCall {
             }
             Ok(Ok(response)) => {
                 if let Some(headers) = headers {
-                    self.tapped.responded(&response, &headers, &self.transport);
+                    self.observed_request.responded(&response, &headers, &self.transport);
                 }
                 Ok((response, authorization))
             }
@@ -513,7 +523,7 @@ impl HttpCall {
             (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
         {
             let backoff = self.transport.options.backoff;
-            pace.limited(backoff.wait(1, retry.delay, retry.guessed)).await;
+            pace.limited(backoff.wait(1, retry.delay, retry.is_guess)).await;
         }
         failed
     }
@@ -524,9 +534,9 @@ impl HttpCall {
             self.transport.redact(std::mem::take(&mut refusal.payload.message));
         let class = self.wire.classify(&refusal);
         let retry = match &class {
-            ErrorClass::Retry { delay, guessed, class } => Some(RetryPlan {
+            ErrorClass::Retry { delay, is_guess, class } => Some(RetryPlan {
                 delay: *delay,
-                guessed: *guessed,
+                is_guess: *is_guess,
                 class,
                 status: Some(refusal.status),
                 message: refusal.description(),
@@ -568,7 +578,7 @@ impl HttpCall {
         };
         let retry = retryable.then_some(RetryPlan {
             delay: None,
-            guessed: false,
+            is_guess: false,
             class,
             status: None,
             message: shown,
@@ -662,7 +672,7 @@ impl HttpCall {
 impl Drop for HttpCall {
     fn drop(&mut self) {
         // Nothing waits for the rest of the response.
-        self.tapped.ended(Some(&ModelError::Cancelled), &self.transport);
+        self.observed_request.ended(Some(&ModelError::Cancelled), &self.transport);
     }
 }
 

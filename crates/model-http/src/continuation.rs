@@ -13,19 +13,19 @@ pub(crate) struct Continuation {
     /// The newest token.
     token: Option<String>,
     /// The token that the current hop began with.
-    began: Option<String>,
+    start_token: Option<String>,
     /// The visible text since the newest token.
-    since: String,
+    text_since_token: String,
     /// Whether something else than text was received since then.
     has_more_than_text: bool,
     /// The text that a resumed response repeats.
     skip: String,
     /// The token counts of earlier hops.
-    earlier: Option<Usage>,
+    previous_usage: Option<Usage>,
     hop: Option<Usage>,
     reconnections: u32,
     /// The hop ended, and the next one follows.
-    goes_on: bool,
+    has_next_hop: bool,
 }
 
 /// What to do with a chunk.
@@ -40,7 +40,7 @@ pub(crate) enum Tracked {
 impl Continuation {
     /// Continues an answer that was received in part, up to the token.
     pub(crate) fn after(token: Option<String>) -> Self {
-        Self { began: token.clone(), token, ..Self::default() }
+        Self { start_token: token.clone(), token, ..Self::default() }
     }
 
     /// The token that a request continues from.
@@ -60,7 +60,7 @@ impl Continuation {
         if self.token.is_some() {
             for part in &chunk.parts {
                 match part.view() {
-                    PartView::Text(text) => self.since.push_str(text),
+                    PartView::Text(text) => self.text_since_token.push_str(text),
                     PartView::Thought(_) => {}
                     _ => self.has_more_than_text = true,
                 }
@@ -71,15 +71,15 @@ impl Continuation {
         }
         let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
         if let Some(token) = &chunk.continuation {
-            if ends && self.began.as_ref() == Some(token) {
+            if ends && self.start_token.as_ref() == Some(token) {
                 return Tracked::Broken("the service returned the same continuation token twice");
             }
             self.token = Some(token.clone());
-            self.since.clear();
+            self.text_since_token.clear();
             self.has_more_than_text = false;
         }
         if ends && self.token.is_some() {
-            self.goes_on = true;
+            self.has_next_hop = true;
             chunk.finish = None;
         }
         let is_empty = chunk.parts.is_empty()
@@ -106,10 +106,10 @@ impl Continuation {
                 PartView::Text(text) => {
                     // It was received since the token all the same.
                     if let Some(rest) = self.skip.strip_prefix(text) {
-                        self.since.push_str(text);
+                        self.text_since_token.push_str(text);
                         self.skip = rest.to_owned();
                     } else if let Some(rest) = text.strip_prefix(self.skip.as_str()) {
-                        self.since.push_str(&self.skip);
+                        self.text_since_token.push_str(&self.skip);
                         kept.push(Part::text(rest));
                         self.skip.clear();
                     } else {
@@ -127,7 +127,7 @@ impl Continuation {
     /// summed.
     fn total(&self) -> Usage {
         let hop = self.hop.unwrap_or_default();
-        let Some(earlier) = self.earlier else { return hop };
+        let Some(earlier) = self.previous_usage else { return hop };
         let output = earlier.output.saturating_add(hop.output);
         let thought = earlier.thought.saturating_add(hop.thought);
         let tool_prompt = earlier.tool_prompt.saturating_add(hop.tool_prompt);
@@ -138,7 +138,7 @@ impl Continuation {
             output,
             thought,
             tool_prompt,
-            charged: None,
+            charged_cost: None,
             total: [earlier.prompt, output, thought, tool_prompt]
                 .into_iter()
                 .fold(0, u64::saturating_add),
@@ -147,7 +147,7 @@ impl Continuation {
 
     /// The response ended properly; whether another hop follows.
     pub(crate) fn advance(&mut self) -> bool {
-        if !std::mem::take(&mut self.goes_on) {
+        if !std::mem::take(&mut self.has_next_hop) {
             return false;
         }
         self.begin();
@@ -160,8 +160,8 @@ impl Continuation {
             return false;
         }
         self.reconnections += 1;
-        self.goes_on = false;
-        let received = std::mem::take(&mut self.since);
+        self.has_next_hop = false;
+        let received = std::mem::take(&mut self.text_since_token);
         self.begin();
         self.skip = received;
         true
@@ -179,10 +179,10 @@ impl Continuation {
     }
 
     fn begin(&mut self) {
-        self.began.clone_from(&self.token);
-        self.since.clear();
+        self.start_token.clone_from(&self.token);
+        self.text_since_token.clear();
         if self.hop.is_some() {
-            self.earlier = Some(self.total());
+            self.previous_usage = Some(self.total());
             self.hop = None;
         }
     }

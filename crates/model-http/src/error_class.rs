@@ -19,7 +19,7 @@ pub enum ErrorClass {
         /// How long to wait at least.
         delay: Option<Duration>,
         /// The delay is a guess, not the service's.
-        guessed: bool,
+        is_guess: bool,
         /// The class for messages and logs (`rate_limit`, `server`, [`CAPACITY`]).
         class: &'static str,
     },
@@ -28,7 +28,7 @@ pub enum ErrorClass {
         /// Whether it is a daily quota.
         daily: bool,
         /// How long it stays exhausted, if known.
-        wait: Option<Duration>,
+        retry_after: Option<Duration>,
     },
     /// Credentials are missing, invalid, or insufficient.
     Auth,
@@ -58,15 +58,15 @@ impl ErrorResponse {
     /// Send again after a delay, unless it is too long to wait.
     pub fn waiting(&self, delay: Duration) -> ErrorClass {
         if delay > MAX_WAIT {
-            ErrorClass::Quota { daily: false, wait: Some(delay) }
+            ErrorClass::Quota { daily: false, retry_after: Some(delay) }
         } else {
-            ErrorClass::Retry { delay: Some(delay), guessed: false, class: self.class() }
+            ErrorClass::Retry { delay: Some(delay), is_guess: false, class: self.class() }
         }
     }
 
     /// Send again after the usual backoff.
     pub fn retry_after_backoff(&self) -> ErrorClass {
-        ErrorClass::Retry { delay: None, guessed: false, class: self.class() }
+        ErrorClass::Retry { delay: None, is_guess: false, class: self.class() }
     }
 
     /// The class of a failure that a retry may help: `rate_limit` or `server`.
@@ -94,14 +94,14 @@ impl ErrorResponse {
     pub fn into_error(self, model: &str, class: ErrorClass, credentials: &str) -> ModelError {
         let description = self.description();
         match class {
-            ErrorClass::Retry { delay, guessed, class } => ModelError::Unavailable {
+            ErrorClass::Retry { delay, is_guess, class } => ModelError::Unavailable {
                 status: Some(self.status),
-                delay: delay.filter(|_| !guessed),
+                delay: delay.filter(|_| !is_guess),
                 class,
                 message: format!("the service is not available for `{model}` now ({description})"),
             },
-            ErrorClass::Quota { daily, wait } => {
-                quota_error(self.status, model, &description, daily, wait)
+            ErrorClass::Quota { daily, retry_after } => {
+                quota_error(self.status, model, &description, daily, retry_after)
             }
             ErrorClass::Auth => ModelError::Auth {
                 status: Some(self.status),

@@ -59,7 +59,7 @@ pub(crate) struct ResponseReader {
     last: Option<Vec<u8>>,
     chunks: VecDeque<Chunk>,
     /// The bytes ended properly, and the decoder does not know it yet.
-    ended: bool,
+    is_complete: bool,
     failure: Option<ReadFailure>,
     /// The type of a response that does not call itself a stream, until a chunk is read.
     document: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct ResponseReader {
     idle: Duration,
     /// When the stream counts as silent; comments and empty events do not extend it.
     deadline: Instant,
-    tapped: TappedChunks,
+    observed_chunks: TappedChunks,
 }
 
 impl ResponseReader {
@@ -75,7 +75,7 @@ impl ResponseReader {
         response: Response,
         decoder: Box<dyn Decoder>,
         idle: Duration,
-        tapped: TappedChunks,
+        observed_chunks: TappedChunks,
     ) -> Self {
         let kind = response.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -89,12 +89,12 @@ impl ResponseReader {
             events: VecDeque::new(),
             last: None,
             chunks: VecDeque::new(),
-            ended: false,
+            is_complete: false,
             failure: None,
             bytes: 0,
             idle,
             deadline: Instant::now() + idle,
-            tapped,
+            observed_chunks,
         }
     }
 
@@ -136,7 +136,7 @@ impl ResponseReader {
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
             }
-            if std::mem::take(&mut self.ended) {
+            if std::mem::take(&mut self.is_complete) {
                 self.decoder.end(&mut self.chunks)?;
                 continue;
             }
@@ -154,14 +154,14 @@ impl ResponseReader {
     fn end(&mut self) {
         self.response = None;
         match self.sse.take().map(SseDecoder::finish) {
-            Some(Ok(last)) => (self.last, self.ended) = (last, true),
+            Some(Ok(last)) => (self.last, self.is_complete) = (last, true),
             Some(Err(_)) => self.failure = Some(ReadFailure::Incomplete),
             None => {}
         }
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) {
-        self.tapped.received(bytes.len());
+        self.observed_chunks.received(bytes.len());
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
             self.stop(ReadFailure::TooLarge(format!(

@@ -18,7 +18,7 @@ const LARGEST_GAP: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct SharedPace {
     file: Arc<Path>,
-    first_gap: Duration,
+    initial_gap: Duration,
 }
 
 /// The contents of the file, in microseconds.
@@ -27,32 +27,32 @@ struct PaceState {
     /// When the next request may be sent, since 1970.
     next: u64,
     /// The time between two requests; zero: they need not wait for each other.
-    gap: u64,
+    interval: u64,
 }
 
 impl PaceState {
     /// Takes the next moment for a request.
     fn reserve(&mut self, now: u64) -> u64 {
         let moment = self.next.max(now).min(now.saturating_add(micros(LONGEST_WAIT)));
-        if self.gap > 0 {
-            self.next = moment.saturating_add(self.gap);
+        if self.interval > 0 {
+            self.next = moment.saturating_add(self.interval);
         }
         moment
     }
 
     /// A request was rejected because of the rate limit. Those that were sent with it say the same.
     fn limit(&mut self, now: u64, delay: u64, first_gap: u64) {
-        if now >= self.next || self.gap == 0 {
-            self.gap = self.gap.saturating_mul(2).max(first_gap).min(micros(LARGEST_GAP));
+        if now >= self.next || self.interval == 0 {
+            self.interval = self.interval.saturating_mul(2).max(first_gap).min(micros(LARGEST_GAP));
         }
         self.next = self.next.max(now.saturating_add(delay.min(micros(LONGEST_WAIT))));
     }
 
     /// A request was accepted.
     fn accept(&mut self, first_gap: u64) {
-        self.gap = self.gap - self.gap / 8;
-        if self.gap <= first_gap / 4 {
-            self.gap = 0;
+        self.interval = self.interval - self.interval / 8;
+        if self.interval <= first_gap / 4 {
+            self.interval = 0;
         }
     }
 }
@@ -65,7 +65,7 @@ impl SharedPace {
         first_wait: Duration,
     ) -> Option<Self> {
         let file = PathBuf::from(env(VARIABLE).filter(|value| !value.is_empty())?);
-        Some(Self { file: file.into(), first_gap: first_wait / 50 })
+        Some(Self { file: file.into(), initial_gap: first_wait / 50 })
     }
 
     /// Waits until a request may be sent.
@@ -79,13 +79,13 @@ impl SharedPace {
 
     /// Notes that a request was rejected because of the rate limit.
     pub(crate) async fn limited(&self, delay: Duration) {
-        let (delay, first_gap) = (micros(delay), micros(self.first_gap));
+        let (delay, first_gap) = (micros(delay), micros(self.initial_gap));
         self.update(move |state, now| state.limit(now, delay, first_gap)).await;
     }
 
     /// Notes that a request was accepted.
     pub(crate) async fn accepted(&self) {
-        let first_gap = micros(self.first_gap);
+        let first_gap = micros(self.initial_gap);
         self.update(move |state, _| state.accept(first_gap)).await;
     }
 
@@ -126,13 +126,13 @@ fn read(file: &mut File) -> io::Result<PaceState> {
     let mut text = String::new();
     file.take(64).read_to_string(&mut text)?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
-    Ok(PaceState { next: numbers.next().unwrap_or(0), gap: numbers.next().unwrap_or(0) })
+    Ok(PaceState { next: numbers.next().unwrap_or(0), interval: numbers.next().unwrap_or(0) })
 }
 
 fn write(file: &mut File, state: PaceState) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{} {}", state.next, state.gap)
+    writeln!(file, "{} {}", state.next, state.interval)
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -152,20 +152,20 @@ mod tests {
         let mut state = PaceState::default();
         assert_eq!((state.reserve(100), state.reserve(100)), (100, 100));
         state.limit(100, 1000, 40);
-        assert_eq!((state.next, state.gap), (1100, 40));
+        assert_eq!((state.next, state.interval), (1100, 40));
         // Another answer to a request that was sent before.
         state.limit(200, 1000, 40);
-        assert_eq!((state.next, state.gap), (1200, 40));
+        assert_eq!((state.next, state.interval), (1200, 40));
         assert_eq!(
             (state.reserve(300), state.reserve(300), state.reserve(300)),
             (1200, 1240, 1280)
         );
         state.limit(1400, 0, 40);
-        assert_eq!(state.gap, 80);
+        assert_eq!(state.interval, 80);
         for _ in 0..30 {
             state.accept(40);
         }
-        assert_eq!(state.gap, 0);
+        assert_eq!(state.interval, 0);
         assert_eq!(state.reserve(5000), 5000);
     }
 

@@ -39,7 +39,7 @@ pub struct SseDecoder {
     data: Vec<u8>,
     has_data: bool,
     /// A `[DONE]` was received.
-    done: bool,
+    is_done: bool,
     after_cr: bool,
     /// Inside a JSON object that is not in a `data:` line.
     bare: Option<BareObject>,
@@ -63,7 +63,7 @@ impl SseDecoder {
             line: Vec::new(),
             data: Vec::new(),
             has_data: false,
-            done: false,
+            is_done: false,
             after_cr: false,
             bare: None,
             mark: 0,
@@ -180,7 +180,7 @@ impl SseDecoder {
 
     /// Whether the stream sent `[DONE]`: nothing of the response follows.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.is_done
     }
 
     fn take_event(&mut self) -> Option<Vec<u8>> {
@@ -189,7 +189,7 @@ impl SseDecoder {
         }
         let data = std::mem::take(&mut self.data);
         let text = data.trim_ascii();
-        self.done |= text == b"[DONE]";
+        self.is_done |= text == b"[DONE]";
         (!text.is_empty() && text != b"[DONE]").then_some(data)
     }
 

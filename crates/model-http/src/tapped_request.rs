@@ -33,14 +33,14 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct TappedRequest {
     tap: Option<Arc<dyn WireTap>>,
     id: u64,
-    sent: u32,
-    is_shown: bool,
+    sent_requests: u32,
+    is_observed: bool,
 }
 
 impl TappedRequest {
     pub(crate) fn new(tap: Option<Arc<dyn WireTap>>) -> Self {
         let id = if tap.is_some() { NEXT.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        Self { tap, id, sent: 0, is_shown: false }
+        Self { tap, id, sent_requests: 0, is_observed: false }
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -53,7 +53,7 @@ impl TappedRequest {
     }
 
     pub(crate) fn sent(&mut self, request: &Request, sent: &HttpRequest, transport: &Transport) {
-        self.sent += 1;
+        self.sent_requests += 1;
         let Some(tap) = self.active() else { return };
         let redaction = Redaction::new(&sent.headers, transport);
         let text = String::from_utf8_lossy(&sent.body);
@@ -65,14 +65,14 @@ impl TappedRequest {
         body.truncate(end);
         let observation = SentRequest {
             request,
-            attempt: self.sent,
+            attempt: self.sent_requests,
             url: redaction.url(&sent.url),
             headers: redaction.headers(&sent.headers),
             body,
             body_bytes: sent.body.len(),
         };
         tap.observe(self.id, WireObservation::Sent(observation));
-        self.is_shown = true;
+        self.is_observed = true;
     }
 
     /// `request`: the headers of the request.
@@ -101,7 +101,7 @@ impl TappedRequest {
 
     /// Reports the end, once.
     pub(crate) fn ended(&mut self, error: Option<&ModelError>, transport: &Transport) {
-        if !std::mem::take(&mut self.is_shown) {
+        if !std::mem::take(&mut self.is_observed) {
             return;
         }
         let Some(tap) = self.active() else { return };

@@ -27,7 +27,7 @@ pub struct Declarations {
     /// The functions, in order.
     pub list: Vec<Declaration>,
     /// Names that differ on the wire, by their wire name.
-    renamed: BTreeMap<String, String>,
+    wire_names: BTreeMap<String, String>,
 }
 
 impl Declarations {
@@ -42,7 +42,7 @@ impl Declarations {
             }
             let wire = wire_name(name);
             if wire != name {
-                declarations.renamed.insert(wire.clone(), name.to_owned());
+                declarations.wire_names.insert(wire.clone(), name.to_owned());
             }
             let schema = match (value.get("parametersJsonSchema"), value.get("parameters")) {
                 (Some(schema), _) => schema.clone(),
@@ -60,7 +60,7 @@ impl Declarations {
 
     /// The name of a tool whose call came from the wire.
     pub fn name_of(&self, wire: &str) -> String {
-        self.renamed.get(wire).cloned().unwrap_or_else(|| wire.to_owned())
+        self.wire_names.get(wire).cloned().unwrap_or_else(|| wire.to_owned())
     }
 }
 

@@ -52,7 +52,7 @@ impl ModelCatalog for ModelTable {
     }
 
     fn note_context(&self, model: &str, tokens: u64) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.reported_windows.lock().unwrap_or_else(PoisonError::into_inner);
         noted.insert(model.to_owned(), tokens);
     }
 

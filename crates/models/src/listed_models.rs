@@ -58,7 +58,7 @@ fn read_row(line: &'static str) -> Option<((&'static str, &'static str), ListedM
     let short = rates(provider, next()?, next()?, next()?);
     let above: Option<u64> = next()?.parse().ok();
     let long = rates(provider, next()?, next()?, next()?);
-    let price = short.map(|short| Price { short, long: above.zip(long) });
+    let price = short.map(|short_prompts| Price { short_prompts, long_prompts: above.zip(long) });
     let (input, levels) = (next()?, next()?);
     Some(((provider, id), ListedModel { context, output, price, input, levels }))
 }
@@ -106,7 +106,7 @@ mod tests {
     fn model_is_found_with_and_without_its_date() {
         let row = listed_model("anthropic", "claude-opus-4-5").expect("a row");
         assert_eq!(row.context, 200_000);
-        let rates = row.price.expect("a price").short;
+        let rates = row.price.expect("a price").short_prompts;
         assert!(rates.output > rates.input && rates.cache_write > rates.input);
         assert_eq!(row.input().collect::<Vec<_>>(), ["text", "image", "pdf"]);
         assert!(row.levels().any(|level| level == "high"));

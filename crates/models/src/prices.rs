@@ -18,11 +18,11 @@ const fn rates(input: f64, cached: f64, output: f64) -> Rates {
 }
 
 const fn flat(input: f64, cached: f64, output: f64) -> Price {
-    Price { short: rates(input, cached, output), long: None }
+    Price { short_prompts: rates(input, cached, output), long_prompts: None }
 }
 
-const fn tiered(short: Rates, long: Rates) -> Price {
-    Price { short, long: Some((LONG, long)) }
+const fn tiered(short_prompts: Rates, long: Rates) -> Price {
+    Price { short_prompts, long_prompts: Some((LONG, long)) }
 }
 
 /// This model costs half of its price through 2026-11-30.
@@ -82,7 +82,8 @@ pub(crate) struct PriceText {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LongText {
-    above: u64,
+    #[serde(rename = "above")]
+    threshold: u64,
     #[serde(deserialize_with = "deserialize_price")]
     input: f64,
     #[serde(deserialize_with = "deserialize_price")]
@@ -109,10 +110,10 @@ impl From<PriceText> for Price {
         let own =
             |input, cached: Option<f64>, output| rates(input, cached.unwrap_or(input), output);
         Self {
-            short: own(text.input, text.cached, text.output),
-            long: text
+            short_prompts: own(text.input, text.cached, text.output),
+            long_prompts: text
                 .long_context
-                .map(|long| (long.above, own(long.input, long.cached, long.output))),
+                .map(|long| (long.threshold, own(long.input, long.cached, long.output))),
         }
     }
 }
@@ -157,7 +158,8 @@ mod tests {
 
     #[test]
     fn model_price_follows_its_family_and_version() {
-        let input = |model: &str| price(model, &BTreeMap::new()).map(|price| price.short.input);
+        let input =
+            |model: &str| price(model, &BTreeMap::new()).map(|price| price.short_prompts.input);
         for (model, want) in [
             ("gemini-2.5-pro", Some(1.25)),
             ("models/gemini-2.5-pro-preview-05-06", Some(1.25)),
@@ -182,8 +184,8 @@ mod tests {
             "cached": 0.5, "output": 2, "longContext": {"above": 7, "input": 3, "output": 4}}}"#;
         let own: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");
         let pro = price("gemini-3-pro-preview", &own).expect("a price");
-        assert_eq!(pro.short, rates(1.0, 0.5, 2.0));
-        assert_eq!(pro.long, Some((7, rates(3.0, 3.0, 4.0))));
+        assert_eq!(pro.short_prompts, rates(1.0, 0.5, 2.0));
+        assert_eq!(pro.long_prompts, Some((7, rates(3.0, 3.0, 4.0))));
         assert_eq!(price("gemini-3-flash", &own), Some(flat(9.0, 9.0, 9.0)));
     }
 }

@@ -529,7 +529,7 @@ mod tests {
         assert_eq!(provider.key_variables, ["GW_KEY"]);
         assert!(provider.needs_key && provider.quirks.echo_reasoning());
         assert_eq!(provider.models[1].context_window, Some(1000));
-        assert_eq!(provider.models[1].price.map(|price| price.short.output), Some(2.0));
+        assert_eq!(provider.models[1].price.map(|price| price.short_prompts.output), Some(2.0));
     }
 
     #[test]

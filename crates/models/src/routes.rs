@@ -48,7 +48,7 @@ impl ModelTable {
             "auto-gemini-2.5" => true,
             _ => return None,
         };
-        let strong = self.resolve(name);
+        let strong_model = self.resolve(name);
         let (fast, classifier) = match old {
             true => (OLD_FLASH.to_owned(), OLD_LITE.to_owned()),
             false => (self.resolve("flash"), self.resolve("flash-lite")),
@@ -56,8 +56,8 @@ impl ModelTable {
         let classifier = self.set_utility("classifier").unwrap_or(classifier);
         let scale = if old { Scale::Choice } else { Scale::Score };
         // The user's alias `auto` may mean a single model.
-        (kind(&strong) == Some(ModelTier::Pro)).then_some(Routes {
-            strong,
+        (kind(&strong_model) == Some(ModelTier::Pro)).then_some(Routes {
+            strong_model,
             fast,
             classifier,
             scale,
@@ -91,14 +91,14 @@ impl ModelTable {
             model: (*before).to_owned(),
             auto_fallback: AutoFallback { not_found: true, ..AutoFallback::NEVER },
             last_resort: false,
-            only: Some(FallbackCause::NotFound),
+            only_for: Some(FallbackCause::NotFound),
         });
         let others = models.into_iter().filter(|other| other != model);
         let others = others.map(|model| FallbackModel {
             model,
             auto_fallback,
             last_resort: false,
-            only: None,
+            only_for: None,
         });
         before.into_iter().chain(others).collect()
     }
@@ -145,7 +145,7 @@ impl ModelTable {
                 model,
                 auto_fallback,
                 last_resort,
-                only: None,
+                only_for: None,
             })
             .collect()
     }
@@ -177,12 +177,12 @@ mod tests {
         let table = ModelTable::default();
         let routes = table.routes("auto").expect("routes");
         assert_eq!(
-            (routes.strong.as_str(), routes.scale),
+            (routes.strong_model.as_str(), routes.scale),
             ("gemini-3.1-pro-preview", Scale::Score)
         );
         assert_eq!(routes.fast, "gemini-3.8-flash");
         let old = table.routes("auto-gemini-2.5").expect("routes");
-        assert_eq!((old.strong.as_str(), old.scale), ("gemini-2.5-pro", Scale::Choice));
+        assert_eq!((old.strong_model.as_str(), old.scale), ("gemini-2.5-pro", Scale::Choice));
         for name in ["pro", "flash", "gemini-3-pro-preview", "local"] {
             assert_eq!(table.routes(name), None, "{name}");
         }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), AutoFallback::PASSING)]);
         // A model that does not exist yet falls back to its predecessor, for that cause alone.
         let newest = table.fallback_models("gemini-3.1-pro-preview", true);
-        let newest: Vec<_> = newest.into_iter().map(|it| (it.model, it.only)).collect();
+        let newest: Vec<_> = newest.into_iter().map(|it| (it.model, it.only_for)).collect();
         let missing = Some(FallbackCause::NotFound);
         assert_eq!(newest, [("gemini-3-pro-preview".to_owned(), missing), (flash(), None)]);
         assert_eq!(chain("gemini-2.5-pro", false), [(BASE_FLASH.to_owned(), AutoFallback::NEVER)]);

@@ -95,7 +95,7 @@ pub struct ModelTable {
     /// The other providers and their models.
     pub(crate) providers: std::sync::Arc<Providers>,
     /// Context windows that services stated, by full name.
-    pub(crate) noted: std::sync::Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
+    pub(crate) reported_windows: std::sync::Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
     /// Models that services described.
     pub(crate) discovered: DescriptionCache,
 }
@@ -271,8 +271,12 @@ impl ModelTable {
         if let Some((provider, id)) = self.providers.split(model) {
             let mut limits = provider_limits(provider, id);
             let defined = definition.and_then(|definition| definition.context);
-            let noted =
-                self.noted.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
+            let noted = self
+                .reported_windows
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(model)
+                .copied();
             let stated = provider.model(id).and_then(|model| model.context_window);
             let described = self.discovered.get(model).unwrap_or_default();
             let window = self.configs.context_window(model).or(defined).or(stated).or(noted);

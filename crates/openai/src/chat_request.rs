@@ -16,7 +16,7 @@ pub(crate) struct ChatFormat<'a> {
     pub(crate) model: &'a str,
     pub(crate) quirks: &'a Quirks,
     /// Whether PDF files can be sent.
-    pub(crate) takes_files: bool,
+    pub(crate) accepts_files: bool,
     /// The `provider` setting of OpenRouter.
     pub(crate) routing: Option<&'a Object>,
     pub(crate) generation: &'a Generation,
@@ -203,7 +203,7 @@ fn user_content(pieces: Vec<UserPiece>, format: &ChatFormat<'_>) -> Value {
     for piece in pieces {
         let text = match piece {
             UserPiece::Text(text) => text,
-            UserPiece::Media(media) => match media_item(&media, format.takes_files) {
+            UserPiece::Media(media) => match media_item(&media, format.accepts_files) {
                 Some(item) => {
                     only_text = false;
                     items.push(item);

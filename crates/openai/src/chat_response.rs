@@ -37,7 +37,7 @@ pub(crate) struct ChatDecoder {
     has_text: bool,
     finished: bool,
     /// The calls that were emitted: ids, names, and arguments.
-    emitted: Vec<(String, String, String)>,
+    emitted_calls: Vec<(String, String, String)>,
 }
 
 impl ChatDecoder {
@@ -50,7 +50,7 @@ impl ChatDecoder {
             details: Vec::new(),
             has_text: false,
             finished: false,
-            emitted: Vec::new(),
+            emitted_calls: Vec::new(),
         }
     }
 
@@ -175,9 +175,9 @@ impl ChatDecoder {
         self.show(rest, chunk);
         chunk.parts.extend(self.reasoning_part());
         let calls = std::mem::take(&mut self.calls);
-        let has_calls = !calls.is_empty() || !self.emitted.is_empty();
+        let has_calls = !calls.is_empty() || !self.emitted_calls.is_empty();
         for call in calls.into_iter().filter(|call| !call.name.is_empty()) {
-            self.emitted.push((call.id.clone(), call.name.clone(), call.arguments.clone()));
+            self.emitted_calls.push((call.id.clone(), call.name.clone(), call.arguments.clone()));
             chunk.parts.push(self.call_part(call));
         }
         let reason = match word {
@@ -259,7 +259,7 @@ impl Decoder for ChatDecoder {
     fn end(&mut self, chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         if self.finished {
             // Some servers send a finish reason with each chunk, or repeat all calls at the end.
-            let emitted = std::mem::take(&mut self.emitted);
+            let emitted = std::mem::take(&mut self.emitted_calls);
             self.calls.retain(|call| {
                 let is_same = |(id, name, arguments): &(String, String, String)| match id.as_str() {
                     "" => *name == call.name && *arguments == call.arguments,
@@ -267,7 +267,7 @@ impl Decoder for ChatDecoder {
                 };
                 is_complete_json(&call.arguments) && !emitted.iter().any(is_same)
             });
-            self.emitted = emitted;
+            self.emitted_calls = emitted;
             if !self.calls.is_empty() {
                 let mut chunk = Chunk::default();
                 self.complete("", &mut chunk);

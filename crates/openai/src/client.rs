@@ -237,7 +237,7 @@ impl OpenAiWire {
                 &ChatFormat {
                     model,
                     quirks: &quirks,
-                    takes_files: self.is_openai || self.options.provider == "openrouter",
+                    accepts_files: self.is_openai || self.options.provider == "openrouter",
                     routing: self.options.routing.as_ref(),
                     generation: &generation,
                     declarations: &declarations,

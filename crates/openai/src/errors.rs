@@ -13,9 +13,9 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let is_any = |codes: &[&str]| words.iter().flatten().any(|word| codes.contains(word));
     match response.status {
         401 | 403 => ErrorClass::Auth,
-        402 => ErrorClass::Quota { daily: false, wait: None },
+        402 => ErrorClass::Quota { daily: false, retry_after: None },
         404 => ErrorClass::NotFound,
-        429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, wait: None },
+        429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, retry_after: None },
         501 | 505 => ErrorClass::Bad,
         // An error in a stream has no HTTP status.
         500.. if says_too_long(payload.status.as_deref(), &payload.message) => ErrorClass::Bad,

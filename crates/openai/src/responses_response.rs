@@ -51,9 +51,9 @@ struct WholeResponse<'a> {
 pub(crate) struct ResponsesDecoder {
     declarations: Arc<Declarations>,
     /// Messages whose text was received in pieces.
-    streamed: BTreeSet<String>,
+    streamed_messages: BTreeSet<String>,
     /// Items that are complete.
-    done: BTreeSet<String>,
+    completed: BTreeSet<String>,
     has_calls: bool,
     has_refusal: bool,
     finished: bool,
@@ -63,8 +63,8 @@ impl ResponsesDecoder {
     pub(crate) fn new(declarations: Arc<Declarations>) -> Self {
         Self {
             declarations,
-            streamed: BTreeSet::new(),
-            done: BTreeSet::new(),
+            streamed_messages: BTreeSet::new(),
+            completed: BTreeSet::new(),
             has_calls: false,
             has_refusal: false,
             finished: false,
@@ -76,7 +76,7 @@ impl ResponsesDecoder {
         let Ok(item) = serde_json::from_str::<Object>(raw.get()) else { return };
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = text("id");
-        if !id.is_empty() && !self.done.insert(id.to_owned()) {
+        if !id.is_empty() && !self.completed.insert(id.to_owned()) {
             return;
         }
         let kept = |keys: &[&str]| {
@@ -90,7 +90,7 @@ impl ResponsesDecoder {
         match text("type") {
             "message" => {
                 let mut whole = String::new();
-                if !self.streamed.contains(id) {
+                if !self.streamed_messages.contains(id) {
                     let content = item.get("content").and_then(Value::as_array);
                     for piece in content.into_iter().flatten() {
                         let text = piece.get("text").or_else(|| piece.get("refusal"));
@@ -159,7 +159,7 @@ impl Decoder for ResponsesDecoder {
         match event.kind.as_str() {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.has_refusal |= event.kind == "response.refusal.delta";
-                self.streamed.extend(event.item_id.clone());
+                self.streamed_messages.extend(event.item_id.clone());
                 chunk.parts.push(Part::text(delta()));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {

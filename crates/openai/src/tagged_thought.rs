@@ -25,54 +25,60 @@ enum TagState {
 /// because later ones are text about tags.
 #[derive(Debug, Default)]
 pub(crate) struct ThoughtTags {
-    place: TagState,
+    state: TagState,
     /// Text that may be the beginning of a tag, or whitespace before it.
-    held: String,
+    pending_text: String,
 }
 
 impl ThoughtTags {
     /// Adds a piece and returns the parts that can already be classified.
     pub(crate) fn push(&mut self, text: &str) -> Vec<TaggedText> {
         let mut pieces = Vec::new();
-        self.held.push_str(text);
+        self.pending_text.push_str(text);
         loop {
-            match self.place {
+            match self.state {
                 TagState::Text => {
-                    push(&mut pieces, TaggedText::Text(std::mem::take(&mut self.held)));
+                    push(&mut pieces, TaggedText::Text(std::mem::take(&mut self.pending_text)));
                     return pieces;
                 }
                 TagState::Start => {
-                    let rest = self.held.trim_start();
+                    let rest = self.pending_text.trim_start();
                     if let Some(rest) = rest.strip_prefix(OPEN) {
-                        (self.place, self.held) = (TagState::Thought, rest.to_owned());
+                        (self.state, self.pending_text) = (TagState::Thought, rest.to_owned());
                     } else if OPEN.starts_with(rest) {
                         return pieces;
                     } else {
-                        self.place = TagState::Text;
+                        self.state = TagState::Text;
                     }
                 }
-                TagState::Thought => match self.held.find(CLOSE) {
+                TagState::Thought => match self.pending_text.find(CLOSE) {
                     Some(at) => {
-                        let rest = self.held.split_off(at);
-                        push(&mut pieces, TaggedText::Thought(std::mem::take(&mut self.held)));
-                        self.held = rest.get(CLOSE.len()..).unwrap_or_default().to_owned();
-                        self.place = TagState::AfterThought;
+                        let rest = self.pending_text.split_off(at);
+                        push(
+                            &mut pieces,
+                            TaggedText::Thought(std::mem::take(&mut self.pending_text)),
+                        );
+                        self.pending_text = rest.get(CLOSE.len()..).unwrap_or_default().to_owned();
+                        self.state = TagState::AfterThought;
                     }
                     None => {
-                        let keep = partial_suffix(&self.held, CLOSE);
-                        let tail = self.held.split_off(self.held.len() - keep);
-                        push(&mut pieces, TaggedText::Thought(std::mem::take(&mut self.held)));
-                        self.held = tail;
+                        let keep = partial_suffix(&self.pending_text, CLOSE);
+                        let tail = self.pending_text.split_off(self.pending_text.len() - keep);
+                        push(
+                            &mut pieces,
+                            TaggedText::Thought(std::mem::take(&mut self.pending_text)),
+                        );
+                        self.pending_text = tail;
                         return pieces;
                     }
                 },
                 TagState::AfterThought => {
-                    let rest = self.held.trim_start().to_owned();
-                    self.held = rest;
-                    if self.held.is_empty() {
+                    let rest = self.pending_text.trim_start().to_owned();
+                    self.pending_text = rest;
+                    if self.pending_text.is_empty() {
                         return pieces;
                     }
-                    self.place = TagState::Text;
+                    self.state = TagState::Text;
                 }
             }
         }
@@ -80,8 +86,8 @@ impl ThoughtTags {
 
     /// Returns the held-back text at the end.
     pub(crate) fn finish(&mut self) -> Option<TaggedText> {
-        let held = std::mem::take(&mut self.held);
-        match self.place {
+        let held = std::mem::take(&mut self.pending_text);
+        match self.state {
             _ if held.is_empty() => None,
             TagState::Thought => Some(TaggedText::Thought(held)),
             _ => Some(TaggedText::Text(held)),

@@ -33,7 +33,7 @@ pub(crate) fn usage(value: &Value) -> Option<Usage> {
         tool_prompt: 0,
         cache_write: detail(prompt_details, "cache_write_tokens"),
         // OpenRouter reports costs in US dollars.
-        charged: fields.get("cost").and_then(Value::as_f64).and_then(billionths),
+        charged_cost: fields.get("cost").and_then(Value::as_f64).and_then(billionths),
         total: count(fields.get("total_tokens")).unwrap_or_else(|| prompt.saturating_add(whole)),
     })
 }
@@ -58,9 +58,9 @@ mod tests {
         assert_eq!(counts, Some(expected));
         let counts = usage(&json!({"input_tokens": 1, "output_tokens": 2})).expect("counts");
         assert_eq!((counts.prompt, counts.output, counts.total), (1, 2, 3));
-        assert_eq!(counts.charged, None);
+        assert_eq!(counts.charged_cost, None);
         let counts = usage(&json!({"prompt_tokens": 1, "cost": 0.0025})).expect("counts");
-        assert_eq!(counts.charged, Some(2_500_000));
+        assert_eq!(counts.charged_cost, Some(2_500_000));
         assert_eq!(usage(&json!(null)), None);
     }
 }

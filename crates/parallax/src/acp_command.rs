@@ -45,10 +45,10 @@ impl Host for Editor {
             options.session = request.session;
         }
         options.exact_session = true;
-        options.keeps_file_texts = true;
+        options.includes_file_texts = true;
         options.editor = request.editor;
         options.mcp_servers = request.mcp_servers;
-        if !request.asks_user {
+        if !request.can_ask_user {
             options.exclude_tools.push("ask_user".to_owned());
         }
         options.auth_method = request.authentication.method;
@@ -58,7 +58,7 @@ impl Host for Editor {
             // The protocol has no such question, so nothing in the directory is used.
             PreparedConfig::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
         };
-        Ok(match request.asker {
+        Ok(match request.prompter {
             Some(asker) => launch.with_user_prompter(asker),
             None => launch,
         })
@@ -66,7 +66,7 @@ impl Host for Editor {
 
     fn providers(&self) -> Vec<String> {
         let launch = start::options(&self.flags).and_then(|mut options| {
-            options.look_only = true;
+            options.is_read_only = true;
             SessionConfig::prepare(options)
         });
         // Invalid flags are reported when a session opens.

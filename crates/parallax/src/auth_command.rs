@@ -73,7 +73,7 @@ pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     SessionConfig::prepare(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
-        look_only: true,
+        is_read_only: true,
         version: env!("CARGO_PKG_VERSION"),
         ..LaunchOptions::default()
     })

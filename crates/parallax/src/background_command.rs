@@ -51,7 +51,7 @@ fn ps(all: &BackgroundDirectory, typed: &PsArguments) -> Result<ExitCode, Backgr
         all.list().into_iter().map(|(_, record)| record).collect();
     if !typed.all {
         records.retain(|record| {
-            let last = record.ended.as_deref().unwrap_or(&record.started);
+            let last = record.ended_at.as_deref().unwrap_or(&record.started);
             record.state.is_running() || age_hours(last) < RECENT_HOURS
         });
     }
@@ -170,7 +170,7 @@ fn stop(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError
 
 fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode, BackgroundError> {
     let (session, record) = all.find(&typed.id)?;
-    let Some(ask) = record.asks.first() else {
+    let Some(ask) = record.pending_approvals.first() else {
         let state = record.state.as_str();
         return Err(BackgroundError::Rejected(format!(
             "{} does not wait for an answer; it is {state}",
@@ -207,7 +207,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
             return Ok(ExitCode::SUCCESS);
         }
         let record = session.record();
-        let ask = record.as_ref().and_then(|record| record.asks.first());
+        let ask = record.as_ref().and_then(|record| record.pending_approvals.first());
         if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
             print(&shown_request(ask));
             shown = Some(ask.clone());

@@ -102,7 +102,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
                         false => leave.cancel(),
                     }
                 } else if repeated {
-                    runner.hurry.cancel();
+                    runner.stop_tools.cancel();
                     leave.cancel();
                 } else {
                     view.borrow_mut().notice(
@@ -157,7 +157,7 @@ async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bo
 
 fn code(end: &BatchEnd, signal: Option<u8>) -> ExitCode {
     match signal {
-        Some(number) if end.drained => ExitCode::signal(number),
+        Some(number) if end.was_drained => ExitCode::signal(number),
         _ if end.budget_spent => ExitCode::BUDGET,
         _ if end.all_succeeded => ExitCode::SUCCESS,
         _ => ExitCode::GENERAL,

@@ -30,7 +30,7 @@ pub(crate) fn runner(
         },
         serial: Arc::new(Serial::new(lock.serial.clone())),
         lock: Arc::new(lock),
-        hurry: CancellationToken::new(),
+        stop_tools: CancellationToken::new(),
         branches: Default::default(),
     })
 }

@@ -79,7 +79,7 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
             _ = received.recv() => {}
             number = signals.next() => {
                 if signal.replace(number).is_some() {
-                    runner.hurry.cancel();
+                    runner.stop_tools.cancel();
                 }
                 drain.cancel();
             }

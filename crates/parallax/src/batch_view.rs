@@ -87,7 +87,7 @@ impl BatchView {
             Format::StreamJson => {
                 let object = json!({"type": "result", "exit_code": code.0, "tasks": summary.tasks,
                     "states": summary.states, "cost": summary.cost, "tokens": summary.tokens,
-                    "budget_spent": end.budget_spent, "drained": end.drained,
+                    "budget_spent": end.budget_spent, "drained": end.was_drained,
                     "directory": directory.path()});
                 line(&mut io::stdout(), &object.to_string());
             }
@@ -95,7 +95,7 @@ impl BatchView {
                 let mut text = format!("{}\nResults: {results}", summary.line());
                 if end.budget_spent {
                     text.push_str("\nThe budget is used up; raise `--max-cost` to run the rest");
-                } else if end.drained {
+                } else if end.was_drained {
                     text.push_str("\nStopped; run the same command again to continue");
                 }
                 line(&mut io::stdout(), &text);

@@ -14,7 +14,7 @@ pub(crate) struct CommandResult {
     /// Errors for the text format.
     pub(crate) errors: String,
     /// A note on stderr beside a JSON document that has no field for it.
-    pub(crate) beside: String,
+    pub(crate) note: String,
     pub(crate) code: ExitCode,
     /// Whether the text is a document, which is printed unchanged in every format.
     pub(crate) raw: bool,
@@ -27,7 +27,7 @@ impl CommandResult {
             text: text.into(),
             json,
             errors: String::new(),
-            beside: String::new(),
+            note: String::new(),
             code: ExitCode::SUCCESS,
             raw: false,
         }
@@ -51,7 +51,7 @@ pub(crate) fn print_result(said: &CommandResult, format: OutputFormat) -> ExitCo
     }
     let written = match format {
         OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
-            let _ = io::stderr().write_all(said.beside.as_bytes());
+            let _ = io::stderr().write_all(said.note.as_bytes());
             stdout.write_all(json_document(&said.json).as_bytes())
         }
         _ => stdout.write_all(said.text.as_bytes()),

@@ -74,7 +74,7 @@ fn to_json(command: &CommandInfo) -> Value {
         "source": source(command),
         "arguments": command.argument_hint,
         "file": command.path.to_string_lossy(),
-        "unused": command.unused,
+        "unused": command.ignored_fields,
     })
 }
 
@@ -149,9 +149,9 @@ fn check(catalog: &Catalog) -> CommandResult {
     for clash in catalog.conflicts() {
         let _ = writeln!(text, "{}", one_line(clash));
     }
-    for command in catalog.commands().iter().filter(|command| !command.unused.is_empty()) {
+    for command in catalog.commands().iter().filter(|command| !command.ignored_fields.is_empty()) {
         let path: PathBuf = command.path.clone();
-        let fields = command.unused.join("`, `");
+        let fields = command.ignored_fields.join("`, `");
         let line = format!("{}: ignored fields: `{fields}`", path.display());
         let _ = writeln!(text, "{}", one_line(&line));
     }
@@ -162,8 +162,8 @@ fn check(catalog: &Catalog) -> CommandResult {
     let unused: Vec<Value> = catalog
         .commands()
         .iter()
-        .filter(|command| !command.unused.is_empty())
-        .map(|command| json!({"file": command.path.to_string_lossy(), "fields": command.unused}))
+        .filter(|command| !command.ignored_fields.is_empty())
+        .map(|command| json!({"file": command.path.to_string_lossy(), "fields": command.ignored_fields}))
         .collect();
     let json = json!({
         "problems": catalog.problems().collect::<Vec<_>>(),

@@ -172,5 +172,5 @@ fn existing_names(kind: NameKind) -> Vec<CompletionCandidate> {
 /// Prepares a session that starts nothing.
 fn launch() -> Result<SessionConfig, Failure> {
     let options = start::options(&SessionFlags::default())?;
-    SessionConfig::prepare(LaunchOptions { look_only: true, ..options })
+    SessionConfig::prepare(LaunchOptions { is_read_only: true, ..options })
 }

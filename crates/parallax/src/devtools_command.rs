@@ -69,7 +69,7 @@ pub(crate) async fn bind(
     launch: SessionConfig,
     session: ShownSession,
 ) -> Result<DevToolsServer, String> {
-    let files = DevToolsFiles { page: PAGE, style: STYLE, script: SCRIPT };
+    let files = DevToolsFiles { document: PAGE, style: STYLE, script: SCRIPT };
     let source = Arc::new(InspectedSession::new(launch, session));
     let bound = DevToolsServer::bind(port, random_token()?, files, source).await;
     bound.map_err(|error| error.to_string())

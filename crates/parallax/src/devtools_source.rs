@@ -56,7 +56,7 @@ impl ShownSession {
 pub(crate) struct InspectedSession {
     launch: Arc<SessionConfig>,
     session: ShownSession,
-    live: Arc<LiveMessages>,
+    messages: Arc<LiveMessages>,
     /// Started with the first page: without one, no viewer is attached.
     attached: OnceLock<()>,
     stop: CancellationToken,
@@ -67,7 +67,7 @@ impl InspectedSession {
         Self {
             launch: Arc::new(launch),
             session,
-            live: Arc::default(),
+            messages: Arc::default(),
             attached: OnceLock::new(),
             stop: CancellationToken::new(),
         }
@@ -85,19 +85,19 @@ impl DevToolsSource for InspectedSession {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (launch, session) = (Arc::clone(&self.launch), self.session.clone());
         self.attached.get_or_init(|| {
-            let attaching = attach(Arc::clone(&launch), session.id(), Arc::clone(&self.live));
+            let attaching = attach(Arc::clone(&launch), session.id(), Arc::clone(&self.messages));
             let stop = self.stop.clone();
             tokio::spawn(async move { stop.run_until_cancelled(attaching).await });
         });
         // Ends with the receiver.
-        tokio::spawn(follow(launch, session, Arc::clone(&self.live), sender));
+        tokio::spawn(follow(launch, session, Arc::clone(&self.messages), sender));
         receiver
     }
 }
 
 /// What the tap sent, from the newest attachment that it has room for.
 struct LiveMessages {
-    kept: Mutex<MessageBuffer>,
+    buffer: Mutex<MessageBuffer>,
     /// Sends the number of the next message.
     changed: watch::Sender<u64>,
 }
@@ -113,13 +113,13 @@ struct MessageBuffer {
 
 impl Default for LiveMessages {
     fn default() -> Self {
-        Self { kept: Mutex::default(), changed: watch::Sender::new(0) }
+        Self { buffer: Mutex::default(), changed: watch::Sender::new(0) }
     }
 }
 
 impl LiveMessages {
     fn lock(&self) -> MutexGuard<'_, MessageBuffer> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, line: String) {

@@ -205,7 +205,7 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         runs: typed.runs,
         jobs: typed.jobs.map_or_else(|| cores.min(JOBS), usize::from),
         answers,
-        keeps_failed: typed.keep,
+        retains_failed: typed.keep,
     };
     let paths =
         Paths { out: typed.out.clone(), html: typed.html.clone(), atif: typed.atif.clone() };

@@ -165,7 +165,7 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     Ok(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
-        look_only: true,
+        is_read_only: true,
         ephemeral: true,
         skip_trust: SKIPS_TRUST.load(Ordering::Relaxed),
         version: env!("CARGO_PKG_VERSION"),

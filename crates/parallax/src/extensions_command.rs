@@ -401,18 +401,18 @@ fn update(
     let Some(update) = launch.extension_manager().check_for_update(extension)? else {
         return current();
     };
-    let ExtensionUpdate { from, fetched, beyond, moved } = &update;
+    let ExtensionUpdate { installed, fetched, added_permissions, previous_source } = &update;
     let to = one_line(&fetched.manifest.version);
-    if let Some(moved) = moved {
+    if let Some(moved) = previous_source {
         let home = one_line(&fetched.metadata.source);
         prompter.print(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
     }
-    if !beyond.is_empty() || moved.is_some() {
+    if !added_permissions.is_empty() || previous_source.is_some() {
         let mut shown = format!(
             "Version {to} of \"{name}\" requests more permissions than you agreed to with version {}:\n",
-            one_line(from)
+            one_line(installed)
         );
-        for line in beyond {
+        for line in added_permissions {
             let _ = writeln!(shown, "  + {}", code_text(line));
         }
         prompter.confirm(&shown, consent)?;
@@ -420,14 +420,14 @@ fn update(
     if !launch.extension_manager().update_extension(extension, &update)? {
         return current();
     }
-    let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(from));
+    let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(installed));
     if extension.home == parallax_extensions::ExtensionHome::Gemini {
         text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
     }
     text.push_str(&ask_settings(launch, name, false, prompter)?);
     Ok(CommandResult::new(
         text,
-        json!({"name": name, "done": "updated", "from": from, "to": fetched.manifest.version}),
+        json!({"name": name, "done": "updated", "from": installed, "to": fetched.manifest.version}),
     ))
 }
 

@@ -201,10 +201,10 @@ fn test(
         HookDecision::Deny => "deny",
     });
     let mut text = String::new();
-    for name in &trial.ran {
+    for name in &trial.hook_names {
         let _ = writeln!(text, "ran: {}", one_line(name));
     }
-    if trial.ran.is_empty() {
+    if trial.hook_names.is_empty() {
         let _ = writeln!(text, "no enabled hook of `{}` matches", event.as_str());
     }
     let _ = writeln!(text, "decision: {}", decision.unwrap_or("none"));
@@ -229,7 +229,7 @@ fn test(
     let messages: Vec<&String> = outcome.messages.iter().map(|message| &message.text).collect();
     let json = json!({
         "event": event.as_str(),
-        "ran": trial.ran,
+        "ran": trial.hook_names,
         "decision": decision,
         "reason": outcome.reason,
         "stop": outcome.stop,
@@ -261,7 +261,7 @@ fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<CommandResul
     if done.file.is_some() && matches!(scope, Scope::Workspace) {
         text.push_str("Run `parallax hooks accept` to accept them; they do not run before.\n");
     }
-    for why in &done.left_out {
+    for why in &done.skipped {
         let _ = writeln!(text, "skipped: {}", one_line(why));
     }
     let shown = |file: &PathBuf| file.to_string_lossy().into_owned();
@@ -271,7 +271,7 @@ fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<CommandResul
         "file": done.file.as_ref().map(shown),
         "read": done.read.iter().map(shown).collect::<Vec<_>>(),
         "added": added,
-        "leftOut": done.left_out,
+        "leftOut": done.skipped,
     });
     Ok(CommandResult::new(text, json))
 }

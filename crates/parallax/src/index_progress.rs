@@ -14,34 +14,36 @@ const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The state of the progress output.
 pub(crate) struct IndexProgress {
-    begun: Instant,
+    started: Instant,
     in_terminal: bool,
-    told: Cell<Option<Instant>>,
+    last_update: Cell<Option<Instant>>,
 }
 
 impl IndexProgress {
     pub(crate) fn new() -> Self {
         let in_terminal = io::stderr().is_terminal();
-        Self { begun: Instant::now(), in_terminal, told: Cell::new(None) }
+        Self { started: Instant::now(), in_terminal, last_update: Cell::new(None) }
     }
 
     /// Shows the progress if an update is due. Always returns `true` to continue.
     pub(crate) fn update(&self, step: IndexStep) -> bool {
-        let IndexStep { read, of } = step;
+        let IndexStep { read, total } = step;
         let now = Instant::now();
-        let due = match self.told.get() {
-            _ if read >= of => false,
-            None => self.in_terminal || now - self.begun >= MOMENT,
+        let due = match self.last_update.get() {
+            _ if read >= total => false,
+            None => self.in_terminal || now - self.started >= MOMENT,
             Some(told) => self.in_terminal && now - told >= BETWEEN,
         };
         if due {
-            self.told.set(Some(now));
+            self.last_update.set(Some(now));
             // A failed write of the progress is harmless.
             let _ = match self.in_terminal {
-                true => write!(io::stderr(), "\rIndexing sessions for the search: {read} of {of} "),
+                true => {
+                    write!(io::stderr(), "\rIndexing sessions for the search: {read} of {total} ")
+                }
                 false => writeln!(
                     io::stderr(),
-                    "Indexing sessions for the search: {read} of {of}. The next search indexes \
+                    "Indexing sessions for the search: {read} of {total}. The next search indexes \
                      only new content."
                 ),
             };
@@ -51,7 +53,7 @@ impl IndexProgress {
 
     /// Removes the line from the terminal.
     pub(crate) fn end(&self) {
-        if self.in_terminal && self.told.get().is_some() {
+        if self.in_terminal && self.last_update.get().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

@@ -33,7 +33,7 @@ pub(crate) async fn run(
     typed: InteractiveOptions,
     stdin_is_terminal: bool,
 ) -> Result<ExitCode, Failure> {
-    let begun = Instant::now();
+    let process_start = Instant::now();
     let mut launch = start::options(&typed.flags)?;
     launch.budget_questions = true;
     // The user selects the session in the browser.
@@ -62,7 +62,7 @@ pub(crate) async fn run(
         warnings: typed.warnings,
         log: book,
         devtools: Arc::new(OwnDevTools::default()),
-        begun,
+        process_start,
     };
     crate::crash::record_terminal_use();
     match parallax_tui::run(options).await? {

@@ -470,7 +470,7 @@ fn prepare(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
 
 /// Like [`prepare`], for commands that read nothing in the directory.
 fn prepare_read_only(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
-    SessionConfig::prepare(LaunchOptions { look_only: true, ..start::options(flags)? })
+    SessionConfig::prepare(LaunchOptions { is_read_only: true, ..start::options(flags)? })
 }
 
 /// Runs the prompts of the session until there are no more.

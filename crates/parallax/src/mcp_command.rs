@@ -64,7 +64,7 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
 
 fn launch() -> Result<SessionConfig, Failure> {
     // Sandboxed servers are tested in the sandbox in which they will run.
-    prepared(LaunchOptions { supervises: true, ..launch_options()? })
+    prepared(LaunchOptions { calls_sandbox_main: true, ..launch_options()? })
 }
 
 /// Prepares the configuration of a session for commands that start no servers, without warnings about other settings.
@@ -373,7 +373,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     let unread = launch.mcp_manager().ignored_servers();
     if json {
         let unusable = unusable.iter().map(|error| {
-            json!({"name": error.name, "status": "unusable", "error": error.why, "tools": 0})
+            json!({"name": error.name, "status": "unusable", "error": error.reason, "tools": 0})
         });
         let unread = unread.iter().map(|(name, file)| {
             let why = "the folder is not trusted";
@@ -417,7 +417,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     }
     for error in &unusable {
         let _ = writeln!(text, "✗ {} - Invalid configuration", one_line(&error.name));
-        let _ = writeln!(text, "    {}", one_line(&error.why));
+        let _ = writeln!(text, "    {}", one_line(&error.reason));
     }
     for (name, file) in &unread {
         let file = file.display().to_string();

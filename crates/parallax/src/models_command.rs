@@ -221,7 +221,7 @@ fn window(model: &KnownModel) -> String {
 }
 
 fn price(model: &KnownModel) -> String {
-    let short = model.price.map(|price| price.short);
+    let short = model.price.map(|price| price.short_prompts);
     short.map(|rates| format!("${}/${}", rates.input, rates.output)).unwrap_or_default()
 }
 
@@ -249,8 +249,8 @@ fn show(model: &KnownModel) -> String {
         text.push_str("Price           unknown\n");
         return text;
     };
-    let _ = writeln!(text, "Price           {} (per million tokens)", rates(price.short));
-    if let Some((above, long)) = price.long {
+    let _ = writeln!(text, "Price           {} (per million tokens)", rates(price.short_prompts));
+    if let Some((above, long)) = price.long_prompts {
         let _ = writeln!(text, "                {} for prompts above {above} tokens", rates(long));
     }
     text
@@ -263,8 +263,8 @@ fn rates(rates: Rates) -> String {
 fn value_of(model: &KnownModel) -> Value {
     let rates = |rates: Rates| json!({"input": rates.input, "cached": rates.cached, "output": rates.output});
     let price = model.price.map(|price| {
-        let mut value = rates(price.short);
-        if let Some((above, long)) = price.long {
+        let mut value = rates(price.short_prompts);
+        if let Some((above, long)) = price.long_prompts {
             value["abovePromptTokens"] = json!(above);
             value["above"] = rates(long);
         }

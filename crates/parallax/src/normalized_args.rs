@@ -50,7 +50,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
             && command.find_subcommand(name).is_none()
         {
             words.next();
-            flags.push(Flag { typed: "--worktree".to_owned(), at });
+            flags.push(Flag { typed_flag: "--worktree".to_owned(), at });
             argv.push(format!("--worktree={name}").into());
             continue;
         }
@@ -65,7 +65,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
                 argv.push(word.clone());
                 continue;
             };
-            flags.push(Flag { typed: format!("--{name}"), at });
+            flags.push(Flag { typed_flag: format!("--{name}"), at });
             let long = flag.get_long().unwrap_or(&name).to_owned();
             let value = match value {
                 None if denied.is_none() && takes_truth(flag) => take_boolean(flag, &mut words),
@@ -85,7 +85,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
                 _ => argv.push(word.clone()),
             }
         } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-            flags.push(Flag { typed: text.to_owned(), at });
+            flags.push(Flag { typed_flag: text.to_owned(), at });
             let last = letters.chars().next_back().and_then(lettered);
             let before = letters.char_indices().rev().skip(1);
             let mut before = before.filter_map(|(_, letter)| lettered(letter));
@@ -146,7 +146,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
 /// A flag before a subcommand.
 struct Flag {
     /// The flag as typed, without its value.
-    typed: String,
+    typed_flag: String,
     /// The index of its first word in the normalized command line.
     at: usize,
 }
@@ -163,9 +163,9 @@ fn take_along(
     let (command, mut place) = action.map_or((subcommand, 2), |action| (action, 3));
     let mut unknown = Vec::new();
     for (number, flag) in flags.iter().enumerate() {
-        let name = flag.typed.strip_prefix("--").unwrap_or_default();
+        let name = flag.typed_flag.strip_prefix("--").unwrap_or_default();
         if !command.get_arguments().any(|known| known.get_long() == Some(name)) {
-            unknown.push(flag.typed.clone());
+            unknown.push(flag.typed_flag.clone());
             continue;
         }
         let end = flags.get(number + 1).map_or(before.len(), |next| next.at);

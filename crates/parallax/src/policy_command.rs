@@ -91,7 +91,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
             interactive,
             workspace: &roots,
             trusted: launch.is_trusted(),
-            made: &[],
+            created_paths: &[],
             taint: &Taint::default(),
             origin: Origin::default(),
         })
@@ -104,7 +104,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     let value = serde_json::to_value(details).map(|mut value| {
         let decision = |explanation: &Explanation| {
             let policy_decision = &explanation.policy_decision;
-            json!({"decision": policy_decision.kind, "rule": policy_decision.rule, "why": policy_decision.why})
+            json!({"decision": policy_decision.kind, "rule": policy_decision.rule, "why": policy_decision.reason})
         };
         if let Some(object) = value.as_object_mut() {
             object.insert("interactive".to_owned(), decision(&terminal));
@@ -254,11 +254,11 @@ fn format_explanation(
         let policy_decision = &explanation.policy_decision;
         let decision = word(policy_decision.kind);
         let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&policy_decision.rule));
-        let _ = writeln!(text, "  {}", one_line(&policy_decision.why));
+        let _ = writeln!(text, "  {}", one_line(&policy_decision.reason));
     }
     let explanation = if typed.interactive { terminal } else { headless };
     let policy_decision = &explanation.policy_decision;
-    if let Some(trouble) = &explanation.trouble {
+    if let Some(trouble) = &explanation.unanalyzable_reason {
         let _ = writeln!(text, "The command line cannot be analyzed: {}", one_line(trouble));
     }
     if !policy_decision.grants.is_empty() {
@@ -271,7 +271,7 @@ fn format_explanation(
     if !explanation.checks.is_empty() {
         text.push_str("\nChecks:\n");
         for fired in &explanation.checks {
-            let _ = writeln!(text, "  {}: {}", one_line(&fired.check), one_line(&fired.why));
+            let _ = writeln!(text, "  {}: {}", one_line(&fired.check), one_line(&fired.reason));
         }
     }
     for command in &explanation.commands {
@@ -295,8 +295,8 @@ fn format_explanation(
 }
 
 fn write_evaluated_rules(text: &mut String, rules: &[EvaluatedRule], all: bool) {
-    for rule in rules.iter().filter(|rule| all || rule.why_not.is_none()) {
-        let outcome = rule.why_not.unwrap_or("matches");
+    for rule in rules.iter().filter(|rule| all || rule.mismatch.is_none()) {
+        let outcome = rule.mismatch.unwrap_or("matches");
         let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));
     }
 }

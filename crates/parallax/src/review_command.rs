@@ -212,7 +212,7 @@ async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     let mark = format!("review-{}", uuid::Uuid::new_v4().simple());
     let mut prompt = Prompt { text: review_prompt(diff, &mark), ..Prompt::default() };
     prompt.attachments.push(Part::text(schema.instruction()));
-    prompt.typed = Some("/review".to_owned());
+    prompt.typed_command = Some("/review".to_owned());
     let output = CapturedOutput::default();
     let io = Io { stdout: Box::new(output.clone()), stderr: Box::new(tokio::io::sink()) };
     let options = RunOptions {

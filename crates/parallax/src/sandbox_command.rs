@@ -32,7 +32,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
         SandboxAction::Explain { json } => explain(json).map(SandboxResult::Said),
         SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
-                LaunchOptions { look_only: true, ..start::options(&SessionFlags::default())? };
+                LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
             let here = options.directory.clone();
             let real = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
                 paths.iter().map(|path| real(&here.join(path))).collect()
@@ -53,7 +53,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Restored protected path: {path}");
             }
-            for (path, why) in reverted.lost {
+            for (path, why) in reverted.unrestored {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
                 let _ = writeln!(io::stderr(), "Failed to restore protected path: {path} ({why})");
             }
@@ -101,19 +101,19 @@ fn explain(json: bool) -> Result<String, Failure> {
         let mut object = serde_json::Map::new();
         object.insert("tier".into(), word(tier).into());
         for (key, _, finding) in findings {
-            let value = serde_json::json!({"works": finding.works, "why": finding.why});
+            let value = serde_json::json!({"works": finding.is_supported, "why": finding.detail});
             object.insert(key.into(), value);
         }
         return Ok(json_document(&object));
     }
     let mut text = format!("Sandbox for the agent's commands: {}\n\n", sentence(tier));
-    for (key, name, MechanismSupport { works, why }) in findings {
-        let mark = if *works { "yes" } else { "no " };
-        let unused = *works && is_unused(key, tier);
-        let why = match (why.is_empty(), unused) {
+    for (key, name, MechanismSupport { is_supported, detail }) in findings {
+        let mark = if *is_supported { "yes" } else { "no " };
+        let unused = *is_supported && is_unused(key, tier);
+        let why = match (detail.is_empty(), unused) {
             (_, true) => ": available, but not used because of PARALLAX_SANDBOX_TIER".to_owned(),
             (true, false) => String::new(),
-            (false, false) => format!(": {why}"),
+            (false, false) => format!(": {detail}"),
         };
         let _ = writeln!(text, "  {mark}  {name}{why}");
     }
@@ -122,9 +122,9 @@ fn explain(json: bool) -> Result<String, Failure> {
         let _ = writeln!(text, "{line}");
     }
     if tier <= Tier::Landlock {
-        let _ = writeln!(text, "{}", servers(support.network_broker.works));
+        let _ = writeln!(text, "{}", servers(support.network_broker.is_supported));
     }
-    if tier == Tier::Landlock && !support.network_broker.works {
+    if tier == Tier::Landlock && !support.network_broker.is_supported {
         let _ = writeln!(
             text,
             "Limit: owners, modes, and times of your files outside the workspace can be changed."

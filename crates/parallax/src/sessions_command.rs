@@ -36,8 +36,8 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
         SessionsAction::List { here, tree, limit } => list(&launch, *here, *tree, *limit),
         SessionsAction::Show { session } => show(&launch, session)?,
         SessionsAction::Search { words, here, limit, rebuild } => {
-            let (text, here, limit, rebuild) = (words.join(" "), *here, *limit, *rebuild);
-            search(&launch, &SearchRequest { text, here, limit, rebuild })?
+            let (text, project_only, limit, rebuild) = (words.join(" "), *here, *limit, *rebuild);
+            search(&launch, &SearchRequest { text, project_only, limit, rebuild })?
         }
         SessionsAction::Export { session, format, output, out, .. } => {
             let form = format.map(ExportForm::from);
@@ -128,7 +128,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Comm
         let _ = writeln!(text, "{indent}{id}  {title} ({}{foreign})", entry.age());
     }
     text.push_str(&more);
-    CommandResult { beside: more, ..CommandResult::new(text, json) }
+    CommandResult { note: more, ..CommandResult::new(text, json) }
 }
 
 fn display_path(project: &Path) -> String {
@@ -260,10 +260,10 @@ fn indented(text: &str, indent: &str) -> String {
 
 fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResult, Failure> {
     let progress = IndexProgress::new();
-    let SearchResult { hits, left_out } =
+    let SearchResult { hits, skipped_notice } =
         launch.session_library().search_sessions(search, &|step| progress.update(step))?;
     progress.end();
-    let errors = left_out.map(|told| one_line(&told) + "\n").unwrap_or_default();
+    let errors = skipped_notice.map(|told| one_line(&told) + "\n").unwrap_or_default();
     let json = hits.iter().map(|hit| {
         json!({
             "id": hit.id,
@@ -365,7 +365,7 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     for (id, path) in &moved.sessions {
         let _ = writeln!(text, "{id}: {}", path.display());
     }
-    for (id, why) in &moved.kept {
+    for (id, why) in &moved.skipped {
         let _ = writeln!(text, "{} was not moved: {}", one_line(id), one_line(why));
     }
     if moved.other_files > 0 {
@@ -374,13 +374,13 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     let pair =
         |name: &'static str| move |(id, what): (&String, String)| json!({"id": id, name: what});
     let sessions = moved.sessions.iter().map(|(id, path)| (id, path.display().to_string()));
-    let kept = moved.kept.iter().map(|(id, why)| (id, why.clone()));
+    let kept = moved.skipped.iter().map(|(id, why)| (id, why.clone()));
     let json = json!({
         "sessions": sessions.map(pair("path")).collect::<Value>(),
         "kept": kept.map(pair("why")).collect::<Value>(),
         "otherFiles": moved.other_files,
     });
-    let code = if moved.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    let code = if moved.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
     CommandResult { code, ..CommandResult::new(text, json) }
 }
 
@@ -389,7 +389,7 @@ fn collected(collected: &CleanupResult, dry: bool) -> CommandResult {
     for session in &collected.sessions {
         let id: String = session.id.chars().take(SHORT_ID).collect();
         let title = one_line(&session.title);
-        let _ = writeln!(text, "  {id}  {title} ({}, {} bytes)", session.why, session.bytes);
+        let _ = writeln!(text, "  {id}  {title} ({}, {} bytes)", session.reason, session.bytes);
     }
     let count = collected.sessions.len();
     let _ = match dry {
@@ -398,7 +398,7 @@ fn collected(collected: &CleanupResult, dry: bool) -> CommandResult {
             text,
             "{count} sessions moved to the trash, {} deleted permanently; {} output directories \
              without a session deleted",
-            collected.emptied, collected.stray_outputs
+            collected.emptied, collected.removed_outputs
         ),
     };
     for why in &collected.failed {

@@ -89,7 +89,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
             let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
             let mut said = done("Installed", &skills, &folders);
-            for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.replaced) {
+            for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.was_replaced)
+            {
                 let name = one_line(&skill.name);
                 let _ = writeln!(said.text, "Replaced the existing skill `{name}`.");
             }

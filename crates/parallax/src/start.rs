@@ -43,7 +43,7 @@ pub(crate) fn options(flags: &SessionFlags) -> Result<LaunchOptions, Failure> {
         mcp_servers: mcp_servers_of(&flags.mcp_config)?,
         skill_directories: skill_directories_of(&flags.options.skill_directories)?,
         version: env!("CARGO_PKG_VERSION"),
-        supervises: true,
+        calls_sandbox_main: true,
         colourist: Some(parallax_tui::code_pieces),
         ..flags.options.clone()
     })
@@ -180,8 +180,8 @@ fn own_prompt(
         },
         _ => return Ok(None),
     };
-    let typed = Some(format!("/{name} {}", arguments.trim()).trim_end().to_owned());
-    Ok(Some(Prompt { text, typed, ..Prompt::default() }))
+    let typed_command = Some(format!("/{name} {}", arguments.trim()).trim_end().to_owned());
+    Ok(Some(Prompt { text, typed_command, ..Prompt::default() }))
 }
 
 /// The built-in commands of [`own_prompt`].

@@ -34,7 +34,7 @@ pub(crate) struct StatsArguments {
 /// Returns an error if `--since` is invalid or the flags cannot be used.
 pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
     let since = typed.since.as_deref().map(parse_since).transpose()?;
-    let options = LaunchOptions { look_only: true, ..start::options(&SessionFlags::default())? };
+    let options = LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
     let report = SessionConfig::prepare(options)?.session_library().usage_report(since);
     Ok(match (typed.json, typed.csv) {
         (true, _) => json_document(&report),

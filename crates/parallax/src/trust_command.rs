@@ -56,7 +56,7 @@ fn config(error: &parallax_config::ConfigError) -> Failure {
 struct FolderState {
     folder: PathBuf,
     options: LoadOptions,
-    standing: TrustState,
+    trust_state: TrustState,
 }
 
 impl FolderState {
@@ -85,14 +85,14 @@ impl FolderState {
             skip_trust: false,
             ignore_env: false,
         };
-        let standing =
+        let trust_state =
             trust_state::trust_state(&options, &folder).map_err(|error| config(&error))?;
-        Ok(Self { folder, options, standing })
+        Ok(Self { folder, options, trust_state })
     }
 
     fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
-        trust::set(&self.standing.files, &self.folder, level).map_err(|error| config(&error))?;
-        self.standing = trust_state::trust_state(&self.options, &self.folder)
+        trust::set(&self.trust_state.files, &self.folder, level).map_err(|error| config(&error))?;
+        self.trust_state = trust_state::trust_state(&self.options, &self.folder)
             .map_err(|error| config(&error))?;
         Ok(())
     }
@@ -100,7 +100,7 @@ impl FolderState {
     /// Returns the project's loosening settings with this decision of the user, in the format of
     /// the trust preview: `key (file)`.
     fn loose_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
-        let (dirs, outer) = (&self.standing.dirs, &self.standing.outer);
+        let (dirs, outer) = (&self.trust_state.dirs, &self.trust_state.outer);
         let files = parallax_config::loose_settings(dirs, outer, &self.folder)
             .map_err(|error| config(&error))?;
         let wanted = files.iter().filter(|file| file.acceptance == acceptance);
@@ -118,7 +118,7 @@ impl FolderState {
 }
 
 fn status(place: &FolderState) -> TrustOutput {
-    let trust = &place.standing.trust;
+    let trust = &place.trust_state.trust;
     let (reason, why) = match &trust.reason {
         TrustReason::Flag => ("flag", "`--skip-trust`".to_owned()),
         TrustReason::Variable => ("variable", "set by `GEMINI_CLI_TRUST_WORKSPACE`".to_owned()),
@@ -157,7 +157,7 @@ fn status(place: &FolderState) -> TrustOutput {
 
 fn show(place: &FolderState) -> TrustOutput {
     let mut said = status(place);
-    let survey = parallax_config::inspect(&place.folder, &place.standing.outer);
+    let survey = parallax_config::inspect(&place.folder, &place.trust_state.outer);
     // A file that cannot be used is among the preview's problems.
     let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
     said.text.push_str(&preview_text(&survey, &accepted));
@@ -193,7 +193,10 @@ fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
         true => format!("{key}, accepted"),
         false => key.clone(),
     };
-    list("Settings that lower security", survey.loosening.iter().map(accepted_mark).collect());
+    list(
+        "Settings that lower security",
+        survey.loosening_settings.iter().map(accepted_mark).collect(),
+    );
     list("Hooks", survey.hooks.iter().map(hook).collect());
     list("MCP servers", survey.mcp_servers.iter().map(server).collect());
     list("Programs in settings", survey.programs.clone());
@@ -204,7 +207,7 @@ fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
     list("Context files", survey.context_files.clone());
     list("`.env` files", survey.env_files.clone());
     list("Not checked", survey.problems.clone());
-    if survey.cut {
+    if survey.is_truncated {
         text.push_str("The list is not complete.\n");
     }
     text
@@ -213,14 +216,14 @@ fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
 fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<TrustOutput, Failure> {
     place.set(Some(level))?;
     let mut said = status(&place);
-    let dirs = &place.standing.dirs;
+    let dirs = &place.trust_state.dirs;
     // The user has seen the current rules, so they are accepted.
     let rules = parallax_config::policy_files(&RulePlaces::for_trusted(dirs, &place.folder));
     parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();
     if settings {
-        let files = parallax_config::accept_settings(dirs, &place.standing.outer, &place.folder)
+        let files = parallax_config::accept_settings(dirs, &place.trust_state.outer, &place.folder)
             .map_err(|error| config(&error))?;
         accepted.extend(files.iter().flat_map(|file| place.named(file)));
         for entry in &accepted {
@@ -252,8 +255,8 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
 fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
     place.set(None)?;
     let mut said = status(&place);
-    if let TrustReason::Rule { file, .. } = &place.standing.trust.reason
-        && file != place.standing.files.writable_file()
+    if let TrustReason::Rule { file, .. } = &place.trust_state.trust.reason
+        && file != place.trust_state.files.writable_file()
     {
         said.text.push_str(
             "The file belongs to another program and was not changed. Run `parallax trust deny` \
@@ -264,7 +267,7 @@ fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
 }
 
 fn list(place: &FolderState) -> Result<TrustOutput, Failure> {
-    let rules = place.standing.files.rules().map_err(|error| config(&error))?;
+    let rules = place.trust_state.files.rules().map_err(|error| config(&error))?;
     let mut text = String::new();
     for rule in &rules {
         let _ = writeln!(

@@ -40,14 +40,14 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
             OutputFormat::Text => format_result(&redone, "--redo --force"),
             _ => printed(serde_json::to_value(&redone)),
         });
-        return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
+        return Ok(if redone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
     let mut undone = undo.undo(typed.prompt, typed.force)?;
     if !typed.force && undone.force_helps && can_ask(typed) && confirmed(&undone) {
         let again = undo.force(&undone)?;
         undone.restored.retain(|path| !again.restored.contains(path));
         undone.restored.extend(again.restored);
-        undone.kept = again.kept;
+        undone.skipped = again.skipped;
         undone.force_helps = false;
     }
     print_text(&match format(typed) {
@@ -55,7 +55,7 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         _ => printed(serde_json::to_value(&undone)),
     });
     // Skipped files make the exit code a failure.
-    Ok(if undone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
+    Ok(if undone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }
 
 fn format(typed: &UndoArguments) -> OutputFormat {
@@ -70,7 +70,7 @@ fn can_ask(typed: &UndoArguments) -> bool {
 fn confirmed(undone: &UndoResult) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
-    for (path, why) in undone.kept.iter().take(SHOWN) {
+    for (path, why) in undone.skipped.iter().take(SHOWN) {
         text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(why)));
     }
     text.push_str("Also revert these files and discard their current contents? [y/N] ");
@@ -150,14 +150,14 @@ fn shortened(prompt: &str) -> String {
 
 fn format_result(undone: &UndoResult, by_force: &str) -> String {
     let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
-    if !undone.kept.is_empty() {
-        text.push_str(&format!(", {} skipped", count(undone.kept.len())));
+    if !undone.skipped.is_empty() {
+        text.push_str(&format!(", {} skipped", count(undone.skipped.len())));
     }
     text.push_str(".\n");
     for path in undone.restored.iter().take(SHOWN) {
         text.push_str(&format!("  {}\n", one_line(&path.to_string_lossy())));
     }
-    for (path, why) in undone.kept.iter().take(SHOWN) {
+    for (path, why) in undone.skipped.iter().take(SHOWN) {
         text.push_str(&format!(
             "  skipped: {} ({})\n",
             one_line(&path.to_string_lossy()),

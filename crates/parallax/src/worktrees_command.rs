@@ -85,14 +85,14 @@ pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
             let mut text = String::new();
             for worktree in list {
                 let branch = worktree.branch.as_deref().unwrap_or("no branch");
-                let state = if worktree.dirty { "changed" } else { "clean" };
+                let state = if worktree.has_changes { "changed" } else { "clean" };
                 let path = one_line(&worktree.path.display().to_string());
                 let branch = one_line(branch);
                 // Writing to a string cannot fail.
                 let _ = writeln!(
                     text,
                     "{}  {branch}  {state}, {} ahead  {path}",
-                    worktree.name, worktree.ahead
+                    worktree.name, worktree.commits_ahead
                 );
             }
             Ok(text)

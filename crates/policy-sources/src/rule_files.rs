@@ -26,7 +26,7 @@ impl PolicySources {
             cwd,
             trusted: self.config.trust.trusted,
             extensions: &self.extensions.policy_folders(),
-            instead_of_user: &user,
+            user_replacement: &user,
             admin: &admin,
         })
     }

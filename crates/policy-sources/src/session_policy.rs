@@ -33,7 +33,7 @@ pub struct ImplicitAllows {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyUpdate {
     /// Whether the project had no rules before.
-    pub new: bool,
+    pub is_new: bool,
     /// The rule files.
     pub files: Vec<PathBuf>,
     /// The rules as written in the files, one line each.
@@ -136,7 +136,7 @@ impl PolicySources {
         let mut files = self.discover_rule_files().files;
         files.retain(|file| file.tier == Tier::Workspace);
         let change = parallax_config::workspace_rules_changed(&self.config.dirs, cwd, &files);
-        let new = match change.ok()? {
+        let is_new = match change.ok()? {
             RulesChange::New => true,
             RulesChange::Changed => false,
             RulesChange::None | RulesChange::Same => return None,
@@ -150,6 +150,6 @@ impl PolicySources {
         });
         let own = policy.list().into_iter().filter(|rule| rule.file.is_some());
         let rules = own.map(|rule| rule.rule).collect();
-        Some(PolicyUpdate { new, files: paths, rules })
+        Some(PolicyUpdate { is_new, files: paths, rules })
     }
 }

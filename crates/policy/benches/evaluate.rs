@@ -32,7 +32,7 @@ fn shell(bencher: divan::Bencher<'_, '_>, command: &str) {
             interactive: false,
             workspace: &workspace,
             trusted: true,
-            made: &[],
+            created_paths: &[],
             taint: &Taint::default(),
             origin: Origin::default(),
         })

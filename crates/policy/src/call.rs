@@ -57,7 +57,7 @@ pub(crate) struct QueriedCall<'a> {
     pub(crate) names: Vec<&'a str>,
     pub(crate) folders: PathRoots<'a>,
     pub(crate) shell: Option<ShellCall<'a>>,
-    whole: OnceCell<String>,
+    full_text: OnceCell<String>,
     paths: OnceCell<Vec<PathBuf>>,
 }
 
@@ -78,7 +78,15 @@ impl<'a> QueriedCall<'a> {
             .contains(&SHELL)
             .then(|| ShellCall::read(query, Rc::clone(&protected), home, substitutions));
         let folders = PathRoots { workspace: query.workspace, plans, temporary, protected };
-        Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
+        Self {
+            query,
+            mode,
+            names,
+            folders,
+            shell,
+            full_text: OnceCell::new(),
+            paths: OnceCell::new(),
+        }
     }
 
     /// Returns the name of the subagent that the call starts, if it starts one.
@@ -91,7 +99,7 @@ impl<'a> QueriedCall<'a> {
     pub(crate) fn arguments(&self, subject: Subject) -> &str {
         match (subject, &self.shell) {
             (Subject::Part(index), Some(shell)) => shell.part_arguments(index, self.query),
-            _ => self.whole.get_or_init(|| arguments_text(self.query.args, None)),
+            _ => self.full_text.get_or_init(|| arguments_text(self.query.args, None)),
         }
     }
 
@@ -166,7 +174,7 @@ pub(crate) struct ShellCall<'a> {
     links: &'a BTreeMap<PathBuf, PathBuf>,
     /// Whether everything the words name on disk is readable without approval, as checked by the
     /// caller.
-    words_open: bool,
+    are_words_readable: bool,
     /// Files that the line reads, as determined by the caller.
     reads: &'a [PathBuf],
     /// Whether no git configuration involved names a program to run.
@@ -174,11 +182,11 @@ pub(crate) struct ShellCall<'a> {
     /// Directories the line may run in; `None` if they are known only at run time.
     folders: Option<Vec<PathBuf>>,
     redirections_open: OnceCell<bool>,
-    quiet_beside_git: OnceCell<bool>,
-    safe: Vec<OnceCell<bool>>,
+    writes_no_file: OnceCell<bool>,
+    safe_commands: Vec<OnceCell<bool>>,
     arguments: Vec<OnceCell<String>>,
-    written: OnceCell<Vec<WriteTarget>>,
-    loose: OnceCell<PermissiveScan>,
+    write_targets: OnceCell<Vec<WriteTarget>>,
+    permissive_scan: OnceCell<PermissiveScan>,
     git_aliases: &'a BTreeMap<String, String>,
     substitutions: bool,
     expanded: OnceCell<Option<Box<Self>>>,
@@ -214,18 +222,18 @@ impl<'a> ShellCall<'a> {
             protected,
             home,
             links: &effects.links,
-            words_open: effects
+            are_words_readable: effects
                 .reads
                 .iter()
                 .all(|path| is_open(path, query.workspace) || paths::is_git_configuration(path)),
             reads: &effects.reads,
             git_open: effects.reads.iter().all(|path| is_open(path, query.workspace)),
             redirections_open: OnceCell::new(),
-            quiet_beside_git: OnceCell::new(),
-            safe: std::iter::repeat_with(OnceCell::new).take(count).collect(),
+            writes_no_file: OnceCell::new(),
+            safe_commands: std::iter::repeat_with(OnceCell::new).take(count).collect(),
             arguments: std::iter::repeat_with(OnceCell::new).take(count).collect(),
-            written: OnceCell::new(),
-            loose: OnceCell::new(),
+            write_targets: OnceCell::new(),
+            permissive_scan: OnceCell::new(),
             text,
             line,
         }
@@ -248,12 +256,12 @@ impl<'a> ShellCall<'a> {
                 folders: folders_of(&line, &self.directory, self.home),
                 text: self.text.clone(),
                 directory: self.directory.clone(),
-                safe: Vec::new(),
+                safe_commands: Vec::new(),
                 arguments: Vec::new(),
                 redirections_open: OnceCell::new(),
-                quiet_beside_git: OnceCell::new(),
-                written: OnceCell::new(),
-                loose: OnceCell::new(),
+                writes_no_file: OnceCell::new(),
+                write_targets: OnceCell::new(),
+                permissive_scan: OnceCell::new(),
                 expanded: OnceCell::new(),
                 line,
                 protected: Rc::clone(&self.protected),
@@ -272,7 +280,7 @@ impl<'a> ShellCall<'a> {
 
     /// Returns why the line cannot be evaluated command by command.
     pub(crate) fn unanalyzable_reason(&self) -> Option<&str> {
-        match &self.line.trouble {
+        match &self.line.unanalyzable_reason {
             Some(trouble) => Some(trouble),
             None if self.line.commands.is_empty() => Some("it contains no command"),
             None => None,
@@ -280,12 +288,13 @@ impl<'a> ShellCall<'a> {
     }
 
     pub(crate) fn permissive_scan(&self) -> &PermissiveScan {
-        self.loose.get_or_init(|| scan(&self.text))
+        self.permissive_scan.get_or_init(|| scan(&self.text))
     }
 
     /// Whether the command only reads files of the workspace that are readable without approval.
     pub(crate) fn is_safe(&self, index: usize) -> bool {
-        let (Some(command), Some(known)) = (self.line.commands.get(index), self.safe.get(index))
+        let (Some(command), Some(known)) =
+            (self.line.commands.get(index), self.safe_commands.get(index))
         else {
             return false;
         };
@@ -298,7 +307,7 @@ impl<'a> ShellCall<'a> {
     /// repository configures, are checked before the line runs, so the check does not see what the
     /// line itself writes.
     fn writes_no_file(&self) -> bool {
-        *self.quiet_beside_git.get_or_init(|| {
+        *self.writes_no_file.get_or_init(|| {
             !self.writes_before_git()
                 && self.line.commands.iter().enumerate().all(|(index, command)| {
                     is_transparent(&self.line, index) || self.looks_safe(command)
@@ -316,7 +325,7 @@ impl<'a> ShellCall<'a> {
             command.name() != Some("cd") && !is_transparent(&self.line, *index)
         };
         let alone = self.line.commands.iter().enumerate().filter(counts).count() == 1
-            && !self.line.redirections.iter().any(|redirection| redirection.alone);
+            && !self.line.redirections.iter().any(|redirection| redirection.is_standalone);
         !alone && self.redirections().any(|redirection| writes(&redirection))
     }
 
@@ -361,7 +370,8 @@ impl<'a> ShellCall<'a> {
         if self.line.features.contains(&"loop") {
             return false;
         }
-        let open = if command.name() == Some("git") { self.git_open } else { self.words_open };
+        let open =
+            if command.name() == Some("git") { self.git_open } else { self.are_words_readable };
         if !open || !self.redirections_are_open() {
             return false;
         }
@@ -424,7 +434,7 @@ impl<'a> ShellCall<'a> {
 
     /// Returns the paths that the commands and redirections write to.
     pub(crate) fn written(&self) -> &[WriteTarget] {
-        self.written.get_or_init(|| {
+        self.write_targets.get_or_init(|| {
             let redirected = self.line.redirections.iter().filter(|redirection| {
                 matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
             });
@@ -512,7 +522,7 @@ impl<'a> ShellCall<'a> {
 
 fn without_substitutions(mut line: ShellLine, substitutions: bool) -> ShellLine {
     if !substitutions {
-        line.commands.retain(|command| command.place != bash::CommandPosition::Substitution);
+        line.commands.retain(|command| command.position != bash::CommandPosition::Substitution);
     }
     line
 }

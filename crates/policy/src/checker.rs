@@ -43,7 +43,7 @@ pub(crate) enum CheckerKind {
 /// The reason a checker gives for rejecting a call.
 pub(crate) struct Objection {
     pub(crate) decision: Decision,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 impl Checker {
@@ -68,7 +68,7 @@ impl Checker {
         match &self.kind {
             CheckerKind::External => Some(Objection {
                 decision: Decision::Deny,
-                why: format!(
+                reason: format!(
                     "The external safety checker `{}` is not supported, and a checker that fails \
                      denies the call: remove it, or replace it with rules",
                     self.name
@@ -119,7 +119,7 @@ fn texts(value: &Value) -> Vec<&str> {
 
 fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
     let roots = call.query.workspace;
-    let deny = |why: String| Some(Objection { decision: Decision::Deny, why });
+    let deny = |reason: String| Some(Objection { decision: Decision::Deny, reason });
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
         return deny(format!("`{}` is outside the workspace", path.display()));
     };
@@ -137,6 +137,6 @@ fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
     }
     names.iter().any(|name| name == ".vscode").then(|| Objection {
         decision: Decision::Ask,
-        why: format!("`{}` contains settings that can run programs", path.display()),
+        reason: format!("`{}` contains settings that can run programs", path.display()),
     })
 }

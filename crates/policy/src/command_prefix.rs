@@ -40,7 +40,7 @@ const TEXT_OPTIONS: &[&str] = &["-m", "--message", "-b", "--body", "-t", "--titl
 pub struct CommandPrefix {
     words: Vec<String>,
     /// Whether no further word may follow.
-    ends: bool,
+    is_exact: bool,
 }
 
 /// The suffix of a prefix that allows no further words.
@@ -52,7 +52,7 @@ impl CommandPrefix {
     /// follow.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
-        let (text, ends) = match text.strip_suffix(END) {
+        let (text, is_exact) = match text.strip_suffix(END) {
             Some(text) => (text.trim_end(), true),
             None => (text, false),
         };
@@ -60,7 +60,7 @@ impl CommandPrefix {
         let text = if text == "*" { "" } else { text };
         let words = words_of(text);
         let words = words.unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect());
-        Self { words, ends }
+        Self { words, is_exact }
     }
 
     /// Returns why no command can begin with this text, or `None` if one can.
@@ -104,7 +104,7 @@ impl CommandPrefix {
     /// Returns the prefix in rule syntax.
     pub fn text(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
-        format!("{}{}", words.join(" "), if self.ends { END } else { "" })
+        format!("{}{}", words.join(" "), if self.is_exact { END } else { "" })
     }
 
     /// Whether the command is certain to begin with these words and does nothing beyond what they
@@ -116,7 +116,7 @@ impl CommandPrefix {
             let Some(text) = word.text.as_deref() else { return false };
             text == want || (index == 0 && is_system_program(text, want))
         });
-        let fits = !self.ends || self.words.len() == command.words.len();
+        let fits = !self.is_exact || self.words.len() == command.words.len();
         begins && fits && is_settled(command)
     }
 

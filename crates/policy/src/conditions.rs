@@ -59,7 +59,7 @@ pub struct CommandPattern {
     /// The pattern anchored at the start.
     pub from_start: Regex,
     /// The unanchored pattern, for lines that cannot be parsed.
-    pub anywhere: Regex,
+    pub unanchored: Regex,
 }
 
 /// The first condition that does not hold.
@@ -239,7 +239,7 @@ impl Conditions {
             },
             Subject::Whole if shell.unanalyzable_reason().is_some() => Some(Mismatch::Commands),
             Subject::Whole => {
-                let mut own = commands.iter().filter(|command| !command.handed_on).peekable();
+                let mut own = commands.iter().filter(|command| !command.is_passed_on).peekable();
                 match own.peek() {
                     Some(_) => own.find_map(of_part),
                     // The line names no command.
@@ -306,7 +306,7 @@ impl Commands {
             Self::Pattern(pattern) => {
                 pattern.from_start.is_match(shell.text.trim_start())
                     || (shell.unanalyzable_reason().is_some()
-                        && pattern.anywhere.is_match(&shell.text))
+                        && pattern.unanchored.is_match(&shell.text))
             }
         }
     }

@@ -52,7 +52,7 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
     }
     let mut prefixes = Vec::new();
     for (index, command) in shell.line.commands.iter().enumerate() {
-        if command.handed_on || shell.is_safe(index) || is_transparent(&shell.line, index) {
+        if command.is_passed_on || shell.is_safe(index) || is_transparent(&shell.line, index) {
             continue;
         }
         let prefix = is_settled(command).then(|| narrowest(command)).flatten()?.join(" ");

@@ -16,16 +16,16 @@ pub(crate) struct ApprovalReason {
     /// The name of the check.
     pub(crate) name: &'static str,
     /// The reason, for display.
-    pub(crate) why: String,
+    pub(crate) reason: String,
     /// Whether approval is required every time.
     pub(crate) always_ask: bool,
     /// The command as written, if it destroys data.
-    pub(crate) destroys: Option<String>,
+    pub(crate) destroyed_by: Option<String>,
 }
 
 impl ApprovalReason {
     fn when_not_allowed(name: &'static str, why: impl Into<String>) -> Self {
-        Self { name, why: why.into(), always_ask: false, destroys: None }
+        Self { name, reason: why.into(), always_ask: false, destroyed_by: None }
     }
 
     fn always_ask(name: &'static str, why: impl Into<String>) -> Self {
@@ -33,8 +33,8 @@ impl ApprovalReason {
     }
 
     fn destructive(command: &bash::Command, why: impl Into<String>) -> Self {
-        let destroys = Some(command.source.clone());
-        Self { destroys, ..Self::always_ask("destructive command", why) }
+        let destroyed_by = Some(command.source.clone());
+        Self { destroyed_by, ..Self::always_ask("destructive command", why) }
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn approval_reasons(
         destruction(call, expanded, &mut more);
         outside(call, expanded, granted, &mut more);
         // Skip reasons that the line as written already gave.
-        more.retain(|doubt| !doubts.iter().any(|known| known.why == doubt.why));
+        more.retain(|doubt| !doubts.iter().any(|known| known.reason == doubt.reason));
         doubts.extend(more);
     }
     if yolo {
@@ -165,14 +165,16 @@ fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
 pub(crate) fn destroyed(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     destruction(call, shell, &mut doubts);
-    doubts.into_iter().filter_map(|doubt| doubt.destroys).collect()
+    doubts.into_iter().filter_map(|doubt| doubt.destroyed_by).collect()
 }
 
 fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.paths_for(word).as_slice() {
         [] => false,
         places => places.iter().all(|place| match place {
-            WriteTarget::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
+            WriteTarget::Path(path) => {
+                call.query.created_paths.iter().any(|made| path.starts_with(made))
+            }
             WriteTarget::Unknown(_) => false,
         }),
     };
@@ -183,9 +185,9 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
             continue;
         }
         let source = shortened(&command.source);
-        let why = match destruction.why.strip_prefix("it ") {
+        let why = match destruction.reason.strip_prefix("it ") {
             Some(deletes) => format!("`{source}` {deletes}"),
-            None => format!("`{source}`: {}", destruction.why),
+            None => format!("`{source}`: {}", destruction.reason),
         };
         doubts.push(ApprovalReason::destructive(command, why));
     }

@@ -5,8 +5,9 @@ use parallax_protocol::built_in_tools::{BUILT_IN_TOOLS, BuiltInTool};
 /// Returns the registered name of a tool for an old or class-style name, and any other name
 /// unchanged.
 pub(crate) fn canonical(name: &str) -> &str {
-    let means =
-        |tool: &&BuiltInTool| tool.settings_names.contains(&name) || tool.former.contains(&name);
+    let means = |tool: &&BuiltInTool| {
+        tool.settings_names.contains(&name) || tool.former_names.contains(&name)
+    };
     BUILT_IN_TOOLS.iter().find(means).map_or(name, |tool| tool.name)
 }
 
@@ -31,8 +32,9 @@ const AGENTS: &[&str] = &["codebase_investigator", "cli_help", "generalist", "br
 
 /// Returns the known tool names, for detecting misspelled ones.
 pub(crate) fn known_names() -> Vec<&'static str> {
-    let names =
-        |tool: &'static BuiltInTool| [tool.name].into_iter().chain(tool.former.iter().copied());
+    let names = |tool: &'static BuiltInTool| {
+        [tool.name].into_iter().chain(tool.former_names.iter().copied())
+    };
     BUILT_IN_TOOLS.iter().flat_map(names).chain(AGENTS.iter().copied()).collect()
 }
 

@@ -82,7 +82,7 @@ const MOST_STARTS: usize = 64;
 pub(crate) struct PermissiveScan {
     commands: Vec<Vec<String>>,
     /// Pairs of command index and word index.
-    starts: Vec<(usize, usize)>,
+    command_starts: Vec<(usize, usize)>,
     /// Whether the line is too long to scan; denying rules must then match.
     pub(crate) too_much: bool,
 }
@@ -90,7 +90,7 @@ pub(crate) struct PermissiveScan {
 impl PermissiveScan {
     /// Returns the programs, without their directories, and the words after each.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.starts.iter().filter_map(|&(command, word)| {
+        self.command_starts.iter().filter_map(|&(command, word)| {
             let (program, arguments) = self.commands.get(command)?.get(word..)?.split_first()?;
             Some((base_name(program), arguments))
         })
@@ -101,7 +101,7 @@ impl PermissiveScan {
 pub(crate) fn scan(command: &str) -> PermissiveScan {
     let mut loose = PermissiveScan {
         commands: Vec::new(),
-        starts: Vec::new(),
+        command_starts: Vec::new(),
         too_much: command.len() > LONGEST,
     };
     if loose.too_much {
@@ -111,7 +111,7 @@ pub(crate) fn scan(command: &str) -> PermissiveScan {
     for (index, words) in loose.commands.iter().enumerate() {
         let found = starts(words);
         loose.too_much |= found.len() >= MOST_STARTS;
-        loose.starts.extend(found.into_iter().map(|word| (index, word)));
+        loose.command_starts.extend(found.into_iter().map(|word| (index, word)));
     }
     loose
 }

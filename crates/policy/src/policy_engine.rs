@@ -105,7 +105,7 @@ impl Policy {
             policy_decision,
             rules: trace.rules,
             commands: trace.commands,
-            trouble,
+            unanalyzable_reason: trouble,
             checks: trace.checks,
         }
     }
@@ -138,7 +138,7 @@ impl Policy {
             if mismatch.is_some() || exempt == Some(&rule.source) {
                 continue;
             }
-            if rule.only_exempts {
+            if rule.exempts_only {
                 exempt = Some(&rule.source);
                 continue;
             }
@@ -182,7 +182,7 @@ impl Policy {
         };
         let mut finding = TentativeDecision::new(rule.decision, label, why);
         if rule.decision == Decision::Ask {
-            finding.needs = match &rule.source {
+            finding.needed_to_allow = match &rule.source {
                 RuleSource::Setting(key) if rule.is_for_unlisted_commands() => {
                     Some(format!("an entry for the command in the setting `{key}`"))
                 }
@@ -235,13 +235,14 @@ impl Policy {
 
     fn policy_decision(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> PolicyDecision {
         let finding = self.decide(call, trace);
-        let mut policy_decision = PolicyDecision::new(finding.decision, finding.rule, finding.why);
+        let mut policy_decision =
+            PolicyDecision::new(finding.decision, finding.rule, finding.reason);
         if finding.decision == Decision::Ask && !call.query.interactive {
-            let needs = finding.needs.unwrap_or_else(|| hint::needs(call));
+            let needs = finding.needed_to_allow.unwrap_or_else(|| hint::needs(call));
             policy_decision.kind = Decision::Deny;
-            policy_decision.why = format!(
+            policy_decision.reason = format!(
                 "{}, but no user is present in this run; it requires {needs}",
-                policy_decision.why
+                policy_decision.reason
             );
         }
         if policy_decision.kind != Decision::Deny {
@@ -280,7 +281,7 @@ impl PolicyEngine for Policy {
             if differs || exempt == Some(&rule.source) {
                 continue;
             }
-            if rule.only_exempts {
+            if rule.exempts_only {
                 exempt = Some(&rule.source);
                 continue;
             }

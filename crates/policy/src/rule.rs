@@ -70,7 +70,7 @@ pub struct Rule {
     pub decision: Decision,
     /// Whether the rule only exempts a call from a denial by the same setting; later rules decide.
     /// Used with [`Decision::Allow`].
-    pub only_exempts: bool,
+    pub exempts_only: bool,
     /// Whether an allowed command may redirect to and from files.
     pub allow_redirection: bool,
     /// The message for the model if the call is denied.
@@ -88,7 +88,7 @@ impl Rule {
             priority: Priority(priority),
             conditions: Conditions::default(),
             decision,
-            only_exempts: false,
+            exempts_only: false,
             allow_redirection: false,
             deny_message: None,
             grants: Permissions::default(),

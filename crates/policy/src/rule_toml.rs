@@ -272,7 +272,7 @@ impl<'t> RuleReader<'t> {
             priority,
             conditions,
             decision,
-            only_exempts: false,
+            exempts_only: false,
             allow_redirection,
             deny_message,
             grants,

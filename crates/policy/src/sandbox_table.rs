@@ -45,7 +45,7 @@ pub struct CommandRow {
 pub struct SandboxTable {
     plan: ModeRow,
     default: ModeRow,
-    accepting_edits: ModeRow,
+    accept_edits: ModeRow,
     yolo: ModeRow,
     commands: BTreeMap<String, CommandRow>,
 }
@@ -67,7 +67,7 @@ impl Default for SandboxTable {
         Self {
             plan: ModeRow { readonly: true, ..row(&[]) },
             default: row(READERS),
-            accepting_edits: row(EDITORS),
+            accept_edits: row(EDITORS),
             yolo: ModeRow { network: true, host_loopback: None, caches: true, ..row(&[]) },
             commands: BTreeMap::new(),
         }
@@ -80,7 +80,7 @@ impl SandboxTable {
         match mode {
             ApprovalMode::Plan => &self.plan,
             ApprovalMode::Default => &self.default,
-            ApprovalMode::AutoEdit => &self.accepting_edits,
+            ApprovalMode::AutoEdit => &self.accept_edits,
             ApprovalMode::Yolo => &self.yolo,
         }
     }
@@ -90,7 +90,7 @@ impl SandboxTable {
         match mode {
             ApprovalMode::Plan => &mut self.plan,
             ApprovalMode::Default => &mut self.default,
-            ApprovalMode::AutoEdit => &mut self.accepting_edits,
+            ApprovalMode::AutoEdit => &mut self.accept_edits,
             ApprovalMode::Yolo => &mut self.yolo,
         }
     }
@@ -243,9 +243,7 @@ impl SandboxTableParser<'_> {
                         let row = match mode.get_ref().as_ref() {
                             "plan" => &mut into.plan,
                             "default" => &mut into.default,
-                            "accepting_edits" | "autoEdit" | "auto_edit" => {
-                                &mut into.accepting_edits
-                            }
+                            "accepting_edits" | "autoEdit" | "auto_edit" => &mut into.accept_edits,
                             "yolo" => &mut into.yolo,
                             other => {
                                 self.unknown(

@@ -170,7 +170,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         let core = read(core, "tools.core", false, &mut notices);
         for mut rule in core.rules("in the list of tools", "tools.core", 4250, Decision::Allow) {
             rule.conditions.modes = NOT_PLAN.to_vec();
-            rule.only_exempts = options.core_tools_need_approval;
+            rule.exempts_only = options.core_tools_need_approval;
             rules.push(rule);
         }
         let mut others =

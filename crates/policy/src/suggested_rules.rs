@@ -155,7 +155,7 @@ fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
     commands
         // A command that needs no rule is left out, unless its output is redirected.
         .filter(|(index, command)| {
-            !command.handed_on
+            !command.is_passed_on
                 && !is_transparent(&shell.line, *index)
                 && (redirects || !shell.is_safe(*index))
         })
@@ -250,7 +250,7 @@ fn for_line(
     // A permission to write outside the sandbox is meant for this command only.
     let suggested = all(without_operands).filter(|_| permissions.file_system.is_empty());
     if let Some(rule) = unique.iter_mut().find(|rule| Some(&**rule) == suggested.as_ref()) {
-        rule.suggested = true;
+        rule.is_default = true;
     }
     unique
 }

@@ -21,8 +21,8 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<ExplainedCommand>,
     /// Why the line could not be analyzed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    #[serde(rename = "trouble", skip_serializing_if = "Option::is_none")]
+    pub unanalyzable_reason: Option<String>,
     /// Additional checks that matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<MatchedCheck>,
@@ -46,8 +46,8 @@ pub struct EvaluatedRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// Why the rule did not match; `None` if it matched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<&'static str>,
+    #[serde(rename = "whyNot", skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<&'static str>,
 }
 
 /// A command of a shell line.
@@ -70,13 +70,14 @@ pub struct MatchedCheck {
     /// The name of the check.
     pub check: String,
     /// The reason.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
 /// Collects an explanation if one is requested.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    on: bool,
+    is_enabled: bool,
     considered: Vec<EvaluatedRule>,
     pub(crate) rules: Vec<EvaluatedRule>,
     pub(crate) commands: Vec<ExplainedCommand>,
@@ -85,11 +86,11 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn enabled() -> Self {
-        Self { on: true, ..Self::default() }
+        Self { is_enabled: true, ..Self::default() }
     }
 
     pub(crate) fn rule(&mut self, rule: &Rule, mismatch: Option<Mismatch>) {
-        if !self.on {
+        if !self.is_enabled {
             return;
         }
         self.considered.push(evaluated_rule(rule, mismatch.map(Mismatch::as_str)));
@@ -102,7 +103,7 @@ impl Trace {
 
     /// Assigns the rules recorded so far to a command.
     pub(crate) fn command(&mut self, command: &str, decision: Decision, rule: &str) {
-        if !self.on {
+        if !self.is_enabled {
             return;
         }
         self.commands.push(ExplainedCommand {
@@ -114,13 +115,13 @@ impl Trace {
     }
 
     pub(crate) fn check(&mut self, check: &str, why: &str) {
-        if self.on {
-            self.checks.push(MatchedCheck { check: check.to_owned(), why: why.to_owned() });
+        if self.is_enabled {
+            self.checks.push(MatchedCheck { check: check.to_owned(), reason: why.to_owned() });
         }
     }
 }
 
-pub(crate) fn evaluated_rule(rule: &Rule, why_not: Option<&'static str>) -> EvaluatedRule {
+pub(crate) fn evaluated_rule(rule: &Rule, mismatch: Option<&'static str>) -> EvaluatedRule {
     let (file, line) = match &rule.source {
         RuleSource::File { path, line, .. } => (Some(path.as_ref().clone()), Some(*line)),
         _ => (None, None),
@@ -131,6 +132,6 @@ pub(crate) fn evaluated_rule(rule: &Rule, why_not: Option<&'static str>) -> Eval
         priority: rule.priority.to_string(),
         file,
         line,
-        why_not,
+        mismatch,
     }
 }

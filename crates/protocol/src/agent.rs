@@ -71,7 +71,7 @@ pub struct AgentTask<'a> {
     /// The id of its journal; `None` if the run is not recorded.
     pub run: Option<&'a str>,
     /// Whether it resumes an interrupted run.
-    pub resumes: bool,
+    pub is_resumed: bool,
 }
 
 /// The tools, prompts, and resources of a started subagent.

@@ -59,8 +59,8 @@ pub struct AgentProgress {
     /// The newest tool calls, oldest first.
     pub steps: Vec<AgentStep>,
     /// Whether it waits for the user.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub waiting: bool,
+    #[serde(rename = "waiting", skip_serializing_if = "std::ops::Not::not")]
+    pub is_waiting: bool,
     /// Why it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<AgentEnd>,

@@ -15,7 +15,7 @@ pub struct BuiltInTool {
     /// The arguments that describe a call; the first one that is given is shown.
     pub summary: &'static [&'static str],
     /// Former names, which old sessions and rules contain.
-    pub former: &'static [&'static str],
+    pub former_names: &'static [&'static str],
     /// Names of the tool in settings of other programs and versions.
     pub settings_names: &'static [&'static str],
 }
@@ -26,12 +26,12 @@ const fn tool(
     kind: ToolKind,
     summary: &'static [&'static str],
 ) -> BuiltInTool {
-    BuiltInTool { name, display_name, kind, summary, former: &[], settings_names: &[] }
+    BuiltInTool { name, display_name, kind, summary, former_names: &[], settings_names: &[] }
 }
 
 impl BuiltInTool {
     const fn with_former_names(mut self, names: &'static [&'static str]) -> Self {
-        self.former = names;
+        self.former_names = names;
         self
     }
 
@@ -87,7 +87,7 @@ pub const BUILT_IN_TOOLS: &[BuiltInTool] = &[
 
 /// Returns the built-in tool with this name or former name.
 pub fn built_in_tool(name: &str) -> Option<&'static BuiltInTool> {
-    BUILT_IN_TOOLS.iter().find(|tool| tool.name == name || tool.former.contains(&name))
+    BUILT_IN_TOOLS.iter().find(|tool| tool.name == name || tool.former_names.contains(&name))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
         );
         for tool in BUILT_IN_TOOLS {
             let kind = serde_json::to_value(tool.kind).expect("a name");
-            let names = tool.former.iter().chain(tool.settings_names);
+            let names = tool.former_names.iter().chain(tool.settings_names);
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             text.push_str(&format!(
                 "| `{}` | {} | {} | {} |\n",
@@ -133,7 +133,7 @@ mod tests {
     fn every_name_belongs_to_one_tool() {
         let mut names = HashSet::new();
         for tool in BUILT_IN_TOOLS {
-            let all = [tool.name].into_iter().chain(tool.former.iter().copied());
+            let all = [tool.name].into_iter().chain(tool.former_names.iter().copied());
             for name in all.chain(tool.settings_names.iter().copied()) {
                 assert!(names.insert(name), "{name}");
             }

@@ -79,7 +79,7 @@ pub struct RevertedFiles {
     /// Files that were restored.
     pub restored: Vec<PathBuf>,
     /// Files that could not be restored, each with the reason.
-    pub lost: Vec<(PathBuf, String)>,
+    pub unrestored: Vec<(PathBuf, String)>,
     /// Directories that could not be searched completely, each with the reason.
     pub unsearched: Vec<(PathBuf, String)>,
     /// Changed programs that no longer run with the rights of their owner or group.
@@ -94,7 +94,7 @@ impl RevertedFiles {
         let whole = folders.restored.clone();
         let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
         folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));
-        folders.lost.extend(self.lost.into_iter().filter(|(path, _)| alone(path)));
+        folders.unrestored.extend(self.unrestored.into_iter().filter(|(path, _)| alone(path)));
         folders.unsearched.extend(self.unsearched);
         folders.set_id.extend(self.set_id);
         folders
@@ -120,8 +120,8 @@ impl RevertedFiles {
                 names(&self.restored)
             ));
         }
-        if !self.lost.is_empty() {
-            notes.push(format!("could not restore: {}", reasons(&self.lost)));
+        if !self.unrestored.is_empty() {
+            notes.push(format!("could not restore: {}", reasons(&self.unrestored)));
         }
         if !self.unsearched.is_empty() {
             let unsearched = reasons(&self.unsearched);

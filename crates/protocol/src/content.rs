@@ -408,10 +408,18 @@ impl Content {
         content.parts.retain_mut(|part| {
             let data = part.opaque.take();
             if part.is_thought() && part.object.get("functionCall").is_none() {
-                opaque.extend(data.map(|data| OpaqueItem { before: Some(at), on: None, data }));
+                opaque.extend(data.map(|data| OpaqueItem {
+                    precedes_part: Some(at),
+                    part_index: None,
+                    data,
+                }));
                 return false;
             }
-            opaque.extend(data.map(|data| OpaqueItem { before: None, on: Some(at), data }));
+            opaque.extend(data.map(|data| OpaqueItem {
+                precedes_part: None,
+                part_index: Some(at),
+                data,
+            }));
             at += 1;
             true
         });
@@ -423,11 +431,11 @@ impl Content {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpaqueItem {
     /// Index of the part that this standalone item precedes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<usize>,
+    #[serde(rename = "before", default, skip_serializing_if = "Option::is_none")]
+    pub precedes_part: Option<usize>,
     /// Index of the part that this item belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<usize>,
+    #[serde(rename = "on", default, skip_serializing_if = "Option::is_none")]
+    pub part_index: Option<usize>,
     /// The data, as received.
     pub data: Box<RawValue>,
 }
@@ -444,12 +452,15 @@ pub struct Origin {
 impl Origin {
     /// Returns the standalone data that precedes the part at `index`.
     pub fn standalone_before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
-        self.opaque.iter().filter(move |item| item.before == Some(index)).map(|item| &*item.data)
+        self.opaque
+            .iter()
+            .filter(move |item| item.precedes_part == Some(index))
+            .map(|item| &*item.data)
     }
 
     /// Returns the data that belongs to the part at `index`.
     pub fn part_data(&self, index: usize) -> Option<&RawValue> {
-        self.opaque.iter().find(|item| item.on == Some(index)).map(|item| &*item.data)
+        self.opaque.iter().find(|item| item.part_index == Some(index)).map(|item| &*item.data)
     }
 }
 

@@ -130,7 +130,8 @@ pub struct ContextItem {
     /// Estimated tokens at present.
     pub tokens: u64,
     /// Whether it was already replaced with a note.
-    pub dropped: bool,
+    #[serde(rename = "dropped")]
+    pub is_dropped: bool,
     /// Whether it is pinned and thus never shortened.
     pub pinned: bool,
 }

@@ -147,7 +147,7 @@ pub struct HookCall {
     /// The event.
     pub event: HookEvent,
     /// The text that matchers are applied to: the tool name, the source, or the trigger.
-    pub subject: String,
+    pub matcher_subject: String,
     /// The fields of the event besides the common fields.
     pub input: Object,
     /// For `AfterModel`: whether this is one chunk of an answer.
@@ -157,7 +157,7 @@ pub struct HookCall {
 impl HookCall {
     /// Creates the input of a hook.
     pub fn new(event: HookEvent, subject: impl Into<String>, input: Object) -> Self {
-        Self { event, subject: subject.into(), input, chunk: false }
+        Self { event, matcher_subject: subject.into(), input, chunk: false }
     }
 }
 
@@ -199,7 +199,7 @@ pub struct HookOutcome {
     /// The reason, for the model.
     pub reason: String,
     /// The names of the hooks that made the decision or ended the agent loop.
-    pub deciders: Vec<String>,
+    pub deciding_hooks: Vec<String>,
     /// The reason to end the agent loop, if a hook requested that.
     pub stop: Option<String>,
     /// Messages for the user.
@@ -223,7 +223,7 @@ impl HookOutcome {
     pub fn named(&self, reason: &str) -> String {
         let unnamed = |name: &&String| !reason.contains(name.as_str());
         let names: Vec<String> =
-            self.deciders.iter().filter(unnamed).map(|name| format!("`{name}`")).collect();
+            self.deciding_hooks.iter().filter(unnamed).map(|name| format!("`{name}`")).collect();
         match names.as_slice() {
             [] => reason.to_owned(),
             [one] => format!("{reason} (hook {one})"),

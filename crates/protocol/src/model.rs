@@ -113,19 +113,19 @@ pub struct Finish {
     /// The reason.
     pub reason: FinishReason,
     /// The provider's word (`STOP`, `tool_calls`, `end_turn`, …).
-    pub word: String,
+    pub provider_reason: String,
 }
 
 impl Finish {
     /// Creates it from the reason and the provider's word.
     pub fn new(reason: FinishReason, word: impl Into<String>) -> Self {
-        Self { reason, word: word.into() }
+        Self { reason, provider_reason: word.into() }
     }
 
     /// Creates it from a word of the Gemini API.
     pub fn from_gemini_word(word: impl Into<String>) -> Self {
-        let word = word.into();
-        let reason = match word.as_str() {
+        let provider_reason = word.into();
+        let reason = match provider_reason.as_str() {
             "STOP" => FinishReason::Stop,
             "MAX_TOKENS" => FinishReason::MaxTokens,
             "CONTINUATION" => FinishReason::Continue,
@@ -146,14 +146,14 @@ impl Finish {
             "OTHER" | "NO_IMAGE" | "TOO_MANY_TOOL_CALLS" => FinishReason::Other,
             _ => FinishReason::Unknown,
         };
-        Self { reason, word }
+        Self { reason, provider_reason }
     }
 
     /// Returns the word that hooks, recordings, and output formats print, which use those of the
     /// Gemini API (always in upper case).
     pub fn gemini_word(&self) -> &str {
-        if self.word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') {
-            return &self.word;
+        if self.provider_reason.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') {
+            return &self.provider_reason;
         }
         match self.reason {
             FinishReason::Stop
@@ -261,7 +261,7 @@ pub struct Answer {
     /// All parts, joined where possible.
     pub parts: Vec<Part>,
     /// The metadata, merged over all chunks.
-    pub meta: Chunk,
+    pub metadata: Chunk,
 }
 
 impl Answer {
@@ -276,7 +276,7 @@ impl Answer {
                 self.parts.push(part);
             }
         }
-        let meta = &mut self.meta;
+        let meta = &mut self.metadata;
         meta.finish = chunk.finish.or(meta.finish.take());
         meta.finish_message = chunk.finish_message.or(meta.finish_message.take());
         meta.usage = chunk.usage.or(meta.usage);
@@ -290,11 +290,11 @@ impl Answer {
 
     /// Adds the answer that continues this one. The prompt tokens of the first request are kept.
     pub fn add(&mut self, next: Self) {
-        let usage = match (self.meta.usage, next.meta.usage) {
+        let usage = match (self.metadata.usage, next.metadata.usage) {
             (Some(first), Some(second)) => Some(first.with_continuation(&second)),
             (first, second) => second.or(first),
         };
-        self.push(Chunk { parts: next.parts, usage, ..next.meta });
+        self.push(Chunk { parts: next.parts, usage, ..next.metadata });
     }
 
     /// Returns the visible text.

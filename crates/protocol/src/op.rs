@@ -130,7 +130,7 @@ pub struct Prompt {
     /// The text for the model: what the user typed, or the expansion of a command.
     pub text: String,
     /// The command as typed, if `text` is its expansion. Front ends show it instead.
-    pub typed: Option<String>,
+    pub typed_command: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
     /// Notices for the user about attachments: missing files, how much was read.
@@ -182,9 +182,9 @@ pub struct Rewind {
 pub struct Restore {
     /// When the change began, in nanoseconds since 1970. This change and all later ones are
     /// reverted.
-    pub moment: i64,
+    pub change_time: i64,
     /// The number of contents to keep; the last one contains the call.
-    pub keep: usize,
+    pub keep_contents: usize,
     /// The index of the call in its content, from 0.
     pub call: usize,
     /// Whether to revert files that were changed by others since.
@@ -224,13 +224,13 @@ pub struct Decide {
     /// Answers to questions of the model, by the index of the question: `"0"`, `"1"`, …
     pub answers: Option<Object>,
     /// The amount by which to increase a spent budget, in its unit; `None`: by its original amount.
-    pub more: Option<f64>,
+    pub increase: Option<f64>,
     /// Whether to grant the [broader permissions](crate::event::Ask::wider) of the request to this
     /// call.
     pub broader_permissions: bool,
     /// For a rejection without feedback: whether the turn ends, instead of asking the model for an
     /// alternative, if no call of the answer ran. Interactive front ends set it.
-    pub ends: bool,
+    pub ends_turn: bool,
 }
 
 impl Decide {
@@ -244,9 +244,9 @@ impl Decide {
             scope: None,
             arguments: None,
             answers: None,
-            more: None,
+            increase: None,
             broader_permissions: false,
-            ends: false,
+            ends_turn: false,
         }
     }
 }

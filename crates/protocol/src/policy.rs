@@ -34,7 +34,8 @@ pub struct PolicyDecision {
     /// The name of the deciding rule and its source.
     pub rule: String,
     /// The reason in one sentence; for a denial, including which flag or rule would allow the call.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// The permissions beyond the sandbox that the call has when it runs because of this decision.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub grants: Permissions,
@@ -61,7 +62,7 @@ impl PolicyDecision {
         Self {
             kind,
             rule: rule.into(),
-            why: why.into(),
+            reason: why.into(),
             grants: Permissions::default(),
             always_ask: false,
             parts: Vec::new(),
@@ -93,7 +94,7 @@ pub struct Query<'a> {
     /// Whether the directory is trusted.
     pub trusted: bool,
     /// Files and directories that the agent created in this session.
-    pub made: &'a [PathBuf],
+    pub created_paths: &'a [PathBuf],
     /// Untrusted input of the session that makes later commands suspicious.
     pub taint: &'a Taint,
     /// The caller and the origin of the tool.
@@ -151,7 +152,7 @@ pub struct SuggestedRule {
     pub modes: Vec<ApprovalMode>,
     /// Whether this is the default among several suggested rules.
     #[serde(skip)]
-    pub suggested: bool,
+    pub is_default: bool,
 }
 
 /// How long a rule applies that the user approved, and to which projects.

@@ -8,9 +8,9 @@ use crate::usage::Usage;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
     /// The rates for prompts that are not long.
-    pub short: Rates,
+    pub short_prompts: Rates,
     /// The token count above which a prompt is long, and the rates for long prompts.
-    pub long: Option<(u64, Rates)>,
+    pub long_prompts: Option<(u64, Rates)>,
 }
 
 /// Rates for one prompt size, in US dollars per million tokens.
@@ -35,14 +35,14 @@ impl Rates {
 
 impl Price {
     /// A price of zero, for responses that do not come from a service.
-    pub const FREE: Self = Self { short: Rates::new(0.0, 0.0, 0.0), long: None };
+    pub const FREE: Self = Self { short_prompts: Rates::new(0.0, 0.0, 0.0), long_prompts: None };
 
     /// Returns the cost of a request.
     #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
     pub fn cost(&self, usage: &Usage) -> Cost {
-        let rates = match self.long {
+        let rates = match self.long_prompts {
             Some((above, rates)) if usage.prompt > above => rates,
-            _ => self.short,
+            _ => self.short_prompts,
         };
         let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
         let cached = usage.cached.min(usage.prompt);
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn cached_tokens_thoughts_and_long_prompts_have_their_own_rates() {
-        let short = Rates::new(2.0, 0.2, 12.0);
+        let short_prompts = Rates::new(2.0, 0.2, 12.0);
         let long = Rates::new(4.0, 0.4, 18.0);
-        let price = Price { short, long: Some((200_000, long)) };
+        let price = Price { short_prompts, long_prompts: Some((200_000, long)) };
         let usage = |prompt, cached| Usage {
             prompt,
             cached,
@@ -131,7 +131,7 @@ mod tests {
 
         let rates = Rates { cache_write: 2.5, ..Rates::new(2.0, 0.2, 12.0) };
         let written = Usage { prompt: 100_000, cache_write: 40_000, ..Usage::default() };
-        let cost = Price { short: rates, long: None }.cost(&written);
+        let cost = Price { short_prompts: rates, long_prompts: None }.cost(&written);
         assert!(near(cost.input, 0.06 * 2.0 + 0.04 * 2.5));
     }
 }

@@ -27,7 +27,7 @@ pub enum Protection {
 #[derive(Debug)]
 pub struct ProtectedNames {
     /// The programs that read them, as the documentation names them.
-    pub read_by: &'static str,
+    pub readers: &'static str,
     /// How strongly they are protected.
     pub protection: Protection,
     /// The last names of a path, at any depth, including everything below. A leading `*` matches
@@ -37,7 +37,7 @@ pub struct ProtectedNames {
 
 /// Read by shells and by git in every directory; also protected in the home directory.
 pub const START_UP: &ProtectedNames = &ProtectedNames {
-    read_by: "shells, sessions, ssh, and git at startup",
+    readers: "shells, sessions, ssh, and git at startup",
     protection: Protection::Closed,
     patterns: &[
         ".bash_aliases",
@@ -75,12 +75,12 @@ pub const START_UP: &ProtectedNames = &ProtectedNames {
 /// The table. It does not contain `.git`, because the protected parts of it depend on the writer.
 pub const TABLE: &[&ProtectedNames] = &[
     &ProtectedNames {
-        read_by: "Parallax and Gemini CLI",
+        readers: "Parallax and Gemini CLI",
         protection: Protection::Closed,
         patterns: &[".gemini", ".geminiignore", ".mcp.json", ".parallax"],
     },
     &ProtectedNames {
-        read_by: "other agents",
+        readers: "other agents",
         protection: Protection::Closed,
         patterns: &[
             ".agents",
@@ -114,7 +114,7 @@ pub const TABLE: &[&ProtectedNames] = &[
         ],
     },
     &ProtectedNames {
-        read_by: "editors and IDEs",
+        readers: "editors and IDEs",
         protection: Protection::Closed,
         patterns: &[
             "*.code-workspace",
@@ -149,7 +149,7 @@ pub const TABLE: &[&ProtectedNames] = &[
         ],
     },
     &ProtectedNames {
-        read_by: "development containers and cloud workspaces",
+        readers: "development containers and cloud workspaces",
         protection: Protection::Closed,
         patterns: &[
             ".codesandbox",
@@ -164,7 +164,7 @@ pub const TABLE: &[&ProtectedNames] = &[
         ],
     },
     &ProtectedNames {
-        read_by: "version control and its hook managers",
+        readers: "version control and its hook managers",
         protection: Protection::Closed,
         patterns: &[
             ".git-hooks",
@@ -195,7 +195,7 @@ pub const TABLE: &[&ProtectedNames] = &[
         ],
     },
     &ProtectedNames {
-        read_by: "services that build a repository",
+        readers: "services that build a repository",
         protection: Protection::Closed,
         patterns: &[
             ".circleci",
@@ -206,7 +206,7 @@ pub const TABLE: &[&ProtectedNames] = &[
         ],
     },
     &ProtectedNames {
-        read_by: "directory environments, build tools, debuggers and interpreters",
+        readers: "directory environments, build tools, debuggers and interpreters",
         protection: Protection::Closed,
         patterns: &[
             ".cargo/config",
@@ -236,7 +236,7 @@ pub const TABLE: &[&ProtectedNames] = &[
     },
     START_UP,
     &ProtectedNames {
-        read_by: "agents, as instructions",
+        readers: "agents, as instructions",
         protection: Protection::Instructions,
         patterns: &[
             ".augment-guidelines",
@@ -265,7 +265,7 @@ pub const TABLE: &[&ProtectedNames] = &[
 /// A pattern of the table, prepared for comparison.
 struct IndexedPattern {
     /// The names of the parent directories, nearest first.
-    above: Vec<&'static str>,
+    parents: Vec<&'static str>,
     protection: Protection,
 }
 
@@ -295,7 +295,7 @@ static INDEX: LazyLock<NameIndex> = LazyLock::new(|| {
             .names
             .entry(last)
             .or_default()
-            .push(IndexedPattern { above: names.collect(), protection });
+            .push(IndexedPattern { parents: names.collect(), protection });
     }
     index
 });
@@ -329,7 +329,7 @@ pub fn protection_of<'a>(
     let named = INDEX.names.get(name).into_iter().flatten();
     let named = named.filter(|row| {
         let mut above = above.clone();
-        row.above.iter().all(|wanted| above.next().is_some_and(|found| found == *wanted))
+        row.parents.iter().all(|wanted| above.next().is_some_and(|found| found == *wanted))
     });
     let ending = INDEX.endings.iter().filter(|(ending, _)| name.ends_with(ending));
     named.map(|row| row.protection).chain(ending.map(|(_, protection)| *protection)).max()

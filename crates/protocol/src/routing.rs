@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routes {
     /// For difficult tasks, and the default.
-    pub strong: String,
+    pub strong_model: String,
     /// For clear, limited tasks.
     pub fast: String,
     /// The model that classifies unclear prompts.
@@ -75,7 +75,8 @@ pub struct Route {
     /// The model.
     pub model: String,
     /// The requested name (possibly `auto`).
-    pub asked: String,
+    #[serde(rename = "asked")]
+    pub requested: String,
     /// How it was chosen.
     pub source: RouteSource,
     /// The reason in one sentence.
@@ -98,7 +99,7 @@ pub struct FallbackModel {
     /// available.
     pub last_resort: bool,
     /// The only cause for which it is a fallback; `None`: any cause.
-    pub only: Option<FallbackCause>,
+    pub only_for: Option<FallbackCause>,
 }
 
 /// The causes for which a fallback model may be used without approval.
@@ -155,7 +156,9 @@ pub struct Fallback {
     /// The message of the service.
     pub message: String,
     /// Whether it applies for the session; otherwise only for the prompt.
-    pub lasting: bool,
+    #[serde(rename = "lasting")]
+    pub is_for_session: bool,
     /// Whether the user approved it.
-    pub agreed: bool,
+    #[serde(rename = "agreed")]
+    pub is_approved: bool,
 }

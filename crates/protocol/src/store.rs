@@ -54,7 +54,8 @@ pub enum Record {
     /// Contents were removed from the end: a failed prompt, or a rewind.
     Truncate {
         /// The number of contents that remain.
-        keep: usize,
+        #[serde(rename = "keep")]
+        keep_contents: usize,
     },
     /// A shorter form of the contents so far is sent from here on. The original contents still
     /// count: positions in the journal refer to them.
@@ -463,8 +464,8 @@ pub struct ResultRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Value>,
     /// Other details that the user saw; `None` in journals of older versions or other programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<CallDetails>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<CallDetails>,
 }
 
 /// Details of a call that the user saw besides its result, so that a resumed session looks the
@@ -481,8 +482,8 @@ pub struct CallDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// Whether the user or a rule rejected the call.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub refused: bool,
+    #[serde(rename = "refused", skip_serializing_if = "std::ops::Not::not")]
+    pub was_rejected: bool,
     /// How the call was decided, if a decision was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<CallDecision>,
@@ -504,12 +505,12 @@ pub struct StepRecord {
     /// The number of results in the user content, in call order.
     pub results: usize,
     /// Parts after the results (steering messages, reports), as a JSON array.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tail: Option<Box<RawValue>>,
+    #[serde(rename = "tail", default, skip_serializing_if = "Option::is_none")]
+    pub parts_after_results: Option<Box<RawValue>>,
     /// The texts among these parts that the user wrote; `None` in journals of older versions: all
     /// texts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<Vec<String>>,
+    #[serde(rename = "said", default, skip_serializing_if = "Option::is_none")]
+    pub user_texts: Option<Vec<String>>,
 }
 
 /// A failure to write the journal.

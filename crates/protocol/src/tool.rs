@@ -121,8 +121,8 @@ pub struct Effects {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub git_aliases: BTreeMap<String, String>,
     /// For commands: whether they are known to change nothing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub only_reads: bool,
+    #[serde(rename = "only_reads", skip_serializing_if = "std::ops::Not::not")]
+    pub is_read_only: bool,
     /// For commands: the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default, with = "crate::path_text::option")]
@@ -157,11 +157,11 @@ pub struct Run {
     /// The permissions beyond the sandbox.
     pub permissions: Permissions,
     /// The permissions among them that the call itself requested; the others come from rules.
-    pub asked: Permissions,
+    pub requested: Permissions,
     /// The approval mode in which the call was approved.
     pub mode: ApprovalMode,
     /// The approval response of the user; `None` if a rule approved the call.
-    pub decided: Option<ApprovalResponse>,
+    pub response: Option<ApprovalResponse>,
     /// The user's answers, for calls with [`Preview::Questions`]; `None` if the user gave none.
     pub answers: Option<Object>,
 }
@@ -173,9 +173,9 @@ impl Run {
             cancel,
             progress,
             permissions: Permissions::default(),
-            asked: Permissions::default(),
+            requested: Permissions::default(),
             mode: ApprovalMode::default(),
-            decided: None,
+            response: None,
             answers: None,
         }
     }

@@ -31,8 +31,8 @@ pub struct Usage {
     #[serde(rename = "totalTokenCount")]
     pub total: u64,
     /// What the service charged, in billionths of a US dollar, where it states it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub charged: Option<u64>,
+    #[serde(rename = "charged", skip_serializing_if = "Option::is_none")]
+    pub charged_cost: Option<u64>,
 }
 
 impl Usage {
@@ -59,8 +59,8 @@ impl Usage {
         ] {
             *sum = sum.saturating_add(tokens);
         }
-        if let Some(charged) = other.charged {
-            self.charged = Some(self.charged.unwrap_or(0).saturating_add(charged));
+        if let Some(charged) = other.charged_cost {
+            self.charged_cost = Some(self.charged_cost.unwrap_or(0).saturating_add(charged));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteScope {
     /// Files and directories that were read-only for it and could not be replaced.
-    pub closed: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
     /// Files and directories that were writable, including inside the closed ones.
     pub open: Vec<PathBuf>,
 }
@@ -20,7 +20,7 @@ impl WriteScope {
             let around = paths.iter().filter(|around| path.starts_with(around));
             around.map(|around| around.components().count()).max()
         };
-        match depth(&self.closed) {
+        match depth(&self.read_only) {
             Some(closed) => depth(&self.open).is_some_and(|open| open > closed),
             None => true,
         }
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn deepest_path_decides_the_write_scope() {
         let write_scope = WriteScope {
-            closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
+            read_only: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
             open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],
         };
         for (path, holds) in [

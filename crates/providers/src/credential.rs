@@ -25,7 +25,7 @@ pub enum Credential {
     /// No usable credentials were found.
     Missing {
         /// The reason and the solution.
-        why: String,
+        reason: String,
     },
 }
 
@@ -57,7 +57,7 @@ impl ProviderManager {
             return match self.provider_key(provider) {
                 Ok(Some(_)) => Credential::Found { method: "provider-key", source },
                 Ok(None) => Credential::NotNeeded,
-                Err(failure) => Credential::Missing { why: failure.message },
+                Err(failure) => Credential::Missing { reason: failure.message },
             };
         }
         self.gemini_credential()
@@ -68,7 +68,7 @@ impl ProviderManager {
     pub fn gemini_credential(&self) -> Credential {
         match self.auth() {
             Ok((auth, source)) => Credential::Found { method: auth.kind().as_str(), source },
-            Err(failure) => Credential::Missing { why: failure.message },
+            Err(failure) => Credential::Missing { reason: failure.message },
         }
     }
 

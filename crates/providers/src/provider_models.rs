@@ -46,7 +46,7 @@ pub struct ProviderModels {
     open: Arc<Mutex<BTreeMap<String, Arc<dyn Model>>>>,
     secrets: Arc<Mutex<Vec<Secret>>>,
     /// The Anthropic client, used to describe models.
-    describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
+    model_describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
     /// Running requests for descriptions by model; they end with the session.
     refreshes: Arc<Mutex<BTreeMap<String, AbortOnDropHandle<()>>>>,
     /// Sees what goes over the wire.
@@ -62,7 +62,7 @@ impl ProviderModels {
             session: session.to_string(),
             open: Arc::default(),
             secrets: Arc::default(),
-            describer: Arc::default(),
+            model_describer: Arc::default(),
             refreshes: Arc::default(),
             tap: None,
         }
@@ -149,7 +149,7 @@ impl ProviderModels {
                 let model = Arc::new(model);
                 if provider.name == ANTHROPIC {
                     let mut describer =
-                        self.describer.lock().unwrap_or_else(PoisonError::into_inner);
+                        self.model_describer.lock().unwrap_or_else(PoisonError::into_inner);
                     *describer = Some(model.clone());
                 }
                 Ok(model)
@@ -175,7 +175,7 @@ impl ProviderModels {
     /// Requests the description of a model from Anthropic, at most once a day, in parallel to the
     /// first request.
     fn refresh_description(&self, name: &str) {
-        let describer = self.describer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let describer = self.model_describer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(client), Some((provider, id))) = (describer, self.table.providers().split(name))
         else {
             return;

@@ -49,12 +49,12 @@ pub enum RecordError {
         path: String,
     },
     /// The path is a directory, a pipe, or a device.
-    #[error("failed to write the recording `{path}`: it is {what}, not a regular file")]
+    #[error("failed to write the recording `{path}`: it is {kind}, not a regular file")]
     NotAFile {
         /// The path.
         path: String,
         /// What it is.
-        what: &'static str,
+        kind: &'static str,
     },
 }
 
@@ -62,7 +62,7 @@ pub enum RecordError {
 #[derive(Clone)]
 pub struct Recorder {
     model: Arc<dyn Model>,
-    tape: Arc<RecordingWriter>,
+    writer: Arc<RecordingWriter>,
 }
 
 struct RecordingWriter {
@@ -94,8 +94,8 @@ impl Recorder {
         // Check before opening: opening a pipe blocks.
         match std::fs::metadata(path) {
             Ok(metadata) => {
-                if let Some(what) = special(&metadata) {
-                    return Err(RecordError::NotAFile { path: path_text, what });
+                if let Some(kind) = special(&metadata) {
+                    return Err(RecordError::NotAFile { path: path_text, kind });
                 }
                 if format == RecordFormat::Full && metadata.len() > 0 {
                     return Err(RecordError::Exists { path: path_text });
@@ -107,7 +107,7 @@ impl Recorder {
         let file = options.open(path).map_err(failed)?;
         let secrets = Secrets::new(secrets);
         let tape = RecordingWriter { path: path_text, file: Mutex::new(file), secrets, format };
-        Ok(Self { model, tape: Arc::new(tape) })
+        Ok(Self { model, writer: Arc::new(tape) })
     }
 }
 
@@ -279,7 +279,7 @@ fn wire(chunk: &Chunk, format: RecordFormat) -> Box<RawValue> {
 /// A stream being recorded.
 struct RecordedStream {
     stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
-    tape: Arc<RecordingWriter>,
+    writer: Arc<RecordingWriter>,
     /// Taken when the stream ends.
     call: Option<RecordedCall>,
 }
@@ -294,7 +294,7 @@ impl RecordedStream {
                 return next;
             }
             Some(Ok(StreamEvent::Retry(retry))) => {
-                if self.tape.is_full() {
+                if self.writer.is_full() {
                     call.retries.push(retry.clone());
                 }
                 return next;
@@ -304,10 +304,10 @@ impl RecordedStream {
             None => {}
         }
         let call = self.call.take()?;
-        if call.error.is_some() && !self.tape.is_full() {
+        if call.error.is_some() && !self.writer.is_full() {
             return next;
         }
-        match self.tape.clone().append(call).await {
+        match self.writer.clone().append(call).await {
             // The error of the response takes precedence.
             Err(unwritten) if next.is_none() => Some(Err(unwritten)),
             _ => next,
@@ -326,10 +326,10 @@ impl Model for Recorder {
             is_stream: true,
             error: None,
             retries: Vec::new(),
-            digest: self.tape.digest(&request),
+            digest: self.writer.digest(&request),
         };
         let stream = self.model.stream(request, cancel);
-        let taping = RecordedStream { stream, tape: self.tape.clone(), call: Some(call) };
+        let taping = RecordedStream { stream, writer: self.writer.clone(), call: Some(call) };
         Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))
@@ -341,14 +341,14 @@ impl Model for Recorder {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let digest = self.tape.digest(&request);
-        let tape = self.tape.clone();
+        let digest = self.writer.digest(&request);
+        let tape = self.writer.clone();
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
             let result = answer.await;
             let (chunks, error) = match &result {
                 Ok(answer) => {
-                    (vec![Chunk { parts: answer.parts.clone(), ..answer.meta.clone() }], None)
+                    (vec![Chunk { parts: answer.parts.clone(), ..answer.metadata.clone() }], None)
                 }
                 Err(error) if tape.is_full() => (Vec::new(), Some(RecordedError::from(error))),
                 Err(_) => return result,

@@ -56,12 +56,12 @@ pub enum ScriptError {
         source: std::io::Error,
     },
     /// It is a directory, a pipe, or a device.
-    #[error("failed to read the script `{path}`: it is {what}, not a regular file")]
+    #[error("failed to read the script `{path}`: it is {kind}, not a regular file")]
     NotAFile {
         /// The path.
         path: String,
         /// What it is.
-        what: &'static str,
+        kind: &'static str,
     },
     /// It is too large.
     #[error("failed to read the script `{path}`: it is larger than 512 MiB")]
@@ -76,14 +76,14 @@ pub enum ScriptError {
         name: String,
     },
     /// A line is invalid.
-    #[error("{name}:{line}: {why}")]
+    #[error("{name}:{line}: {reason}")]
     ScriptLine {
         /// The script's name.
         name: String,
         /// The line, from 1.
         line: usize,
         /// What is wrong.
-        why: String,
+        reason: String,
     },
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct ScriptLine {
     pub(crate) number: usize,
     method: String,
     chunks: Vec<Box<RawValue>>,
-    when: ScriptConditions,
+    conditions: ScriptConditions,
     vars: Vec<(String, Capture)>,
     delays: Vec<u64>,
     delay: u64,
@@ -150,7 +150,7 @@ pub(crate) struct Script {
 
 #[derive(Debug, Default)]
 struct ScriptState {
-    used: Vec<bool>,
+    used_lines: Vec<bool>,
     vars: BTreeMap<String, Value>,
 }
 
@@ -158,7 +158,7 @@ impl Script {
     pub(crate) fn from_file(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
         let bytes = regular_file::read(path, MAX_BYTES).map_err(|error| match error {
-            FileReadError::Special(what) => ScriptError::NotAFile { path: name.clone(), what },
+            FileReadError::Special(kind) => ScriptError::NotAFile { path: name.clone(), kind },
             FileReadError::TooLarge => ScriptError::TooLarge { path: name.clone() },
             FileReadError::Io(source) => ScriptError::Read { path: name.clone(), source },
         })?;
@@ -168,7 +168,7 @@ impl Script {
             ScriptError::ScriptLine {
                 name: name.clone(),
                 line,
-                why: "this is not UTF-8 text".to_owned(),
+                reason: "this is not UTF-8 text".to_owned(),
             }
         })?;
         Self::from_text(&name, &text)
@@ -181,17 +181,17 @@ impl Script {
             if line.trim().is_empty() {
                 continue;
             }
-            let line = read::line(line, at + 1).map_err(|why| ScriptError::ScriptLine {
+            let line = read::line(line, at + 1).map_err(|reason| ScriptError::ScriptLine {
                 name: name.to_owned(),
                 line: at + 1,
-                why,
+                reason,
             })?;
             lines.push(line);
         }
         if lines.is_empty() {
             return Err(ScriptError::Empty { name: name.to_owned() });
         }
-        let state = ScriptState { used: vec![false; lines.len()], ..ScriptState::default() };
+        let state = ScriptState { used_lines: vec![false; lines.len()], ..ScriptState::default() };
         Ok(Self { name: name.to_owned(), lines, state: Mutex::new(state) })
     }
 
@@ -210,11 +210,11 @@ impl Script {
     ) -> Result<Option<ScriptReply>, ModelError> {
         let scene = ScriptScene::new(request, cwd);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let ScriptState { used, vars } = &mut *state;
-        let unused = self.lines.iter().zip(used.iter_mut()).filter(|(_, used)| !**used);
+        let ScriptState { used_lines, vars } = &mut *state;
+        let unused = self.lines.iter().zip(used_lines.iter_mut()).filter(|(_, used)| !**used);
         let found = unused
             .filter(|(line, _)| line.method == method)
-            .find(|(line, _)| matches_call(line) && line.when.are_met(&scene));
+            .find(|(line, _)| matches_call(line) && line.conditions.are_met(&scene));
         let Some((line, used)) = found else { return Ok(None) };
         *used = true;
         let fail = |why: String| ModelError::Script {
@@ -239,7 +239,7 @@ impl Script {
     /// Passes the first unused line of a method to `tell`, to report what was expected.
     pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&ScriptLine) -> T) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let unused = self.lines.iter().zip(&state.used).filter(|(_, used)| !**used);
+        let unused = self.lines.iter().zip(&state.used_lines).filter(|(_, used)| !**used);
         unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
     }
 
@@ -247,7 +247,7 @@ impl Script {
     pub(crate) fn exhausted(&self, method: &str, request: &Request, flag: &str) -> ModelError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |used: bool, same: bool| {
-            let lines = self.lines.iter().zip(&state.used);
+            let lines = self.lines.iter().zip(&state.used_lines);
             lines.filter(|(line, is)| **is == used && (line.method == method) == same).count()
         };
         let (left, others) = (count(false, true), count(false, false));

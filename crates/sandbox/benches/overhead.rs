@@ -106,7 +106,7 @@ fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
 }
 
 fn has_broker_support() -> bool {
-    launcher().probe().is_ok_and(|support| support.network_broker.works)
+    launcher().probe().is_ok_and(|support| support.network_broker.is_supported)
 }
 
 #[divan::bench]

@@ -41,7 +41,8 @@ impl Support {
     /// Determined once, in a few milliseconds, and cached.
     pub fn tells_servers_apart() -> bool {
         static KNOWN: OnceLock<bool> = OnceLock::new();
-        *KNOWN.get_or_init(|| Self::probe().is_ok_and(|support| support.network_broker.works))
+        *KNOWN
+            .get_or_init(|| Self::probe().is_ok_and(|support| support.network_broker.is_supported))
     }
 }
 

@@ -10,16 +10,18 @@ use crate::plan::Tier;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct MechanismSupport {
     /// Whether it works.
-    pub works: bool,
+    #[serde(rename = "works")]
+    pub is_supported: bool,
     /// Its version, or why it does not work.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub detail: String,
 }
 
 impl MechanismSupport {
     pub(crate) fn from_result<T>(result: Result<T, impl std::fmt::Display>) -> Self {
         match result {
-            Ok(_) => Self { works: true, why: String::new() },
-            Err(error) => Self { works: false, why: error.to_string() },
+            Ok(_) => Self { is_supported: true, detail: String::new() },
+            Err(error) => Self { is_supported: false, detail: error.to_string() },
         }
     }
 }
@@ -27,7 +29,7 @@ impl MechanismSupport {
 /// The confinement mechanisms available on this host, determined by trying them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Support {
-    /// Landlock; `why` contains its version.
+    /// Landlock; `detail` contains its version.
     pub landlock: MechanismSupport,
     /// System call filters.
     pub seccomp: MechanismSupport,
@@ -67,10 +69,10 @@ impl Support {
     /// Returns the strongest tier that works.
     pub fn tier(&self) -> Tier {
         match self {
-            _ if !self.seccomp.works => Tier::Nothing,
-            _ if self.mounts.works => Tier::Namespaces,
-            _ if self.bubblewrap.works => Tier::Bubblewrap,
-            _ if self.landlock.works => Tier::Landlock,
+            _ if !self.seccomp.is_supported => Tier::Nothing,
+            _ if self.mounts.is_supported => Tier::Namespaces,
+            _ if self.bubblewrap.is_supported => Tier::Bubblewrap,
+            _ if self.landlock.is_supported => Tier::Landlock,
             _ => Tier::Seccomp,
         }
     }
@@ -134,14 +136,14 @@ impl Support {
             ("network access without access to servers on this machine", &self.network_broker),
         ];
         for (name, finding) in all {
-            if !finding.works {
-                lines.push(format!("Missing: {name} ({})", finding.why));
+            if !finding.is_supported {
+                lines.push(format!("Missing: {name} ({})", finding.detail));
             }
         }
-        if self.bubblewrap.works {
+        if self.bubblewrap.is_supported {
             lines.push(format!(
                 "`bwrap` creates the namespaces because Parallax cannot: {}",
-                self.bubblewrap.why
+                self.bubblewrap.detail
             ));
         }
         lines
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn bubblewrap_is_used_only_without_own_namespaces() {
-        let works = || MechanismSupport { works: true, why: String::new() };
+        let works = || MechanismSupport { is_supported: true, detail: String::new() };
         let mut support = Support {
             seccomp: works(),
             landlock: works(),

@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 20;
 /// The keys of the current burst that are not delivered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
-    held: Vec<Key>,
+    pending_keys: Vec<Key>,
     /// When the newest key of the burst arrived.
     newest: Option<Instant>,
     /// Whether text of this burst was delivered as keys.
@@ -44,7 +44,7 @@ impl Burst {
                     out.push(item);
                 }
                 DecodedInput::Event(InputEvent::Key(key)) if key.burst_character().is_some() => {
-                    self.held.push(key);
+                    self.pending_keys.push(key);
                     self.newest = Some(now);
                 }
                 DecodedInput::Event(event) => {
@@ -68,7 +68,7 @@ impl Burst {
 
     /// Returns how long to wait for more of the burst, or `None` if nothing is held.
     pub fn wait_time(&self, now: Instant) -> Option<Duration> {
-        self.time_left(now).filter(|_| !self.held.is_empty())
+        self.time_left(now).filter(|_| !self.pending_keys.is_empty())
     }
 
     fn time_left(&self, now: Instant) -> Option<Duration> {
@@ -85,30 +85,30 @@ impl Burst {
     fn deliver_unambiguous(&mut self, out: &mut Vec<DecodedInput>) {
         if !self.is_paste {
             // Line ends at the end are undecided; text after one makes several lines.
-            let ends = self.held.iter().rev().take_while(|key| key.ends_line()).count();
-            let text = self.held.len() - ends;
-            self.is_paste = self.held.iter().take(text).any(|key| key.ends_line());
+            let ends = self.pending_keys.iter().rev().take_while(|key| key.ends_line()).count();
+            let text = self.pending_keys.len() - ends;
+            self.is_paste = self.pending_keys.iter().take(text).any(|key| key.ends_line());
             if !self.is_paste {
-                let keys = self.held.drain(..text);
+                let keys = self.pending_keys.drain(..text);
                 self.delivered_text |= keys.len() > 0;
                 out.extend(keys.map(as_key));
                 if !self.delivered_text {
                     // Enter with nothing before it was pressed alone.
-                    out.extend(self.held.drain(..).map(as_key));
+                    out.extend(self.pending_keys.drain(..).map(as_key));
                     self.newest = None;
                 }
             }
         }
-        if self.held.len() > PIECE {
+        if self.pending_keys.len() > PIECE {
             self.release(out);
         }
     }
 
     fn release(&mut self, out: &mut Vec<DecodedInput>) {
-        if self.held.is_empty() {
+        if self.pending_keys.is_empty() {
             return;
         }
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.pending_keys);
         if !self.is_paste {
             return out.extend(held.into_iter().map(as_key));
         }

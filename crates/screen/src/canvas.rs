@@ -40,27 +40,27 @@ const KEPT: usize = 300;
 pub(crate) struct Canvas {
     mode: Mode,
     region: Region,
-    plain: Plain,
+    plain_output: Plain,
     /// Whether the terminal is in use by this program.
-    entered: bool,
+    is_active: bool,
     /// Finished rows that could not be painted yet.
-    held: Vec<Line>,
+    pending_rows: Vec<Line>,
     /// Live rows and cursor that could not be painted yet.
-    waiting: Option<Live>,
+    pending_live: Option<Live>,
     frames: u64,
     /// The frame whose position has not been reported yet.
-    sent: Option<Sent>,
+    sent_frame: Option<Sent>,
     broken: Option<StaleRows>,
     /// Number of window rows from the cursor's row on, if the terminal reports it.
-    below: Option<usize>,
+    rows_below: Option<usize>,
     /// The newest finished rows above the region, as they were painted.
     finished: VecDeque<Line>,
     /// Whether the next frame clears and repaints the window.
     repaints: bool,
     /// Maximum number of window rows above the region.
-    above: usize,
+    max_rows_above: usize,
     /// The inline rows while a view covers them.
-    covered: Option<CoveredRows>,
+    covered_rows: Option<CoveredRows>,
 }
 
 /// How a frame may be painted.
@@ -85,12 +85,12 @@ struct Sent {
     size: (u16, u16),
     /// What was painted before it.
     before: PaintedRows,
-    moves: Vec<VerticalMove>,
+    vertical_moves: Vec<VerticalMove>,
     commit: Vec<Line>,
     /// Whether it only moves the cursor to the first painted row.
-    is_way_up: bool,
+    is_move_to_top: bool,
     /// Number of window rows from the cursor's row on, before it changed.
-    below: Option<usize>,
+    rows_below: Option<usize>,
 }
 
 /// What a frame made for another size left behind.
@@ -98,11 +98,11 @@ struct Sent {
 struct StaleRows {
     columns: u16,
     /// How many rows the cursor is below the first painted one; negative if above it.
-    up: isize,
+    rows_up: isize,
     /// How many rows above the first painted one were overwritten.
     damaged: usize,
     /// How many of the painted rows scrolled out at the top.
-    left: usize,
+    scrolled_out_rows: usize,
 }
 
 impl Sent {
@@ -110,11 +110,11 @@ impl Sent {
     /// ended.
     fn scrolled_out_rows(&self, place: CursorReply) -> usize {
         let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
-        let up = match self.moves.first() {
+        let up = match self.vertical_moves.first() {
             Some(VerticalMove::Up(rows)) => *rows,
             _ => 0,
         };
-        let pushed = match self.below {
+        let pushed = match self.rows_below {
             Some(below) if place.row == 0 => self.before.scrolled_out_below(below, columns, rows),
             _ => 0,
         };
@@ -129,7 +129,7 @@ impl Sent {
     fn below(&self, place: CursorReply) -> usize {
         let rows = usize::from(place.size.1);
         let mut end = rows.saturating_sub(place.row.into());
-        for step in &self.moves {
+        for step in &self.vertical_moves {
             end = match *step {
                 VerticalMove::Up(count) => (end + count).min(rows),
                 VerticalMove::Down(count) | VerticalMove::Feed(count) => {
@@ -149,7 +149,7 @@ impl Sent {
         let above = self.before.rows_above_cursor(columns.into(), true);
         let mut top = cursor - steps(above);
         let mut highest = cursor;
-        for step in &self.moves {
+        for step in &self.vertical_moves {
             match *step {
                 VerticalMove::Up(count) => cursor = (cursor - steps(count)).max(0),
                 VerticalMove::Down(count) => cursor = (cursor + steps(count)).min(last),
@@ -163,14 +163,14 @@ impl Sent {
             }
             highest = highest.min(cursor);
         }
-        let left = usize::try_from(-top).unwrap_or(0);
+        let scrolled_out_rows = usize::try_from(-top).unwrap_or(0);
         let top = top.max(0);
-        let damaged = match self.is_way_up {
+        let damaged = match self.is_move_to_top {
             // It wrote nothing.
             true => 0,
             false => usize::try_from(top - highest.max(0)).unwrap_or(0),
         };
-        StaleRows { columns, up: cursor - top, damaged, left }
+        StaleRows { columns, rows_up: cursor - top, damaged, scrolled_out_rows }
     }
 }
 
@@ -179,18 +179,18 @@ impl Canvas {
         Self {
             mode,
             region,
-            plain: Plain::default(),
-            entered: true,
-            held: Vec::new(),
-            waiting: None,
+            plain_output: Plain::default(),
+            is_active: true,
+            pending_rows: Vec::new(),
+            pending_live: None,
             frames: 0,
-            sent: None,
+            sent_frame: None,
             broken: None,
-            below: None,
+            rows_below: None,
             finished: VecDeque::new(),
             repaints: false,
-            above: usize::MAX,
-            covered: None,
+            max_rows_above: usize::MAX,
+            covered_rows: None,
         }
     }
 
@@ -203,7 +203,7 @@ impl Canvas {
     ) -> io::Result<bool> {
         self.cover_mouse(terminal, mouse)?;
         if self.mode == Mode::Inline && !self.cover(terminal, mouse)? {
-            self.held.extend_from_slice(frame.commit);
+            self.pending_rows.extend_from_slice(frame.commit);
             return Ok(false);
         }
         self.paint_or_store(terminal, frame)
@@ -218,28 +218,28 @@ impl Canvas {
     fn paint_or_store(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
         let turn = self.turn(terminal)?;
         if self.is_covered() || turn.is_none_or(|turn| !turn.commits) {
-            self.held.extend_from_slice(frame.commit);
+            self.pending_rows.extend_from_slice(frame.commit);
         }
         if let Some(turn) = turn {
-            self.waiting = None;
+            self.pending_live = None;
             self.paint(terminal, frame, turn)?;
             // Held rows are painted with the next frame.
             return Ok(turn.commits);
         }
-        self.waiting = Some((frame.live.to_vec(), frame.cursor));
+        self.pending_live = Some((frame.live.to_vec(), frame.cursor));
         Ok(false)
     }
 
     /// Returns how to paint, or `None` if painting must wait.
     fn turn(&mut self, terminal: &TerminalState) -> io::Result<Option<PaintMode>> {
-        if !self.entered {
+        if !self.is_active {
             return Ok(None);
         }
-        if let Some(sent) = &self.sent {
+        if let Some(sent) = &self.sent_frame {
             if sent.at.elapsed() < ANSWER_PATIENCE {
                 return Ok(None);
             }
-            self.sent = None;
+            self.sent_frame = None;
             terminal.forget_queries();
         }
         let turn = terminal.painting_size();
@@ -280,15 +280,24 @@ impl Canvas {
         &mut self,
         size: (u16, u16),
         before: PaintedRows,
-        moves: Vec<VerticalMove>,
+        vertical_moves: Vec<VerticalMove>,
         commit: Vec<Line>,
-        is_way_up: bool,
+        is_move_to_top: bool,
     ) {
         self.frames += 1;
         let at = Instant::now();
         let frame = self.frames;
-        let below = self.below.take();
-        self.sent = Some(Sent { frame, at, size, before, moves, commit, is_way_up, below });
+        let rows_below = self.rows_below.take();
+        self.sent_frame = Some(Sent {
+            frame,
+            at,
+            size,
+            before,
+            vertical_moves,
+            commit,
+            is_move_to_top,
+            rows_below,
+        });
     }
 
     /// Returns how many rows the cursor is below the first painted one in a window that is now
@@ -298,7 +307,7 @@ impl Canvas {
             Some(broken) if usize::from(broken.columns) == columns => {
                 // Rows that scrolled out may have come back.
                 let gone = self.region.painted_rows().scrolled_out_rows(columns);
-                broken.up + isize::try_from(gone).unwrap_or(0)
+                broken.rows_up + isize::try_from(gone).unwrap_or(0)
             }
             _ => {
                 let rows = self.region.painted_rows().rows_above_cursor(columns, reflows);
@@ -319,7 +328,7 @@ impl Canvas {
         // They may have been made for another width and must not be truncated.
         let mut commit: Vec<Line> = match commits && !self.is_covered() {
             true => {
-                let held = std::mem::take(&mut self.held);
+                let held = std::mem::take(&mut self.pending_rows);
                 let all = held.iter().chain(frame.commit);
                 all.flat_map(|line| wrap(line, columns, &[])).collect()
             }
@@ -330,8 +339,8 @@ impl Canvas {
         if repaints {
             // Not more than were there: the scrollback has the rest.
             let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
-            let room = room.min(self.above);
-            self.above = 0;
+            let room = room.min(self.max_rows_above);
+            self.max_rows_above = 0;
             commit.splice(0..0, self.shown_above(room, columns));
             self.broken = None;
             self.region.restart(columns, size.1.into());
@@ -340,18 +349,18 @@ impl Canvas {
         if let Resize::Ready(column) = resize {
             if !repaints {
                 bytes.extend(self.taken_away(terminal, size, column));
-                self.above = usize::MAX;
+                self.max_rows_above = usize::MAX;
             }
             terminal.record_painted(size);
         }
         // A region that grew to the end of the window has scrolled what was above it.
         let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
-        self.above = self.above.saturating_add(commit.len()).min(room);
+        self.max_rows_above = self.max_rows_above.saturating_add(commit.len()).min(room);
         let prefix = bytes.len();
         let before = self.region.painted_rows();
         let frame = Frame { commit: &commit, ..*frame };
         bytes.extend(match self.mode {
-            Mode::Plain => self.plain.frame(&frame, columns),
+            Mode::Plain => self.plain_output.frame(&frame, columns),
             Mode::Inline => self.region.frame(&frame),
             Mode::Alternate => self.region.frame(&Frame { commit: &[], ..frame }),
         });
@@ -370,7 +379,7 @@ impl Canvas {
 
     /// Makes the next frame clear and repaint the window.
     pub fn repaint(&mut self) {
-        self.repaints = self.mode == Mode::Inline && self.entered;
+        self.repaints = self.mode == Mode::Inline && self.is_active;
     }
 
     /// Takes the newest finished rows that fill `room` rows of a window.
@@ -425,9 +434,11 @@ impl Canvas {
     /// Handles the reported positions of frames.
     pub fn handle_cursor_replies(&mut self, terminal: &TerminalState, places: &[CursorReply]) {
         for place in places {
-            let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
+            let Some(sent) = self.sent_frame.take_if(|sent| sent.frame == place.frame) else {
+                continue;
+            };
             if place.size == sent.size {
-                if sent.is_way_up {
+                if sent.is_move_to_top {
                     let (columns, rows) = (place.size.0.into(), place.size.1.into());
                     self.region.restart_in_place(columns, rows);
                     self.region.record_scrolled(
@@ -442,14 +453,18 @@ impl Canvas {
                         let _ = terminal.tty.write(ERASE_BELOW);
                     }
                 }
-                self.below = Some(sent.below(*place));
+                self.rows_below = Some(sent.below(*place));
                 self.store_finished_rows(sent.commit);
             } else {
                 let mut broken = sent.replayed(*place);
                 let damaged = self.damaged(&mut broken, sent.size.0);
-                self.region.record_scrolled(&sent.before, broken.left, place.size.0.into());
+                self.region.record_scrolled(
+                    &sent.before,
+                    broken.scrolled_out_rows,
+                    place.size.0.into(),
+                );
                 self.broken = Some(broken);
-                self.held.splice(0..0, damaged.into_iter().chain(sent.commit));
+                self.pending_rows.splice(0..0, damaged.into_iter().chain(sent.commit));
                 terminal.window_changed();
             }
         }
@@ -474,18 +489,18 @@ impl Canvas {
         }
         lines.reverse();
         // Overwritten output of other programs is lost.
-        broken.up += isize::try_from(rows.max(broken.damaged)).unwrap_or(0);
+        broken.rows_up += isize::try_from(rows.max(broken.damaged)).unwrap_or(0);
         lines
     }
 
     /// Whether the answer to the last frame is pending.
     pub fn awaits_answer(&self) -> bool {
-        self.sent.is_some()
+        self.sent_frame.is_some()
     }
 
     /// Paints what waits, if that is possible now.
     pub fn flush(&mut self, terminal: &TerminalState) -> io::Result<()> {
-        if self.waiting.is_none() {
+        if self.pending_live.is_none() {
             return Ok(());
         }
         let turn = self.turn(terminal)?;
@@ -493,15 +508,15 @@ impl Canvas {
             // After a change of the size, the interface creates new rows.
             return Ok(());
         };
-        let Some((live, cursor)) = self.waiting.take() else { return Ok(()) };
+        let Some((live, cursor)) = self.pending_live.take() else { return Ok(()) };
         self.paint(terminal, &Frame { commit: &[], live: &live, cursor }, turn)
     }
 
     /// Returns the bytes that replace the live rows with the rows still waiting and `rows`. Nothing
     /// is painted afterwards.
     pub fn release(&mut self, terminal: &TerminalState, rows: &[Line]) -> Vec<u8> {
-        self.entered = false;
-        (self.waiting, self.sent) = (None, None);
+        self.is_active = false;
+        (self.pending_live, self.sent_frame) = (None, None);
         let mut bytes = Vec::new();
         if self.mode == Mode::Alternate {
             let (columns, height) = terminal.size();
@@ -513,11 +528,11 @@ impl Canvas {
             terminal.record_painted(size);
         }
         let columns = usize::from(terminal.size().0);
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.pending_rows);
         let mut last: Vec<Line> = held.iter().flat_map(|line| wrap(line, columns, &[])).collect();
         last.extend_from_slice(rows);
         match self.mode {
-            Mode::Plain => bytes.extend(self.plain.close(&last)),
+            Mode::Plain => bytes.extend(self.plain_output.close(&last)),
             Mode::Alternate if last.is_empty() => {}
             Mode::Inline | Mode::Alternate => bytes.extend(self.region.close(&last)),
         }
@@ -526,15 +541,15 @@ impl Canvas {
 
     /// Starts again in the cursor's row.
     pub fn enter(&mut self, (columns, rows): (u16, u16)) {
-        self.entered = true;
-        self.below = None;
+        self.is_active = true;
+        self.rows_below = None;
         // The rows above now belong to other programs.
         self.finished.clear();
         self.region.restart(columns.into(), rows.into());
-        self.plain.restart();
+        self.plain_output.restart();
     }
 
     pub fn is_entered(&self) -> bool {
-        self.entered
+        self.is_active
     }
 }

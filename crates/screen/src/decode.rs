@@ -88,7 +88,7 @@ pub(crate) struct Decoder {
     /// Bytes that are not decided yet.
     buffer: Vec<u8>,
     /// How much of the buffer was searched for the end of a string or paste.
-    searched: usize,
+    searched_bytes: usize,
     pasting: bool,
     /// Whether the lone Escape in the buffer is too old to be Alt.
     no_alt: bool,
@@ -175,7 +175,7 @@ impl Decoder {
         if self.pasting {
             self.pasting = false;
             let text = std::mem::take(&mut self.buffer);
-            self.searched = 0;
+            self.searched_bytes = 0;
             self.paste(&text, true, out);
             return;
         }
@@ -212,7 +212,7 @@ impl Decoder {
             match step {
                 DecodeStep::Done(length, decoded) => {
                     at += length.max(1);
-                    self.searched = 0;
+                    self.searched_bytes = 0;
                     if let Some(DecodedInput::Answer(TerminalReply::Cursor(..))) = decoded {
                         self.cursor_reports = self.cursor_reports.saturating_sub(1);
                     }
@@ -222,12 +222,12 @@ impl Decoder {
                     out.extend(decoded);
                 }
                 DecodeStep::More => {
-                    self.searched = rest.len().saturating_sub(1);
+                    self.searched_bytes = rest.len().saturating_sub(1);
                     break;
                 }
                 DecodeStep::Paste(length) => {
                     at += length;
-                    self.searched = 0;
+                    self.searched_bytes = 0;
                     self.pasting = true;
                     self.paste_return = false;
                 }
@@ -241,10 +241,10 @@ impl Decoder {
             [] | [ESC] => DecodeStep::More,
             [ESC, b'[', ..] => csi::step(bytes, self.cursor_reports > 0),
             [ESC, b'O', ..] => keys::ss3(bytes),
-            [ESC, b']', ..] => strings::osc(bytes, self.searched),
-            [ESC, b'P', ..] => strings::dcs(bytes, self.searched),
+            [ESC, b']', ..] => strings::osc(bytes, self.searched_bytes),
+            [ESC, b'P', ..] => strings::dcs(bytes, self.searched_bytes),
             [ESC, b'_', rest @ ..] if self.awaits_graphics && strings::is_graphics(rest) => {
-                strings::apc(bytes, self.searched)
+                strings::apc(bytes, self.searched_bytes)
             }
             // Escape followed by a key, or Alt with a key whose bytes start this way.
             [ESC, ESC] => DecodeStep::More,
@@ -300,7 +300,7 @@ impl Decoder {
     /// Handles the available part of a paste. Returns whether it ended.
     fn paste_piece(&mut self, out: &mut Vec<DecodedInput>) -> bool {
         loop {
-            let from = self.searched.saturating_sub(PASTE_END.len());
+            let from = self.searched_bytes.saturating_sub(PASTE_END.len());
             let found =
                 self.buffer.get(from..).and_then(|rest| memchr::memmem::find(rest, PASTE_END));
             let end = found.map(|found| from + found);
@@ -309,18 +309,18 @@ impl Decoder {
                 let cut = character_border(&self.buffer, PASTE_PIECE);
                 let rest = self.buffer.split_off(cut);
                 let piece = std::mem::replace(&mut self.buffer, rest);
-                self.searched = 0;
+                self.searched_bytes = 0;
                 self.paste(&piece, false, out);
                 continue;
             }
             let Some(end) = end else {
-                self.searched = self.buffer.len();
+                self.searched_bytes = self.buffer.len();
                 return false;
             };
             let rest = self.buffer.split_off(end + PASTE_END.len());
             let mut piece = std::mem::replace(&mut self.buffer, rest);
             piece.truncate(end);
-            self.searched = 0;
+            self.searched_bytes = 0;
             self.pasting = false;
             self.paste(&piece, true, out);
             return true;

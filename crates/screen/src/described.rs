@@ -32,7 +32,7 @@ fn marks(row: &Line) -> Vec<String> {
     }
     let mut marks: Vec<String> =
         marks.into_iter().map(|(begin, end, style)| format!("{begin}-{end}:{style}")).collect();
-    marks.extend(row.fill.map(|fill| format!("fill:{}", describe_style(fill))));
+    marks.extend(row.fill_style.map(|fill| format!("fill:{}", describe_style(fill))));
     marks
 }
 

@@ -29,7 +29,7 @@ pub struct Input {
     window_changes: Option<Signal>,
     continues: Option<Signal>,
     /// When the last event arrived.
-    came: Instant,
+    last_event: Instant,
 }
 
 impl Input {
@@ -41,7 +41,7 @@ impl Input {
             window_changes: listen(SignalKind::window_change()),
             // SIGCONT: the program continues after it was stopped.
             continues: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
-            came: Instant::now(),
+            last_event: Instant::now(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Input {
             let settles = self.shared.terminal.resize_deadline();
             tokio::select! {
                 biased;
-                () = self.shared.terminal.arrived.notified() => {}
+                () = self.shared.terminal.reply_arrived.notified() => {}
                 Some(()) = next(&mut self.window_changes) => self.shared.terminal.window_changed(),
                 Some(()) = next(&mut self.continues) => {
                     if self.shared.terminal.was_stopped_by_others() {
@@ -73,14 +73,14 @@ impl Input {
     /// Returns the next event if there is one.
     pub fn try_next(&mut self) -> Option<InputEvent> {
         let (event, came) = self.shared.terminal.take_event()?;
-        self.came = came;
+        self.last_event = came;
         Some(event)
     }
 
     /// When the latest event was read from the terminal; it may have waited in the queue.
     /// Typing speed must be measured with this time.
     pub fn event_time(&self) -> Instant {
-        self.came
+        self.last_event
     }
 }
 

@@ -54,7 +54,7 @@ pub fn prefixed(prefix: &[Span], mut row: Line) -> Line {
     let mut spans = Vec::with_capacity(prefix.len() + row.spans.len());
     spans.extend_from_slice(prefix);
     spans.append(&mut row.spans);
-    Line { spans, fill: row.fill, picture: row.picture }
+    Line { spans, fill_style: row.fill_style, picture: row.picture }
 }
 
 /// Returns the row padded with spaces to `columns`.
@@ -82,7 +82,7 @@ pub fn truncate_row(line: Line, width: usize) -> Line {
             break;
         }
     }
-    Line { spans, fill: line.fill, picture: None }
+    Line { spans, fill_style: line.fill_style, picture: None }
 }
 
 /// Cuts a row to the width, with `…` if something is missing.

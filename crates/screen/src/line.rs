@@ -42,7 +42,7 @@ pub struct Line {
     /// The spans, left to right.
     pub spans: Vec<Span>,
     /// The style of the rest of the row up to the right edge; `None` leaves it empty.
-    pub fill: Option<Style>,
+    pub fill_style: Option<Style>,
     /// The picture drawn after the spans, over this row and those below it ([`Picture::lines`]).
     /// Only finished rows show it.
     pub picture: Option<Arc<Picture>>,
@@ -50,16 +50,16 @@ pub struct Line {
 
 impl Line {
     /// An empty row.
-    pub const EMPTY: Self = Self { spans: Vec::new(), fill: None, picture: None };
+    pub const EMPTY: Self = Self { spans: Vec::new(), fill_style: None, picture: None };
 
     /// Creates a row in the default style.
     pub fn raw(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { spans: vec![Span::raw(text)], fill: None, picture: None }
+        Self { spans: vec![Span::raw(text)], fill_style: None, picture: None }
     }
 
     /// Creates a row with one style.
     pub fn styled(text: impl Into<Cow<'static, str>>, style: Style) -> Self {
-        Self { spans: vec![Span::styled(text, style)], fill: None, picture: None }
+        Self { spans: vec![Span::styled(text, style)], fill_style: None, picture: None }
     }
 
     /// Appends a span.
@@ -77,7 +77,7 @@ impl Line {
     /// Sets the style up to the right edge.
     #[must_use]
     pub fn filled(mut self, style: Style) -> Self {
-        self.fill = Some(style);
+        self.fill_style = Some(style);
         self
     }
 
@@ -94,7 +94,7 @@ impl Line {
 
 impl From<Vec<Span>> for Line {
     fn from(spans: Vec<Span>) -> Self {
-        Self { spans, fill: None, picture: None }
+        Self { spans, fill_style: None, picture: None }
     }
 }
 

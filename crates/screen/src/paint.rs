@@ -28,8 +28,8 @@ pub struct PaintOptions {
 
 /// The terminal's cursor and style while a frame is painted. Rows count from the top of the region.
 pub(crate) struct Painter {
-    pub out: Vec<u8>,
-    look: PaintOptions,
+    pub output: Vec<u8>,
+    options: PaintOptions,
     columns: usize,
     style: Style,
     link: Option<Arc<str>>,
@@ -38,9 +38,9 @@ pub(crate) struct Painter {
     /// may see differently.
     x: Option<usize>,
     /// The number of rows written to.
-    pub rows_touched: usize,
+    pub touched_rows: usize,
     /// The vertical moves of the cursor.
-    pub moves: Vec<VerticalMove>,
+    pub vertical_moves: Vec<VerticalMove>,
 }
 
 /// A vertical move of the cursor.
@@ -55,17 +55,17 @@ pub(crate) enum VerticalMove {
 }
 
 impl Painter {
-    pub fn new(look: PaintOptions, columns: usize, (x, y): (Option<usize>, usize)) -> Self {
+    pub fn new(options: PaintOptions, columns: usize, (x, y): (Option<usize>, usize)) -> Self {
         Self {
-            out: Vec::new(),
-            look,
+            output: Vec::new(),
+            options,
             columns,
             style: Style::PLAIN,
             link: None,
             y,
             x,
-            rows_touched: 0,
-            moves: Vec::new(),
+            touched_rows: 0,
+            vertical_moves: Vec::new(),
         }
     }
 
@@ -85,17 +85,17 @@ impl Painter {
             return;
         }
         match self.x {
-            _ if x == 0 => self.out.push(b'\r'),
+            _ if x == 0 => self.output.push(b'\r'),
             Some(from) if from > x && from - x <= 3 => {
-                self.out.extend(std::iter::repeat_n(b'\x08', from - x));
+                self.output.extend(std::iter::repeat_n(b'\x08', from - x));
             }
             Some(from) if x > from && (x - from < 10 && x >= 9 || x - from == 1) => {
                 self.csi(x - from, b'C');
             }
             _ => {
-                self.out.extend_from_slice(b"\x1b[");
-                number(&mut self.out, x + 1);
-                self.out.push(b'G');
+                self.output.extend_from_slice(b"\x1b[");
+                number(&mut self.output, x + 1);
+                self.output.push(b'G');
             }
         }
         self.x = Some(x);
@@ -105,11 +105,11 @@ impl Painter {
     pub fn move_to_row(&mut self, y: usize) {
         if y < self.y {
             self.csi(self.y - y, b'A');
-            self.moves.push(VerticalMove::Up(self.y - y));
+            self.vertical_moves.push(VerticalMove::Up(self.y - y));
         } else if y > self.y {
             // Unlike line feeds, this never scrolls.
             self.csi(y - self.y, b'B');
-            self.moves.push(VerticalMove::Down(y - self.y));
+            self.vertical_moves.push(VerticalMove::Down(y - self.y));
         }
         self.y = y;
     }
@@ -122,9 +122,9 @@ impl Painter {
             // Some terminals fill new rows with the current background.
             self.plain();
         }
-        self.out.extend(std::iter::repeat_n(b'\n', count));
+        self.output.extend(std::iter::repeat_n(b'\n', count));
         self.y += count;
-        self.moves.push(VerticalMove::Feed(count));
+        self.vertical_moves.push(VerticalMove::Feed(count));
     }
 
     /// Inserts `count` empty rows at row `y`.
@@ -142,7 +142,7 @@ impl Painter {
         self.move_to(0, y);
         self.set_style(Style::PLAIN);
         self.csi(count, letter);
-        self.rows_touched += 2;
+        self.touched_rows += 2;
     }
 
     /// Changes row `y` from `old` to `new`. The cells in `echo` are written even if they are
@@ -151,7 +151,7 @@ impl Painter {
         if old == new && echo.is_empty() {
             return;
         }
-        self.rows_touched += 1;
+        self.touched_rows += 1;
         // The old row is blank after its last cell. Indentation is written anyway, so that it is
         // part of copied text.
         let indent = new.indent();
@@ -186,7 +186,7 @@ impl Painter {
         if old.len() > new.len() {
             self.set_style(Style::PLAIN);
             self.move_to(new.len(), y);
-            self.out.extend_from_slice(b"\x1b[K");
+            self.output.extend_from_slice(b"\x1b[K");
         }
         // A row ends with its last character, but typed text may end with spaces.
         if let Some(count) = echo.end.min(self.columns).checked_sub(new.len().max(echo.start))
@@ -194,7 +194,7 @@ impl Painter {
         {
             self.set_style(Style::PLAIN);
             self.move_to(echo.end - count, y);
-            self.out.extend(std::iter::repeat_n(b' ', count));
+            self.output.extend(std::iter::repeat_n(b' ', count));
             self.x = Some(echo.end).filter(|x| *x < self.columns);
         }
     }
@@ -218,14 +218,14 @@ impl Painter {
                     }
                     self.set_link(cell.link.as_ref());
                     let mut buffer = [0; 4];
-                    self.out.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
+                    self.output.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
                     let wide = row.cells.get(at + 1).is_some_and(|next| next.glyph == Glyph::Tail);
                     self.x = Some(at + if wide { 2 } else { 1 });
                 }
                 Glyph::Cluster(cluster) => {
                     self.set_style(cell.style);
                     self.set_link(cell.link.as_ref());
-                    self.out.extend_from_slice(cluster.as_bytes());
+                    self.output.extend_from_slice(cluster.as_bytes());
                     self.x = None;
                 }
             }
@@ -243,10 +243,10 @@ impl Painter {
     pub fn draw_picture(&mut self, x: usize, y: usize, picture: &Picture) {
         self.plain();
         self.move_to(x, y);
-        self.out.extend_from_slice(b"\x1b7");
-        self.out.extend_from_slice(picture.bytes());
-        self.out.extend_from_slice(b"\x1b8");
-        self.rows_touched += picture.size().1;
+        self.output.extend_from_slice(b"\x1b7");
+        self.output.extend_from_slice(picture.bytes());
+        self.output.extend_from_slice(b"\x1b8");
+        self.touched_rows += picture.size().1;
     }
 
     /// Resets the style, which the terminal keeps between frames.
@@ -255,27 +255,27 @@ impl Painter {
     }
 
     fn set_style(&mut self, style: Style) {
-        sgr::change(&mut self.out, self.style, style, self.look.depth);
+        sgr::change(&mut self.output, self.style, style, self.options.depth);
         self.style = style;
     }
 
     fn set_link(&mut self, link: Option<&Arc<str>>) {
-        let link = link.filter(|link| self.look.links && link_is_safe(link));
+        let link = link.filter(|link| self.options.links && link_is_safe(link));
         if self.link.as_ref() == link {
             return;
         }
-        self.out.extend_from_slice(b"\x1b]8;;");
-        self.out.extend_from_slice(link.map_or("", |link| link).as_bytes());
-        self.out.extend_from_slice(b"\x1b\\");
+        self.output.extend_from_slice(b"\x1b]8;;");
+        self.output.extend_from_slice(link.map_or("", |link| link).as_bytes());
+        self.output.extend_from_slice(b"\x1b\\");
         self.link = link.cloned();
     }
 
     fn csi(&mut self, count: usize, letter: u8) {
-        self.out.extend_from_slice(b"\x1b[");
+        self.output.extend_from_slice(b"\x1b[");
         if count != 1 {
-            number(&mut self.out, count);
+            number(&mut self.output, count);
         }
-        self.out.push(letter);
+        self.output.push(letter);
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 pub struct Region {
     columns: usize,
     height: usize,
-    look: PaintOptions,
+    options: PaintOptions,
     /// Never empty: the cursor is always in a row.
     rows: Vec<Arc<Row>>,
     /// The row of the terminal's cursor, and the column it was moved to.
@@ -49,10 +49,10 @@ pub struct Region {
     x: Option<usize>,
     visible: bool,
     /// The vertical moves of the cursor in the last frame.
-    moves: Vec<VerticalMove>,
+    vertical_moves: Vec<VerticalMove>,
     /// Whether the contents of the cursor's row and those below are unknown.
-    fresh: bool,
-    gone: ScrolledOutRows,
+    is_unknown: bool,
+    scrolled_out: ScrolledOutRows,
 }
 
 /// Painted rows that a smaller window pushed out at its top: they are in the scrollback directly
@@ -68,18 +68,18 @@ struct ScrolledOutRows {
 
 impl Region {
     /// Creates a region that begins in the cursor's row, in a window of this size.
-    pub fn new(columns: usize, height: usize, look: PaintOptions) -> Self {
+    pub fn new(columns: usize, height: usize, options: PaintOptions) -> Self {
         Self {
             columns: columns.max(1),
             height: height.max(1),
-            look,
+            options,
             rows: vec![Arc::default()],
             y: 0,
             x: None,
             visible: true,
-            moves: Vec::new(),
-            fresh: true,
-            gone: ScrolledOutRows::default(),
+            vertical_moves: Vec::new(),
+            is_unknown: true,
+            scrolled_out: ScrolledOutRows::default(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Region {
         PaintedRows {
             columns: self.columns,
             height: self.height,
-            gone: self.gone.clone(),
+            scrolled_out: self.scrolled_out.clone(),
             rows: self.rows.clone(),
             y: self.y,
             x: self.x,
@@ -97,12 +97,12 @@ impl Region {
 
     /// Takes the vertical moves of the last frame.
     pub(crate) fn take_moves(&mut self) -> Vec<VerticalMove> {
-        std::mem::take(&mut self.moves)
+        std::mem::take(&mut self.vertical_moves)
     }
 
     /// Sets what the terminal can show.
     pub fn set_look(&mut self, look: PaintOptions) {
-        self.look = look;
+        self.options = look;
     }
 
     /// Returns the terminal's cursor: column (if known) and row in the region.
@@ -134,13 +134,13 @@ impl Region {
 
         if committed > 0 {
             // They are between the region and the rows that scrolled out.
-            self.gone = ScrolledOutRows::default();
+            self.scrolled_out = ScrolledOutRows::default();
         }
-        let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
-        if self.fresh {
-            painter.out.extend_from_slice(ERASE_BELOW);
+        let mut painter = Painter::new(self.options, self.columns, (self.x, self.y));
+        if self.is_unknown {
+            painter.output.extend_from_slice(ERASE_BELOW);
             painter.set_origin();
-            self.fresh = false;
+            self.is_unknown = false;
         }
         let scrolls = new.len() > self.rows.len();
         let pictures = self.placed_pictures(frame.commit);
@@ -155,7 +155,7 @@ impl Region {
         }
         painter.plain();
 
-        let heavy = scrolls || painter.rows_touched > 1;
+        let heavy = scrolls || painter.touched_rows > 1;
         let last = new.len() - committed - 1;
         // A hidden cursor waits in the first live row: when a window shrinks, the terminal drops
         // what is below the cursor first, and only the rest at the top, where it would stay in the
@@ -164,9 +164,9 @@ impl Region {
         painter.move_to(x, committed + y);
         (self.x, self.y) = painter.position();
         self.y -= committed;
-        self.moves = std::mem::take(&mut painter.moves);
+        self.vertical_moves = std::mem::take(&mut painter.vertical_moves);
         self.rows = new.split_off(committed);
-        self.enclose(painter.out, heavy, cursor.is_some())
+        self.enclose(painter.output, heavy, cursor.is_some())
     }
 
     /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
@@ -276,7 +276,7 @@ impl Region {
             return body;
         }
         let mut out = Vec::with_capacity(body.len() + 32);
-        let synchronized = heavy && self.look.synchronized;
+        let synchronized = heavy && self.options.synchronized;
         if synchronized {
             out.extend_from_slice(b"\x1b[?2026h");
         }
@@ -328,12 +328,12 @@ impl Region {
     /// Records how many painted rows, wrapped to `columns`, are in the scrollback directly above
     /// the region.
     pub(crate) fn record_scrolled(&mut self, painted: &PaintedRows, rows: usize, columns: usize) {
-        self.gone = painted.first(rows, columns);
+        self.scrolled_out = painted.first(rows, columns);
     }
 
     /// Starts again in the cursor's row, wherever another program left it.
     pub fn restart(&mut self, columns: usize, height: usize) {
-        *self = Self::new(columns, height, self.look);
+        *self = Self::new(columns, height, self.options);
     }
 
     /// Replaces the live rows with `rows` and puts the cursor below them.
@@ -358,7 +358,7 @@ struct PlacedPicture<'a> {
 pub(crate) struct PaintedRows {
     columns: usize,
     height: usize,
-    gone: ScrolledOutRows,
+    scrolled_out: ScrolledOutRows,
     rows: Vec<Arc<Row>>,
     y: usize,
     x: Option<usize>,
@@ -369,14 +369,18 @@ impl PaintedRows {
     /// in a window that is now `columns` wide.
     pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
         if !reflows {
-            let gone = if columns == self.columns { self.gone.rows.len() } else { 0 };
+            let gone = if columns == self.columns { self.scrolled_out.rows.len() } else { 0 };
             return gone + self.y;
         }
         let rows = self.document();
         // The cursor's row is one of the document's rows, but may begin inside it.
-        let (before, own) = match (self.y, self.gone.split) {
-            (0, true) => (self.gone.rows.len().saturating_sub(1), self.gone.last_len()),
-            (y, split) => ((self.gone.rows.len() + y).saturating_sub(usize::from(split)), 0),
+        let (before, own) = match (self.y, self.scrolled_out.split) {
+            (0, true) => {
+                (self.scrolled_out.rows.len().saturating_sub(1), self.scrolled_out.last_len())
+            }
+            (y, split) => {
+                ((self.scrolled_out.rows.len() + y).saturating_sub(usize::from(split)), 0)
+            }
         };
         let above: usize = rows.iter().take(before).map(|row| row.reflowed_height(columns)).sum();
         let height = rows.get(before).map_or(1, |row| row.reflowed_height(columns));
@@ -385,7 +389,7 @@ impl PaintedRows {
 
     /// Returns how many rows of a `columns` wide window have scrolled out.
     pub fn scrolled_out_rows(&self, columns: usize) -> usize {
-        self.gone.rows.iter().map(|row| row.reflowed_height(columns)).sum()
+        self.scrolled_out.rows.iter().map(|row| row.reflowed_height(columns)).sum()
     }
 
     /// Returns how many rows from the cursor's row on scrolled out at the top of a window that got
@@ -403,9 +407,9 @@ impl PaintedRows {
 
     /// Returns all rows as the terminal knows them, starting with those that scrolled out.
     fn document(&self) -> Vec<Arc<Row>> {
-        let mut rows = self.gone.rows.clone();
+        let mut rows = self.scrolled_out.rows.clone();
         let mut painted = self.rows.iter();
-        if self.gone.split
+        if self.scrolled_out.split
             && let (Some(begun), Some(rest)) = (rows.last_mut(), painted.next())
         {
             *begun = Arc::new(begun.concat(rest));

@@ -29,34 +29,34 @@ pub(crate) enum PaintPermission {
 pub(crate) struct ResizeDebounce {
     last: Option<Instant>,
     /// Since when frames wait.
-    waits_since: Option<Instant>,
+    waiting_since: Option<Instant>,
 }
 
 impl ResizeDebounce {
     /// Records a change of the size.
     pub fn changed(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
-            self.waits_since.get_or_insert(now);
+            self.waiting_since.get_or_insert(now);
         }
         self.last = Some(now);
     }
 
     /// Whether frames wait until the size is stable.
     pub fn is_waiting(&self) -> bool {
-        self.waits_since.is_some()
+        self.waiting_since.is_some()
     }
 
     /// Returns what may be painted now.
     pub fn permission(&mut self, now: Instant) -> PaintPermission {
-        let (Some(since), Some(last)) = (self.waits_since, self.last) else {
+        let (Some(since), Some(last)) = (self.waiting_since, self.last) else {
             return PaintPermission::All;
         };
         if now.duration_since(last) >= CALM {
-            self.waits_since = None;
+            self.waiting_since = None;
             return PaintPermission::AfterAsking;
         }
         if now.duration_since(since) >= PATIENCE {
-            self.waits_since = Some(now);
+            self.waiting_since = Some(now);
             return PaintPermission::Live;
         }
         PaintPermission::Nothing

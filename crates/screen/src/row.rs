@@ -53,7 +53,7 @@ impl Row {
                 break;
             }
         }
-        if let Some(style) = line.fill {
+        if let Some(style) = line.fill_style {
             let style = style.visible_on_space();
             cells.resize(columns, Cell { glyph: Glyph::Char(' '), style, link: None });
         }

@@ -35,12 +35,12 @@ pub struct ScreenOptions {
     /// Whether to query the terminal's capabilities. Otherwise only the environment counts.
     pub probe: bool,
     /// Whether to query picture support too.
-    pub pictures: bool,
+    pub query_pictures: bool,
 }
 
 impl Default for ScreenOptions {
     fn default() -> Self {
-        Self { mode: Mode::Inline, mouse: false, probe: true, pictures: true }
+        Self { mode: Mode::Inline, mouse: false, probe: true, query_pictures: true }
     }
 }
 
@@ -48,7 +48,7 @@ impl Default for ScreenOptions {
 pub struct Screen {
     shared: Arc<Shared>,
     options: ScreenOptions,
-    had_keys: bool,
+    had_keyboard: bool,
     /// The progress shown in the terminal's tab or task bar.
     progress: TaskbarProgress,
     _reader: InputThread,
@@ -116,7 +116,7 @@ impl Screen {
         let mut screen = Self {
             shared: Arc::clone(&shared),
             options,
-            had_keys: early > 0,
+            had_keyboard: early > 0,
             progress: TaskbarProgress::None,
             _reader: reader,
         };
@@ -132,7 +132,7 @@ impl Screen {
 
     /// Whether keys were typed before the terminal was opened. They come first.
     pub fn had_keys(&self) -> bool {
-        self.had_keys
+        self.had_keyboard
     }
 
     /// Returns the capabilities known so far.
@@ -296,7 +296,7 @@ impl Screen {
         if self.options.probe {
             bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
             bytes.extend_from_slice(ASK_BACKGROUND);
-            if self.options.pictures && self.options.mode == Mode::Inline {
+            if self.options.query_pictures && self.options.mode == Mode::Inline {
                 self.shared.terminal.record_graphics_query();
                 if self.shared.terminal.capabilities().may_be_asked_for_graphics() {
                     bytes.extend_from_slice(ASK_KITTY_GRAPHICS);

@@ -26,15 +26,15 @@ const ATTRIBUTES: [(Attributes, u8, u8); 6] = [
 ];
 
 /// Writes the sequence that changes the style.
-pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDepth) {
+pub(crate) fn change(output: &mut Vec<u8>, from: Style, to: Style, depth: ColorDepth) {
     if from == to {
         return;
     }
     if to == Style::PLAIN {
-        out.extend_from_slice(b"\x1b[m");
+        output.extend_from_slice(b"\x1b[m");
         return;
     }
-    let mut codes = SgrWriter { out, begun: false };
+    let mut codes = SgrWriter { output, has_started: false };
     // Bold and faint are reset together.
     let weight = Attributes::BOLD.0 | Attributes::DIM.0;
     let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
@@ -63,15 +63,15 @@ pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDept
 }
 
 struct SgrWriter<'a> {
-    out: &'a mut Vec<u8>,
-    begun: bool,
+    output: &'a mut Vec<u8>,
+    has_started: bool,
 }
 
 impl SgrWriter<'_> {
     fn number(&mut self, code: u8) {
-        self.out.extend_from_slice(if self.begun { b";" } else { b"\x1b[" });
-        self.begun = true;
-        number(self.out, usize::from(code));
+        self.output.extend_from_slice(if self.has_started { b";" } else { b"\x1b[" });
+        self.has_started = true;
+        number(self.output, usize::from(code));
     }
 
     fn color(&mut self, color: Option<Color>, depth: ColorDepth, base: u8) {
@@ -95,8 +95,8 @@ impl SgrWriter<'_> {
     }
 
     fn end(self) {
-        if self.begun {
-            self.out.push(b'm');
+        if self.has_started {
+            self.output.push(b'm');
         }
     }
 }

@@ -37,8 +37,8 @@ pub(crate) const MODIFY_KEYS_OFF: &[u8] = b"\x1b[>4;0m";
 #[derive(Debug)]
 pub(crate) struct TerminalState {
     pub tty: Tty,
-    pub arrived: Notify,
-    wake: OwnedFd,
+    pub reply_arrived: Notify,
+    wake_pipe: OwnedFd,
     state: Mutex<InnerState>,
     changed: Condvar,
 }
@@ -57,26 +57,26 @@ struct InnerState {
     cursor_reports: u32,
     /// Whether kitty graphics and pictures in general were queried.
     awaits_graphics: bool,
-    asks_pictures: bool,
+    queries_pictures: bool,
     /// The cursor position in the last report: row and column, from 0.
     cursor: (u16, u16),
     /// Whether the terminal reports the window size.
-    tells_size: bool,
-    tells_swapped: bool,
+    reports_size: bool,
+    reports_swapped_size: bool,
     /// The reasons for the pending size queries, in order.
     questions: VecDeque<SizeQueryReason>,
-    places: Vec<CursorReply>,
+    cursor_replies: Vec<CursorReply>,
     /// The size the window is painted for, the last size of the device, and the last size reported
     /// by the terminal.
     size: (u16, u16),
     device: (u16, u16),
-    told: Option<(u16, u16)>,
+    reported_size: Option<(u16, u16)>,
     resize: Resize,
     unrest: ResizeDebounce,
     paused: bool,
-    parked: bool,
+    is_suspended: bool,
     stopped: bool,
-    ended: bool,
+    is_ended: bool,
     /// Whether this program suspended itself and knows that it continues.
     stopped_itself: bool,
 }
@@ -115,15 +115,15 @@ pub(crate) enum Resize {
 impl TerminalState {
     pub fn new(
         tty: Tty,
-        wake: OwnedFd,
+        wake_pipe: OwnedFd,
         capabilities: Capabilities,
         (probes, inline): (bool, bool),
     ) -> Self {
         let size = tty.size();
         Self {
             tty,
-            arrived: Notify::new(),
-            wake,
+            reply_arrived: Notify::new(),
+            wake_pipe,
             state: Mutex::new(InnerState {
                 events: VecDeque::new(),
                 capabilities,
@@ -134,21 +134,21 @@ impl TerminalState {
                 background: None,
                 cursor_reports: 0,
                 awaits_graphics: false,
-                asks_pictures: false,
+                queries_pictures: false,
                 cursor: (0, 0),
-                tells_size: false,
-                tells_swapped: false,
+                reports_size: false,
+                reports_swapped_size: false,
                 questions: VecDeque::new(),
-                places: Vec::new(),
+                cursor_replies: Vec::new(),
                 size,
                 device: size,
-                told: None,
+                reported_size: None,
                 resize: Resize::Settled,
                 unrest: ResizeDebounce::default(),
                 paused: false,
-                parked: false,
+                is_suspended: false,
                 stopped: false,
-                ended: false,
+                is_ended: false,
                 stopped_itself: false,
             }),
             changed: Condvar::new(),
@@ -160,7 +160,7 @@ impl TerminalState {
     }
 
     fn wake(&self) {
-        let _ = rustix::io::write(&self.wake, b"w");
+        let _ = rustix::io::write(&self.wake_pipe, b"w");
     }
 
     pub fn capabilities(&self) -> Capabilities {
@@ -194,7 +194,7 @@ impl TerminalState {
     }
 
     pub fn has_ended(&self) -> bool {
-        self.state().ended
+        self.state().is_ended
     }
 
     // --- the reading thread
@@ -204,11 +204,11 @@ impl TerminalState {
     pub fn wait_for_turn(&self) -> Option<bool> {
         let mut state = self.state();
         while state.paused && !state.stopped {
-            state.parked = true;
+            state.is_suspended = true;
             self.changed.notify_all();
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.parked = false;
+        state.is_suspended = false;
         (!state.stopped).then_some(state.events.len() < QUEUE_CAP)
     }
 
@@ -227,7 +227,7 @@ impl TerminalState {
     /// Records a query for picture support, which the caller sends.
     pub fn record_graphics_query(&self) {
         let mut state = self.state();
-        (state.awaits_graphics, state.asks_pictures) = (true, true);
+        (state.awaits_graphics, state.queries_pictures) = (true, true);
     }
 
     /// Handles decoded input: events go into the queue, answers update the state. Returns the
@@ -248,7 +248,7 @@ impl TerminalState {
                 DecodedInput::Answer(answer) => state.handle_reply(answer, &mut replies),
             }
         }
-        let places = std::mem::take(&mut state.places);
+        let places = std::mem::take(&mut state.cursor_replies);
         drop(state);
         if !replies.is_empty() {
             let _ = self.tty.write(&replies);
@@ -259,18 +259,18 @@ impl TerminalState {
     /// Wakes those who wait for input or answers.
     pub fn announce(&self) {
         self.changed.notify_all();
-        self.arrived.notify_one();
+        self.reply_arrived.notify_one();
     }
 
     /// Records that the terminal is gone.
     pub fn end(&self) {
         let mut state = self.state();
         state.push(InputEvent::Closed);
-        state.ended = true;
-        state.parked = true;
+        state.is_ended = true;
+        state.is_suspended = true;
         drop(state);
         self.changed.notify_all();
-        self.arrived.notify_one();
+        self.reply_arrived.notify_one();
     }
 
     // --- the screen
@@ -281,7 +281,7 @@ impl TerminalState {
         state.paused = true;
         self.wake();
         let deadline = Instant::now() + PARK_PATIENCE;
-        while !state.parked && !state.ended {
+        while !state.is_suspended && !state.is_ended {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -332,18 +332,18 @@ impl TerminalState {
     /// Returns columns and rows from the best source available.
     pub fn size(&self) -> (u16, u16) {
         let now = self.tty.size();
-        self.state().told.unwrap_or(now)
+        self.state().reported_size.unwrap_or(now)
     }
 
     /// Records a query for the position of this frame if the terminal answers such queries; the
     /// caller sends it.
     pub fn record_position_query(&self, frame: u64) -> bool {
         let mut state = self.state();
-        if state.tells_size {
+        if state.reports_size {
             state.cursor_reports += 1;
             state.questions.push_back(SizeQueryReason::Frame(frame));
         }
-        state.tells_size
+        state.reports_size
     }
 
     /// Records that the window size changed or may have changed.
@@ -358,11 +358,11 @@ impl TerminalState {
         state.device = self.tty.size();
         let asks = state.inline
             && state.capabilities.answers
-            && (state.tells_size || state.device.0 != state.size.0);
+            && (state.reports_size || state.device.0 != state.size.0);
         let mut question = ASK_CURSOR;
         if asks {
             state.cursor_reports += 1;
-            if state.tells_size {
+            if state.reports_size {
                 state.questions.push_back(SizeQueryReason::Resize);
                 question = ASK_PLACE;
             }
@@ -374,7 +374,7 @@ impl TerminalState {
         if asks {
             let _ = self.tty.write(question);
         }
-        self.arrived.notify_one();
+        self.reply_arrived.notify_one();
     }
 
     /// Returns what may be painted while the window size keeps changing.
@@ -400,10 +400,10 @@ impl TerminalState {
         if let Resize::Asked(since) = state.resize
             && since.elapsed() >= RESIZE_PATIENCE
         {
-            state.told = None;
+            state.reported_size = None;
             state.resize_ready(None);
             drop(state);
-            self.arrived.notify_one();
+            self.reply_arrived.notify_one();
         }
     }
 
@@ -423,7 +423,7 @@ impl TerminalState {
         match state.resize {
             Resize::Settled => Some((state.size, Resize::Settled)),
             Resize::Asked(_) => None,
-            ready => Some((state.told.unwrap_or(device), ready)),
+            ready => Some((state.reported_size.unwrap_or(device), ready)),
         }
     }
 
@@ -443,7 +443,8 @@ impl TerminalState {
     pub fn forget_queries(&self) {
         let mut state = self.state();
         state.questions.clear();
-        (state.tells_size, state.tells_swapped, state.told) = (false, false, None);
+        (state.reports_size, state.reports_swapped_size, state.reported_size) =
+            (false, false, None);
     }
 
     /// Sets whether inline rows are painted, or a view over them. All queries must be answered
@@ -451,7 +452,7 @@ impl TerminalState {
     pub fn set_inline(&self, inline: bool) {
         let mut state = self.state();
         state.inline = inline;
-        state.told = None;
+        state.reported_size = None;
     }
 
     /// Records the size that the window contents were painted for; another current size is a
@@ -493,7 +494,7 @@ impl InnerState {
                 self.capabilities.answers = true;
                 self.awaits_graphics = false;
                 self.capabilities.sixel = sixel;
-                if std::mem::take(&mut self.asks_pictures) {
+                if std::mem::take(&mut self.queries_pictures) {
                     // Query only if pictures are drawn.
                     if sixel {
                         replies.extend_from_slice(ASK_SIXEL_COLORS);
@@ -519,34 +520,34 @@ impl InnerState {
             TerminalReply::Cursor(row, column) => {
                 self.cursor_reports = self.cursor_reports.saturating_sub(1);
                 self.cursor = (row.saturating_sub(1), column.saturating_sub(1));
-                if !self.tells_size && self.cursor_reports == 0 {
+                if !self.reports_size && self.cursor_reports == 0 {
                     self.resize_answered();
                 }
             }
             TerminalReply::Size(columns, rows) => {
                 let mut size = (columns.max(1), rows.max(1));
-                if self.tells_swapped {
+                if self.reports_swapped_size {
                     size = (size.1, size.0);
                 }
                 match self.questions.pop_front() {
                     Some(SizeQueryReason::Frame(frame)) => {
-                        self.told = Some(size);
-                        self.places.push(CursorReply { frame, row: self.cursor.0, size });
+                        self.reported_size = Some(size);
+                        self.cursor_replies.push(CursorReply { frame, row: self.cursor.0, size });
                     }
                     Some(SizeQueryReason::Resize) => {
-                        self.told = Some(size);
+                        self.reported_size = Some(size);
                         if !self.questions.contains(&SizeQueryReason::Resize) {
                             self.resize_answered();
                         }
                     }
-                    None if self.tells_size => {}
+                    None if self.reports_size => {}
                     // Queried at the start. Only tmux updates the device so late that it is worth
                     // the bytes.
                     None => {
                         let swapped = (size.1, size.0);
                         // tmux before 3.4 swaps columns and rows.
-                        self.tells_swapped = swapped == self.device && size != self.device;
-                        self.tells_size = self.capabilities.terminal == TerminalKind::Tmux
+                        self.reports_swapped_size = swapped == self.device && size != self.device;
+                        self.reports_size = self.capabilities.terminal == TerminalKind::Tmux
                             && (size == self.device) != (swapped == self.device);
                     }
                 }

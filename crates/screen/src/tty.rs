@@ -23,7 +23,7 @@ const EMERGENCY: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[?1004l\x1b[?200
 pub(crate) struct Tty {
     input: OwnedFd,
     output: OwnedFd,
-    cooked: Termios,
+    original_modes: Termios,
 }
 
 impl Tty {
@@ -36,8 +36,8 @@ impl Tty {
 
     /// Opens a terminal given by its two ends.
     pub fn from_descriptors(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        let cooked = tcgetattr(&input)?;
-        Ok(Self { input, output, cooked })
+        let original_modes = tcgetattr(&input)?;
+        Ok(Self { input, output, original_modes })
     }
 
     pub fn input(&self) -> BorrowedFd<'_> {
@@ -48,7 +48,7 @@ impl Tty {
     /// is kept. Returns how many bytes were typed before; in those, the terminal has translated
     /// each Enter to a line feed.
     pub fn raw(&self) -> io::Result<usize> {
-        let mut raw = self.cooked.clone();
+        let mut raw = self.original_modes.clone();
         raw.make_raw();
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -56,7 +56,7 @@ impl Tty {
         *saved = Some(SavedTerminal {
             input: rustix::io::fcntl_dupfd_cloexec(&self.input, 3)?,
             output: rustix::io::fcntl_dupfd_cloexec(&self.output, 3)?,
-            cooked: self.cooked.clone(),
+            original_modes: self.original_modes.clone(),
             bytes: Vec::new(),
         });
         drop(saved);
@@ -67,7 +67,7 @@ impl Tty {
 
     /// Restores the original mode.
     pub fn cooked(&self) -> io::Result<()> {
-        tcsetattr(&self.input, OptionalActions::Drain, &self.cooked)?;
+        tcsetattr(&self.input, OptionalActions::Drain, &self.original_modes)?;
         *lock(&SAVED) = None;
         Ok(())
     }
@@ -121,7 +121,7 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
 struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
-    cooked: Termios,
+    original_modes: Termios,
     /// Sequences for modes that only this session enabled.
     bytes: Vec<u8>,
 }
@@ -155,7 +155,7 @@ pub fn emergency_restore() {
     let Some(saved) = saved.take() else { return };
     let _ = write_all(saved.output.as_fd(), &saved.bytes);
     let _ = write_all(saved.output.as_fd(), EMERGENCY);
-    let _ = tcsetattr(&saved.input, OptionalActions::Now, &saved.cooked);
+    let _ = tcsetattr(&saved.input, OptionalActions::Now, &saved.original_modes);
 }
 
 /// Installs a panic hook that restores the terminal before the message is printed.

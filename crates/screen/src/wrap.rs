@@ -23,8 +23,8 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
         indent_width,
         rows: Vec::new(),
         row: Vec::new(),
-        used: 0,
-        begun: false,
+        used_columns: 0,
+        has_started: false,
     };
     let mut word: Vec<(usize, &str)> = Vec::new();
     for (index, span) in line.spans.iter().enumerate() {
@@ -69,16 +69,18 @@ struct RowWrapper<'a> {
     indent_width: usize,
     rows: Vec<Line>,
     row: Vec<Span>,
-    used: usize,
-    begun: bool,
+    used_columns: usize,
+    has_started: bool,
 }
 
 impl RowWrapper<'_> {
     fn push_cluster(&mut self, index: usize, cluster: &str, line: &Line) {
         let source = &line.spans[index];
-        self.used += grapheme_width(cluster);
+        self.used_columns += grapheme_width(cluster);
         match self.row.last_mut() {
-            Some(last) if self.begun && last.style == source.style && last.link == source.link => {
+            Some(last)
+                if self.has_started && last.style == source.style && last.link == source.link =>
+            {
                 last.text.to_mut().push_str(cluster);
             }
             _ => {
@@ -87,13 +89,13 @@ impl RowWrapper<'_> {
                     style: source.style,
                     link: source.link.clone(),
                 });
-                self.begun = true;
+                self.has_started = true;
             }
         }
     }
 
     fn space(&mut self, index: usize, cluster: &str, line: &Line) {
-        if self.used < self.columns {
+        if self.used_columns < self.columns {
             self.push_cluster(index, cluster, line);
         }
     }
@@ -101,11 +103,13 @@ impl RowWrapper<'_> {
     fn word(&mut self, word: &mut Vec<(usize, &str)>, line: &Line) {
         let width: usize = word.iter().map(|(_, cluster)| grapheme_width(cluster)).sum();
         let room = self.columns - self.indent_width;
-        if self.used + width > self.columns && (width <= room || self.used >= self.columns) {
+        if self.used_columns + width > self.columns
+            && (width <= room || self.used_columns >= self.columns)
+        {
             self.break_row(line);
         }
         for (index, cluster) in word.drain(..) {
-            if self.used + grapheme_width(cluster) > self.columns {
+            if self.used_columns + grapheme_width(cluster) > self.columns {
                 self.break_row(line);
             }
             self.push_cluster(index, cluster, line);
@@ -114,7 +118,7 @@ impl RowWrapper<'_> {
 
     fn break_row(&mut self, line: &Line) {
         // Only the indent: breaking would not help.
-        if !self.begun {
+        if !self.has_started {
             return;
         }
         let mut row = std::mem::take(&mut self.row);
@@ -130,15 +134,15 @@ impl RowWrapper<'_> {
                 break;
             }
         }
-        self.rows.push(Line { spans: row, fill: line.fill, picture: None });
+        self.rows.push(Line { spans: row, fill_style: line.fill_style, picture: None });
         self.row = self.indent.to_vec();
-        self.used = self.indent_width;
-        self.begun = false;
+        self.used_columns = self.indent_width;
+        self.has_started = false;
     }
 
     fn end(mut self, line: &Line) -> Vec<Line> {
-        if self.begun || self.rows.is_empty() {
-            self.rows.push(Line { spans: self.row, fill: line.fill, picture: None });
+        if self.has_started || self.rows.is_empty() {
+            self.rows.push(Line { spans: self.row, fill_style: line.fill_style, picture: None });
         }
         self.rows
     }

@@ -64,9 +64,13 @@ fn fill(dirs: &SessionDirs, project: &Path, id: &str, turns: usize) {
             wire,
             status: "success".into(),
             display: None,
-            told: None,
+            details: None,
         }));
-        let _ = journal.append(&Record::Round(StepRecord { results: 1, tail: None, said: None }));
+        let _ = journal.append(&Record::Round(StepRecord {
+            results: 1,
+            parts_after_results: None,
+            user_texts: None,
+        }));
         let _ = journal.append(&content(Content::model(vec![Part::text(&answer)]), None));
     }
 }

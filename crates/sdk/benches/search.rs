@@ -87,7 +87,7 @@ fn launch(home: &Path) -> Option<SessionConfig> {
     SessionConfig::prepare(LaunchOptions {
         directory: home.join("project"),
         variables: vec![("HOME".into(), home.as_os_str().to_owned())],
-        look_only: true,
+        is_read_only: true,
         version: "0",
         ..LaunchOptions::default()
     })
@@ -95,7 +95,8 @@ fn launch(home: &Path) -> Option<SessionConfig> {
 }
 
 fn search(launch: &SessionConfig, text: &str) -> usize {
-    let search = SearchRequest { text: text.to_owned(), here: false, limit: 20, rebuild: false };
+    let search =
+        SearchRequest { text: text.to_owned(), project_only: false, limit: 20, rebuild: false };
     launch
         .session_library()
         .search_sessions(&search, &|_| true)

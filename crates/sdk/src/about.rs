@@ -82,7 +82,7 @@ pub fn sandbox_words(launch: &SessionConfig) -> String {
     }
     let off = launch.sandbox == ProgramSandbox::Unsaid
         && launch.config.settings.sandbox().tools == ToolSandboxing::Off;
-    if off || !launch.options.supervises {
+    if off || !launch.options.calls_sandbox_main {
         return "off".to_owned();
     }
     match Support::probe().map(|support| support.tier()) {

@@ -106,7 +106,7 @@ fn servers(
         let why = match McpServer::read(name, value, source.clone()) {
             _ if taken => "a server of the session has the same name".to_owned(),
             _ if blocked => "the settings block it".to_owned(),
-            Err(error) => error.why,
+            Err(error) => error.reason,
             Ok(server) => {
                 servers.push(server);
                 continue;

@@ -77,16 +77,16 @@ pub(crate) fn discover(
     let (state, changes) = watch::channel(DiscoveryState {
         tools: known.unwrap_or_default(),
         version: 0,
-        done: false,
+        is_done: false,
     });
     let cancel = CancellationToken::new();
     let discovered = Arc::new(Discovered {
         state: changes,
         is_known,
-        begun: Instant::now(),
-        told: AtomicBool::new(false),
+        started: Instant::now(),
+        was_reported: AtomicBool::new(false),
         cancel: cancel.clone(),
-        hub: hub.clone(),
+        bus: hub.clone(),
     });
     // Ends with the session.
     let mode = launch.mode;
@@ -126,7 +126,7 @@ pub(crate) fn discover(
             }
         };
         state.send_modify(|state| {
-            state.done = true;
+            state.is_done = true;
             if let Some(tools) = changed {
                 state.tools = tools;
                 state.version += 1;
@@ -147,13 +147,13 @@ pub(crate) struct Discovered {
     state: watch::Receiver<DiscoveryState>,
     /// Whether cached tools from an earlier session are declared.
     is_known: bool,
-    begun: Instant,
+    started: Instant,
     /// Whether the user was told that the command is still running.
-    told: AtomicBool,
+    was_reported: AtomicBool,
     /// Cancels a running discovery.
     cancel: CancellationToken,
     /// Receives notices for the user.
-    hub: EventBus,
+    bus: EventBus,
 }
 
 struct DiscoveryState {
@@ -161,7 +161,7 @@ struct DiscoveryState {
     /// Incremented when the tools change.
     version: u64,
     /// Whether the command has ended.
-    done: bool,
+    is_done: bool,
 }
 
 impl Discovered {
@@ -172,11 +172,14 @@ impl Discovered {
     fn wait_until_ready(self: &Arc<Self>) -> BoxFuture<'static, ()> {
         let this = Arc::clone(self);
         Box::pin(async move {
-            if this.is_known || this.wait_at_most(WAIT).await || this.told.swap(true, Relaxed) {
+            if this.is_known
+                || this.wait_at_most(WAIT).await
+                || this.was_reported.swap(true, Relaxed)
+            {
                 return;
             }
             warn(
-                &this.hub,
+                &this.bus,
                 format!(
                     "`tools.discoveryCommand` is still running after {} ms: the request is sent \
                      without its tools, which are declared later",
@@ -188,13 +191,13 @@ impl Discovered {
 
     async fn wait_at_most(&self, time: Duration) -> bool {
         let mut state = self.state.clone();
-        tokio::time::timeout(time, state.wait_for(|state| state.done)).await.is_ok()
+        tokio::time::timeout(time, state.wait_for(|state| state.is_done)).await.is_ok()
     }
 
     /// Returns a warning once if the discovery takes too long.
     fn take_warning(&self) -> Option<String> {
-        let hangs = !self.state.borrow().done && self.begun.elapsed() > PATIENCE;
-        (hangs && !self.told.swap(true, Relaxed)).then(|| {
+        let hangs = !self.state.borrow().is_done && self.started.elapsed() > PATIENCE;
+        (hangs && !self.was_reported.swap(true, Relaxed)).then(|| {
             "`tools.discoveryCommand` is still running: the tools of an earlier session are used".into()
         })
     }

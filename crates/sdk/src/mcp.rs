@@ -34,7 +34,7 @@ type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 pub(crate) fn implicitly_allowed_servers(launch: &SessionConfig) -> (Vec<String>, Vec<String>) {
     let found = launch.mcp_manager().servers();
     let settings = &launch.config.settings;
-    let allowed = match (&launch.config.spared_servers, &launch.options.allowed_mcp_servers) {
+    let allowed = match (&launch.config.exempt_servers, &launch.options.allowed_mcp_servers) {
         (None, named) if named.is_empty() => settings.list("mcp.allowed"),
         (Some(spared), named) if named.is_empty() => spared.clone(),
         (_, named) => named.clone(),
@@ -133,7 +133,7 @@ pub(crate) fn servers_options(
         watch: None,
         http: launch.client_options(),
         roots,
-        asker: launch.asker.clone(),
+        prompter: launch.prompter.clone(),
         sampling: launch.sampling.clone(),
         lazy: settings.flag("mcp.lazy"),
         first_wait: initial_wait(launch),

@@ -50,12 +50,12 @@ pub struct OpenSession {
     pub commands: Commands,
     /// Directory for plans, with symbolic links resolved.
     pub(crate) plans: PathBuf,
-    past: Arc<[Record]>,
-    cut_off: bool,
+    initial_records: Arc<[Record]>,
+    was_interrupted: bool,
     handle: SessionHandle,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
-    pub(crate) found: Arc<NestedContext>,
+    pub(crate) nested_context: Arc<NestedContext>,
     pub(crate) launch: SessionConfig,
     pub(crate) checkpoint_manager: Option<Arc<CheckpointManager>>,
     servers: Option<Servers>,
@@ -95,7 +95,7 @@ impl OpenSession {
     /// Returns the records that the session started with, for display
     /// ([`parallax_sessions::recorded_items`]). They are shared, not copied.
     pub fn initial_records(&self) -> Arc<[Record]> {
-        Arc::clone(&self.past)
+        Arc::clone(&self.initial_records)
     }
 
     /// Returns the model of the last answer before the session was opened.
@@ -130,7 +130,7 @@ impl OpenSession {
     /// Returns whether the last turn of the session was cut off, so that [`Op::Continue`] resumes
     /// it.
     pub fn is_cut_off(&self) -> bool {
-        self.cut_off
+        self.was_interrupted
     }
 
     /// Returns limits and use of the budgets: first of the session, then of the running or last
@@ -148,7 +148,7 @@ impl OpenSession {
     /// opened; later changes reach the model when it is closed and resumed. Blocking.
     pub fn context_files(&self) -> Vec<ContextFile> {
         let sources = self.launch.context_sources();
-        parallax_context_files::context_files(&sources, &self.workspace, &self.found)
+        parallax_context_files::context_files(&sources, &self.workspace, &self.nested_context)
     }
 
     /// Returns the workspace directories, the working directory first.

@@ -109,7 +109,7 @@ pub struct LaunchOptions {
     /// Whether to ask the user when a budget is used up. Otherwise the turn ends.
     pub budget_questions: bool,
     /// Whether events carry whole file texts besides the diffs of edits, for editors.
-    pub keeps_file_texts: bool,
+    pub includes_file_texts: bool,
     /// The editor that reads and writes the text files of the workspace.
     pub editor: parallax_protocol::editor_files::SessionEditor,
     /// The connection to the companion extension of an editor.
@@ -126,10 +126,10 @@ pub struct LaunchOptions {
     pub ephemeral: bool,
     /// Whether the caller only inspects the configuration. The directory need not be trusted then,
     /// because nothing of an untrusted directory is read.
-    pub look_only: bool,
+    pub is_read_only: bool,
     /// Whether the `main` function of this program calls `parallax_sandbox::main` first, so that
     /// the program can start itself again to confine and supervise commands.
-    pub supervises: bool,
+    pub calls_sandbox_main: bool,
     /// Highlights code in exported sessions.
     pub colourist: Option<SyntaxHighlighter>,
 }

@@ -115,7 +115,7 @@ fn seatbelt(
     if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
-            why: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
+            reason: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
         });
     }
     let binary = own_binary("sandbox-exec")?;
@@ -131,7 +131,7 @@ fn seatbelt(
         readable: vec![binary.clone()],
         include: expanded(launch, &include).iter().map(|path| real(path)).collect(),
         hidden: expanded(launch, &config.settings.sandbox().hidden),
-        guarded: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
+        read_only: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
         target,
     };
     let name = config.user_variable("SEATBELT_PROFILE").unwrap_or("permissive-open");
@@ -146,7 +146,8 @@ fn seatbelt(
 /// Reads a profile of the user. A project's profile is not used, because a project must not
 /// control its own sandbox.
 fn own_profile(launch: &SessionConfig, name: &str) -> Result<String, ProgramSandboxError> {
-    let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
+    let refused =
+        |reason: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", reason };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || !name.bytes().all(plain) {
         return Err(refused(format!("invalid profile name `{name}`")));

@@ -34,7 +34,7 @@ pub struct FileRestore {
     /// Whether it would be recreated, changed, or removed.
     pub kind: ChangeKind,
     /// Why it would not be reverted, if so.
-    pub kept: Option<String>,
+    pub skip_reason: Option<String>,
     /// From the current to the restored contents; `None` if it is not text.
     pub diff: Option<FileDiff>,
 }
@@ -99,7 +99,7 @@ impl RewindPreview {
         for edit in edits {
             // The newest answer before the change, and in it the first unmatched call that names
             // the file.
-            let before = |place: &&mut RecordedToolCalls| place.time_ns <= edit.moment;
+            let before = |place: &&mut RecordedToolCalls| place.time_ns <= edit.change_time;
             let Some(place) = places.iter_mut().rev().find(before) else { continue };
             let names = |call: &(String, Vec<String>)| {
                 edit.files.iter().any(|file| call.1.iter().any(|arg| names_file(arg, file)))
@@ -111,10 +111,15 @@ impl RewindPreview {
             let Some((call, (tool, _))) = found else { continue };
             place.matched.insert(call);
             points.push(RestorePoint {
-                name: name_of(edit.moment, edit.files.first().map(PathBuf::as_path), tool),
+                name: name_of(edit.change_time, edit.files.first().map(PathBuf::as_path), tool),
                 tool: tool.clone(),
                 files: edit.files,
-                order: Restore { moment: edit.moment, keep: place.keep, call, force: false },
+                order: Restore {
+                    change_time: edit.change_time,
+                    keep_contents: place.keep_contents,
+                    call,
+                    force: false,
+                },
             });
         }
         Ok(points)
@@ -126,7 +131,7 @@ struct RecordedToolCalls {
     /// When it was recorded, in nanoseconds since 1970.
     time_ns: i64,
     /// Number of contents up to and including it.
-    keep: usize,
+    keep_contents: usize,
     /// The tools with their text arguments.
     calls: Vec<(String, Vec<String>)>,
     /// Indexes of the calls that were matched with a change.
@@ -134,12 +139,12 @@ struct RecordedToolCalls {
 }
 
 fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
-    let mut keep = 0;
+    let mut keep_contents = 0;
     let mut places = Vec::new();
     for record in records {
         match record {
             Record::Content(content) => {
-                keep += 1;
+                keep_contents += 1;
                 let time: Option<jiff::Timestamp> = content.time.parse().ok();
                 let opened = content.wire.open().ok().filter(|opened| opened.role == Role::Model);
                 let (Some(time), Some(opened)) = (time, opened) else { continue };
@@ -155,13 +160,13 @@ fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
                     let time_ns = i64::try_from(time.as_nanosecond()).unwrap_or_default();
                     places.push(RecordedToolCalls {
                         time_ns,
-                        keep,
+                        keep_contents,
                         calls,
                         matched: HashSet::new(),
                     });
                 }
             }
-            Record::Round(_) => keep += 1,
+            Record::Round(_) => keep_contents += 1,
             _ => {}
         }
     }
@@ -185,8 +190,8 @@ fn name_of(moment: i64, file: Option<&Path>, tool: &str) -> String {
 }
 
 fn file_back(foreseen: RestorePreview) -> FileRestore {
-    let RestorePreview { path, kind, kept, now, then } = foreseen;
-    let diff = match (&now, &then, kind) {
+    let RestorePreview { path, kind, skip_reason, current_text, restored_text } = foreseen;
+    let diff = match (&current_text, &restored_text, kind) {
         (None, None, _) => None,
         (Some(_), None, ChangeKind::Changed) | (None, Some(_), ChangeKind::Changed) => None,
         (now, then, _) => {
@@ -195,5 +200,5 @@ fn file_back(foreseen: RestorePreview) -> FileRestore {
             Some(parallax_tools::file_diff(&path, &name, &text(now), &text(then), now.is_none()))
         }
     };
-    FileRestore { path, kind, kept, diff }
+    FileRestore { path, kind, skip_reason, diff }
 }

@@ -29,9 +29,9 @@ pub(crate) fn routing_options(launch: &SessionConfig) -> RoutingOptions {
         },
         plan: settings.flag("general.plan.modelRouting"),
         threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),
-        patience: match settings.count("model.routingTimeoutMs") {
+        time_limit: match settings.count("model.routingTimeoutMs") {
             Some(milliseconds) => Duration::from_millis(milliseconds),
-            None => standard.patience,
+            None => standard.time_limit,
         },
         fallback: launch.options.fallback.or(fallback).unwrap_or(standard.fallback),
     }

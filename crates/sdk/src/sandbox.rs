@@ -18,7 +18,7 @@ use crate::session_config::{SessionConfig, failure};
 /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
 /// start itself again because another program embeds this library.
 pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Option<SandboxOptions> {
-    if !launch.options.supervises {
+    if !launch.options.calls_sandbox_main {
         return None;
     }
     let settings = launch.config.settings.sandbox();
@@ -46,8 +46,12 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         enabled,
         tier: sandbox_tier(launch),
         home: real(&home),
-        ours: real(&launch.config.dirs.parallax),
-        other_homes: other_homes(&launch.config, &launch.options.directory, &real(&home)),
+        parallax_home: real(&launch.config.dirs.parallax),
+        other_home_directories: other_homes(
+            &launch.config,
+            &launch.options.directory,
+            &real(&home),
+        ),
         table: launch.policy_sources().sandbox_table().0,
         hidden,
         hidden_places: hidden_places(launch),
@@ -89,7 +93,7 @@ pub(crate) fn confinement(launch: &SessionConfig) -> SandboxKind {
     match launch.config.environment.process_variable("SANDBOX") {
         Some("sandbox-exec") => SandboxKind::Seatbelt,
         Some(_) => SandboxKind::Container,
-        None if commands && launch.options.supervises => SandboxKind::Commands,
+        None if commands && launch.options.calls_sandbox_main => SandboxKind::Commands,
         None => SandboxKind::None,
     }
 }
@@ -102,7 +106,7 @@ pub(crate) fn confinement(launch: &SessionConfig) -> SandboxKind {
 pub(crate) fn require(launch: &SessionConfig) -> Result<(), Failure> {
     let required = launch.sandbox == ProgramSandbox::BuiltIn
         || launch.config.settings.sandbox().tools == ToolSandboxing::Required;
-    if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.supervises {
+    if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.calls_sandbox_main {
         return Ok(());
     }
     let refused = |why: String| failure(FailureKind::Sandbox, why);

@@ -65,8 +65,8 @@ impl SessionConfig {
     pub fn extension_manager(&self) -> ExtensionManager<'_> {
         ExtensionManager {
             config: &self.config,
-            only: &self.options.extensions,
-            known: &self.extensions,
+            only_extensions: &self.options.extensions,
+            loaded_extensions: &self.extensions,
             client: self.client_options(),
             variables: &self.options.variables,
         }

@@ -40,7 +40,7 @@ pub struct SessionConfig {
     /// The hooks of the session that was opened with it.
     pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
     /// Answers elicitation requests of MCP servers.
-    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn Asker>>,
     /// Answers sampling requests of MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
     /// The protected names of the workspace, and what protected links lead to, for the policy, the
@@ -61,7 +61,7 @@ impl SessionConfig {
     /// not trusted. [`SessionConfig::prepare_or_ask`] asks the user about trust instead.
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
-        if !config.trust.trusted && !options.look_only {
+        if !config.trust.trusted && !options.is_read_only {
             return Err(untrusted(&options.directory, &config.outer));
         }
         Self::from_config(options, config)
@@ -87,7 +87,7 @@ impl SessionConfig {
             mode,
             extensions,
             running_hooks: Arc::default(),
-            asker: None,
+            prompter: None,
             sampling: None,
             sandbox,
             warnings,
@@ -126,7 +126,7 @@ impl SessionConfig {
     /// Returns this configuration with someone who answers elicitation requests of MCP servers.
     #[must_use]
     pub fn with_user_prompter(mut self, asker: Arc<dyn Asker>) -> Self {
-        self.asker = Some(asker);
+        self.prompter = Some(asker);
         self
     }
 

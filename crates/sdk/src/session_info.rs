@@ -22,7 +22,7 @@ pub struct SessionFacts<'a> {
 impl SessionFacts<'_> {
     /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
     pub fn has_own_prompt(&self) -> bool {
-        system::prompt_files(self.launch).is_ok_and(|files| files.whole.is_some())
+        system::prompt_files(self.launch).is_ok_and(|files| files.replacement.is_some())
     }
 
     /// Returns the last two components of the working directory.

@@ -86,7 +86,7 @@ pub(crate) fn checkpoint_manager(
 pub(crate) fn approvals(launch: &SessionConfig) -> Approvals {
     let settings = &launch.config.settings;
     Approvals {
-        lasting: !settings.flag("security.disableAlwaysAllow"),
+        allow_session: !settings.flag("security.disableAlwaysAllow"),
         permanent: settings.flag("security.enablePermanentToolApproval")
             && launch.config.trust.trusted,
     }

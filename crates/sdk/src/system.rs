@@ -51,7 +51,7 @@ impl PromptMaterial {
         // Omit sections about tools that are not declared.
         let agents = if has("invoke_agent") { agents } else { "" };
         let skills = if has("activate_skill") { skills } else { "" };
-        let mut text = match &self.files.whole {
+        let mut text = match &self.files.replacement {
             Some((_, whole)) => self.expand_variables(whole, declared, agents, skills),
             None => {
                 let mut text = self.built_in(mode, declared);
@@ -330,7 +330,7 @@ mod tests {
     fn user_system_prompt_replaces_all_sections() {
         let mut material = material();
         let text = "Use ${glob_ToolName}, ${x} and ${AvailableTools}. ${AgentSkills}${";
-        material.files.whole = Some(("/s.md".into(), text.to_owned()));
+        material.files.replacement = Some(("/s.md".into(), text.to_owned()));
         assert_eq!(
             material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n"),
             "Use glob, ${x} and - read_file\n- activate_skill\n- invoke_agent. # Skills\n${\n\nSay please.\n\n\
@@ -377,7 +377,7 @@ mod tests {
         material.files.write_to = Some(path.clone());
         write_built_in(&material, ApprovalMode::Default, &declared()).expect("written");
         let text = std::fs::read_to_string(&path).expect("text");
-        material.files.whole = Some((path, text));
+        material.files.replacement = Some((path, text));
         let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
         let places = ["You are", "# Agents", "# Skills"].map(|words| text.find(words));
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");

@@ -53,7 +53,7 @@ pub(crate) struct Toolbox {
     shell: Arc<dyn Shell>,
     /// Temporary directories of commands to remove after the session; the sandbox's own comes
     /// first.
-    leftovers: Vec<PathBuf>,
+    temporary_directories: Vec<PathBuf>,
     /// The home directory of Parallax.
     home: PathBuf,
     /// The current main model, for tools that use one.
@@ -121,7 +121,7 @@ impl Toolbox {
     /// Ends all remaining processes. Returns a notice about files they replaced, if any.
     pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
-        let (leftovers, home) = (self.leftovers, self.home);
+        let (leftovers, home) = (self.temporary_directories, self.home);
         let clearing = tokio::task::spawn_blocking(move || {
             let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
             let end = Instant::now() + CLEARING_TIME;
@@ -183,7 +183,7 @@ pub(crate) fn build(
     let tasks = artifacts.join("tracker");
     let shell = shell_options(launch, artifacts);
     let sandbox = shell.sandbox.as_ref();
-    let leftovers = sandbox
+    let temporary_directories = sandbox
         .map_or_else(Vec::new, |sandbox| vec![sandbox.temporary.clone(), sandbox.overlays.clone()]);
     let home = launch.config.dirs.parallax.clone();
     let processes = Processes::new(shell.background_dir.clone());
@@ -232,7 +232,7 @@ pub(crate) fn build(
     if launch.has_plan_mode() {
         let place = PlanLocation {
             folder: plans.to_owned(),
-            unattended: plans::approved_plan_mode(launch),
+            unattended_mode: plans::approved_plan_mode(launch),
         };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
@@ -242,7 +242,7 @@ pub(crate) fn build(
         tools,
         processes,
         shell: Arc::new(user_shell),
-        leftovers,
+        temporary_directories,
         home,
         main,
         has_http_search,
@@ -288,7 +288,7 @@ pub(crate) fn shell_options(launch: &SessionConfig, artifacts: PathBuf) -> Shell
     let environment = &launch.config.environment;
     options.dotenv_names = environment.names_of_project().map(str::to_owned).collect();
     let pairs = environment.user_file_variables();
-    options.own_variables = pairs.map(|(name, value)| (name.into(), value.into())).collect();
+    options.user_variables = pairs.map(|(name, value)| (name.into(), value.into())).collect();
     options.trusted_folder = launch.config.trust.trusted;
     options.sandbox = sandbox;
     options.block_substitution =

@@ -36,9 +36,9 @@ pub struct TrustQuestion {
     pub parent: Option<PathBuf>,
     /// What the directory would add: unmodified names and texts, which must be sanitized before
     /// they are printed to a terminal.
-    pub brings: TrustPreview,
+    pub preview: TrustPreview,
     ui: parallax_config::UiSettings,
-    wants_companion: bool,
+    connects_companion: bool,
     files: TrustFiles,
     options: LaunchOptions,
 }
@@ -69,7 +69,7 @@ impl TrustQuestion {
     pub fn start_companion(&self) -> Option<parallax_ide::Companion> {
         let LaunchOptions { directory, variables, version, .. } = &self.options;
         let start = || parallax_ide::Companion::start(directory, variables.clone(), version, true);
-        self.wants_companion.then(start)
+        self.connects_companion.then(start)
     }
 
     /// Saves the answer and returns the configuration. In an untrusted directory, the session opens
@@ -116,9 +116,9 @@ impl SessionConfig {
         let real = std::fs::canonicalize(&folder).unwrap_or(folder);
         Ok(PreparedConfig::NeedsTrust(Box::new(TrustQuestion {
             parent: real.parent().map(Path::to_owned),
-            brings: parallax_config::inspect(&real, &loaded.outer),
+            preview: parallax_config::inspect(&real, &loaded.outer),
             ui: parallax_config::UiSettings::from_settings(&loaded.settings),
-            wants_companion: loaded.settings.flag("ide.enabled"),
+            connects_companion: loaded.settings.flag("ide.enabled"),
             folder: real,
             files: files.map_err(|error| config(&error))?,
             options,
@@ -137,7 +137,7 @@ impl<'a> TrustManager<'a> {
     /// Returns the project settings that are ignored because they grant permissions and were not
     /// accepted.
     pub fn loose_settings(self) -> &'a [LooseSettings] {
-        &self.config.loose
+        &self.config.loosening_settings
     }
 
     /// Accepts the project's current settings that grant permissions. They apply in the next

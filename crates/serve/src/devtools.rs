@@ -36,7 +36,7 @@ const SAME_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-p
 #[derive(Debug, Clone, Copy)]
 pub struct DevToolsFiles {
     /// The document.
-    pub page: &'static str,
+    pub document: &'static str,
     /// Its style sheet, `/devtools.css`.
     pub style: &'static str,
     /// Its script, `/devtools.js`.
@@ -176,7 +176,7 @@ impl DevToolsState {
             return text(StatusCode::FORBIDDEN, "open the link that `parallax devtools` printed");
         }
         match path {
-            "/" => file("text/html; charset=utf-8", self.files.page),
+            "/" => file("text/html; charset=utf-8", self.files.document),
             "/devtools.css" => file("text/css; charset=utf-8", self.files.style),
             "/devtools.js" => file("text/javascript; charset=utf-8", self.files.script),
             "/events" => self.events(),

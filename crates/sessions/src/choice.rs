@@ -21,7 +21,7 @@ pub enum SessionChoice {
         /// The session to copy, in the format of [`SessionChoice::Resume`].
         from: String,
         /// Number of contents to copy; `None` copies all.
-        keep: Option<usize>,
+        keep_contents: Option<usize>,
     },
     /// A new session that starts with another session's history up to a prompt.
     ForkBefore {
@@ -35,6 +35,6 @@ pub enum SessionChoice {
         /// Id of the session.
         id: String,
         /// Number of contents to keep.
-        keep: usize,
+        keep_contents: usize,
     },
 }

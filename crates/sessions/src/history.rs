@@ -35,9 +35,9 @@ pub struct ResumedState {
     /// Number of the last prompt before this process.
     pub turns: u64,
     /// Whether the last turn was cut off and can be resumed.
-    pub cut_off: bool,
+    pub was_interrupted: bool,
     /// The answer that was being received when the turn was cut off.
-    pub unfinished: Option<UnfinishedAnswer>,
+    pub unfinished_answer: Option<UnfinishedAnswer>,
     /// The prompts in the contents.
     pub prompts: Vec<PromptMark>,
     pub notices: Vec<String>,
@@ -69,10 +69,10 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
             let loaded = loaded.map_err(input)?;
             Ok(fork(library, new_id(), loaded, path.display().to_string()))
         }
-        SessionChoice::Fork { from, keep } => {
+        SessionChoice::Fork { from, keep_contents } => {
             let entry = find_session(library, from)?;
             let mut loaded = loaded(library, &entry)?;
-            if let Some(keep) = keep {
+            if let Some(keep) = keep_contents {
                 loaded.truncate(*keep);
             }
             Ok(fork(library, new_id(), loaded, entry.id))
@@ -83,7 +83,7 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
             loaded.truncate(contents_before(&loaded, *prompt)?);
             Ok(fork(library, new_id(), loaded, entry.id))
         }
-        SessionChoice::Rewind { id, keep } => rewind(library, id, *keep),
+        SessionChoice::Rewind { id, keep_contents } => rewind(library, id, *keep_contents),
     }
 }
 
@@ -119,8 +119,8 @@ fn new_session(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>
         pending: BTreeMap::new(),
         turns: 0,
         prompts: Vec::new(),
-        cut_off: false,
-        unfinished: None,
+        was_interrupted: false,
+        unfinished_answer: None,
         notices,
     }
 }
@@ -201,7 +201,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
                 journal.append(&name).map_err(input)?;
             }
             let mut resumed = resumed_state(loaded.head.session_id.clone(), journal, loaded);
-            resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
+            resumed.notices.extend(entry.foreign_continuation.map(|elsewhere| {
                 format!(
                     "Gemini CLI also continued this session; its messages are not included: \
                      `--resume {elsewhere}` resumes a copy with them"
@@ -352,7 +352,11 @@ fn repair_if_damaged(loaded: LoadedSession, path: &Path) -> Result<LoadedSession
 }
 
 /// Removes everything after the first `keep` contents of a Parallax session.
-fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<ResumedState, Failure> {
+fn rewind(
+    library: &SessionLibrary<'_>,
+    id: &str,
+    keep_contents: usize,
+) -> Result<ResumedState, Failure> {
     let entry = find_session(library, id)?;
     if entry.origin != SessionOrigin::Parallax {
         return Err(input(format!(
@@ -362,12 +366,12 @@ fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed
     let (journal, mut loaded) =
         Journal::open_append(&entry.path, &library.dirs().keys).map_err(input)?;
     if is_damaged(&loaded) {
-        loaded.truncate(keep);
+        loaded.truncate(keep_contents);
         return resume_copy(library, &entry, loaded);
     }
-    if keep < loaded.contents.len() {
-        journal.append(&Record::Truncate { keep }).map_err(input)?;
-        loaded.truncate(keep);
+    if keep_contents < loaded.contents.len() {
+        journal.append(&Record::Truncate { keep_contents }).map_err(input)?;
+        loaded.truncate(keep_contents);
     }
     Ok(resumed_state(loaded.head.session_id.clone(), journal, loaded))
 }
@@ -409,8 +413,8 @@ fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resu
         journal,
         turns: loaded.turns,
         prompts: loaded.prompts,
-        cut_off: loaded.cut_off,
-        unfinished: loaded.unfinished,
+        was_interrupted: loaded.was_interrupted,
+        unfinished_answer: loaded.unfinished_answer,
         pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
         contents: loaded.contents,
         compactions: loaded.compactions,

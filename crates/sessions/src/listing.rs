@@ -52,7 +52,7 @@ impl SessionLibrary<'_> {
     pub fn last_turn(&self, id: &str) -> Result<(String, SessionEntry), Failure> {
         let entry = find_session(self, id)?;
         let loaded = loaded(self, &entry)?;
-        Ok((last_turn(&loaded.records, loaded.cut_off), entry))
+        Ok((last_turn(&loaded.records, loaded.was_interrupted), entry))
     }
 
     /// Deletes a session of this project with its artifacts. Blocking.

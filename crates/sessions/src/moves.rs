@@ -39,7 +39,7 @@ pub struct MoveResult {
     /// The moved sessions with their new files.
     pub sessions: Vec<(String, PathBuf)>,
     /// The sessions that were not moved, each with the reason.
-    pub kept: Vec<(String, String)>,
+    pub skipped: Vec<(String, String)>,
     /// Number of moved saved conversations and input history files.
     pub other_files: usize,
 }
@@ -283,7 +283,7 @@ impl SessionLibrary<'_> {
             }
             match parallax_store::move_session(&dirs, &entry, &to) {
                 Ok(path) => moved.sessions.push((entry.id, path)),
-                Err(error) => moved.kept.push((entry.id, error.to_string())),
+                Err(error) => moved.skipped.push((entry.id, error.to_string())),
             }
         }
         moved.other_files = parallax_store::move_belongings(&dirs, &from, &to);

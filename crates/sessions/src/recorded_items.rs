@@ -66,7 +66,7 @@ pub enum RecordedItem {
         /// The result as the model received it.
         output: String,
         /// Further details shown to the user, if they were stored.
-        told: Option<Box<CallDetails>>,
+        details: Option<Box<CallDetails>>,
     },
     /// An image that belongs to the preceding item.
     Image(Image),
@@ -230,7 +230,7 @@ impl ItemCollector {
                         status: None,
                         display: None,
                         output: String::new(),
-                        told: None,
+                        details: None,
                     });
                 }
                 _ => {}
@@ -262,16 +262,16 @@ impl ItemCollector {
     /// Adds a tool result that has its own record.
     fn result(&mut self, result: &ResultRecord) {
         let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
-        let Some(RecordedItem::Tool { status, display, output, told, .. }) =
+        let Some(RecordedItem::Tool { status, display, output, details, .. }) =
             self.open.get(result.index).and_then(|at| self.items.get_mut(*at))
         else {
             return;
         };
         *status = Some(result.status.clone());
         display.clone_from(&result.display);
-        *told = result.told.clone().map(Box::new);
+        *details = result.details.clone().map(Box::new);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
-        let title = told.as_ref().map(|told| told.title.clone());
+        let title = details.as_ref().map(|told| told.title.clone());
         if status.as_deref() == Some("success") {
             let images = Image::from_parts(&parts, title.as_deref());
             self.items.extend(images.into_iter().map(RecordedItem::Image));
@@ -311,10 +311,10 @@ fn read_report(report: &str) -> (String, Option<i32>) {
 
 /// Returns the user's messages sent during a step.
 fn steering_messages(round: &StepRecord) -> Vec<String> {
-    if let Some(said) = &round.said {
+    if let Some(said) = &round.user_texts {
         return said.clone();
     }
-    let tail = round.tail.as_deref().map(|tail| serde_json::from_str(tail.get()));
+    let tail = round.parts_after_results.as_deref().map(|tail| serde_json::from_str(tail.get()));
     let parts: Vec<Part> = tail.and_then(Result::ok).unwrap_or_default();
     parts.into_iter().filter_map(Part::into_text).collect()
 }

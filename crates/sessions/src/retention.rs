@@ -27,7 +27,8 @@ pub struct RemovedSession {
     #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
     /// Reason: `old`, `many`, or `empty`.
-    pub why: &'static str,
+    #[serde(rename = "why")]
+    pub reason: &'static str,
     /// Size of its journal in bytes.
     pub bytes: u64,
 }
@@ -43,7 +44,8 @@ pub struct CleanupResult {
     /// Number of sessions permanently deleted from the trash.
     pub emptied: usize,
     /// Number of removed output directories without a session.
-    pub stray_outputs: usize,
+    #[serde(rename = "strayOutputs")]
+    pub removed_outputs: usize,
     /// Number of sessions that remain in the search index.
     pub indexed: usize,
 }
@@ -94,7 +96,7 @@ impl SessionLibrary<'_> {
         }
         if !dry {
             collected.emptied = parallax_store::empty_trash(&dirs);
-            collected.stray_outputs = parallax_store::remove_stray_outputs(&dirs, STRAY);
+            collected.removed_outputs = parallax_store::remove_stray_outputs(&dirs, STRAY);
             match self.index_sessions(false) {
                 Ok(indexed) => collected.indexed = indexed.all,
                 Err(error) => collected.failed.push(error.message),
@@ -167,6 +169,6 @@ fn to_count(value: &Value) -> Option<usize> {
 }
 
 fn removed(session: DeletedSession) -> RemovedSession {
-    let DeletedSession { id, title, path, why, bytes } = session;
-    RemovedSession { id, title, path, why: why.word(), bytes }
+    let DeletedSession { id, title, path, reason, bytes } = session;
+    RemovedSession { id, title, path, reason: reason.word(), bytes }
 }

@@ -28,7 +28,7 @@ pub struct SearchRequest {
     /// Words that must all occur; the last may be a prefix. Quotes mark phrases.
     pub text: String,
     /// Whether to search this project only.
-    pub here: bool,
+    pub project_only: bool,
     /// Maximum number of sessions to return.
     pub limit: usize,
     /// Whether to rebuild the index first.
@@ -41,7 +41,7 @@ pub struct SearchResult {
     /// The matching sessions, most recently used first.
     pub hits: Vec<SearchHit>,
     /// Which sessions could not be searched and why, if any.
-    pub left_out: Option<String>,
+    pub skipped_notice: Option<String>,
 }
 
 impl SessionLibrary<'_> {
@@ -60,7 +60,7 @@ impl SessionLibrary<'_> {
     ) -> Result<SearchResult, Failure> {
         let query = SearchQuery {
             text: search.text.clone(),
-            project: search.here.then(|| self.directory.to_owned()),
+            project: search.project_only.then(|| self.directory.to_owned()),
             limit: search.limit,
         };
         let dirs = self.dirs();
@@ -76,17 +76,17 @@ impl SessionLibrary<'_> {
             }
             Err(error) => return Err(error),
         };
-        if encrypted.opened > 0 {
+        if encrypted.readable > 0 {
             hits.extend(in_memory(&dirs, &query, true, watch)?.0);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
         self.name_as_listed(&mut hits);
-        let left_out = encrypted.why.map(|why| match encrypted.closed {
+        let skipped_notice = encrypted.reason.map(|why| match encrypted.unreadable {
             1 => format!("one session was not searched: {why}"),
             closed => format!("{closed} sessions were not searched, among them: {why}"),
         });
-        Ok(SearchResult { hits, left_out })
+        Ok(SearchResult { hits, skipped_notice })
     }
 
     /// Replaces ids of Gemini CLI records by the ids in lists, which are needed to resume them.
@@ -160,7 +160,7 @@ fn in_memory(
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
         index.update(dirs, &texts, watch)?;
         // Sessions that were decrypted are part of the index.
-        let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(dirs)? };
+        let encrypted = EncryptedSessions { readable: 0, ..index.encrypted(dirs)? };
         Ok((index.search(query)?, encrypted))
     });
     found.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))

@@ -20,10 +20,10 @@ pub struct SessionStats {
     pub context: u64,
     /// Usage before this process; included in the totals.
     pub before: PriorUsage,
-    began: Instant,
+    started: Instant,
     agent: Duration,
     /// Indexes of turns by number.
-    places: HashMap<u64, usize>,
+    turn_indexes: HashMap<u64, usize>,
 }
 
 /// Usage of a resumed session before this process.
@@ -60,15 +60,15 @@ impl Default for SessionStats {
 
 impl SessionStats {
     /// Creates empty statistics of a session that began at this time.
-    pub fn new(began: Instant) -> Self {
+    pub fn new(started: Instant) -> Self {
         Self {
             totals: Stats::default(),
             turns: Vec::new(),
             context: 0,
             before: PriorUsage::default(),
-            began,
+            started,
             agent: Duration::ZERO,
-            places: HashMap::new(),
+            turn_indexes: HashMap::new(),
         }
     }
 
@@ -120,7 +120,7 @@ impl SessionStats {
         if number == 0 {
             return None;
         }
-        let at = *self.places.entry(number).or_insert_with(|| {
+        let at = *self.turn_indexes.entry(number).or_insert_with(|| {
             self.turns.push(TurnStats { turn: number, ..TurnStats::default() });
             self.turns.len() - 1
         });
@@ -129,7 +129,7 @@ impl SessionStats {
 
     /// Returns how long the session has been open.
     pub fn wall(&self) -> Duration {
-        self.began.elapsed()
+        self.started.elapsed()
     }
 
     /// Returns the total duration of turns.
@@ -204,7 +204,7 @@ mod tests {
             EventBody::TurnEnded(TurnEnded {
                 reason: EndReason::Done,
                 duration_ms: 30,
-                taken_back: false,
+                is_removed: false,
             })
         };
         say(1, EventBody::TurnStarted { prompt: "a".into() });

@@ -414,11 +414,11 @@ impl Stats {
     /// Counts a tool call from the journal of an earlier process.
     pub(crate) fn record(&mut self, record: &Record) {
         let Record::Result(result) = record else { return };
-        let told = result.told.as_ref();
+        let told = result.details.as_ref();
         let succeeded = result.status == "success";
         let duration = told.map(|told| told.duration_ms);
         // Older journals record only denials.
-        let refused = told.filter(|told| told.refused).map(|_| CallDecision::Reject);
+        let refused = told.filter(|told| told.was_rejected).map(|_| CallDecision::Reject);
         let decision = told.and_then(|told| told.decision).or(refused);
         let tools = &mut self.tools;
         tools.total_calls += 1;

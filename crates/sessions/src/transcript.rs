@@ -21,7 +21,7 @@ pub const TRANSCRIPT: &str = "transcript.jsonl";
 pub struct TranscriptFile {
     /// Path that hooks receive. If no transcript is written, this is the journal.
     path: PathBuf,
-    made: Option<Arc<Mutex<TranscriptConverter>>>,
+    converter: Option<Arc<Mutex<TranscriptConverter>>>,
 }
 
 /// Where to write the transcript.
@@ -35,10 +35,10 @@ pub enum TranscriptTarget {
 /// Converts a growing journal to Gemini CLI's transcript format.
 pub struct TranscriptConverter {
     journal: JournalTail,
-    place: TranscriptTarget,
+    target: TranscriptTarget,
     messages: Messages,
     /// Number of messages already written.
-    written: usize,
+    written_messages: usize,
     /// The file that this process created. It replaces the file of an earlier process.
     file: Option<File>,
 }
@@ -46,9 +46,9 @@ pub struct TranscriptConverter {
 impl TranscriptFile {
     /// `path` is the transcript file; with `None`, no transcript is written.
     pub fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
-        let Some(path) = path else { return Self { path: journal, made: None } };
+        let Some(path) = path else { return Self { path: journal, converter: None } };
         let making = TranscriptConverter::new(journal, keys, TranscriptTarget::File(path.clone()));
-        Self { path, made: Some(Arc::new(Mutex::new(making))) }
+        Self { path, converter: Some(Arc::new(Mutex::new(making))) }
     }
 
     /// Returns the path that hooks receive.
@@ -59,7 +59,7 @@ impl TranscriptFile {
     /// Appends what is new in the journal. Errors are only logged, because most hooks do not read
     /// the transcript.
     pub async fn update(&self) {
-        let Some(made) = self.made.clone() else { return };
+        let Some(made) = self.converter.clone() else { return };
         let adding = tokio::task::spawn_blocking(move || {
             made.lock().unwrap_or_else(PoisonError::into_inner).update()
         });
@@ -71,9 +71,9 @@ impl TranscriptFile {
 
 impl TranscriptConverter {
     /// Writes nothing until the first [`update`](Self::update).
-    pub fn new(journal: PathBuf, keys: Keys, place: TranscriptTarget) -> Self {
+    pub fn new(journal: PathBuf, keys: Keys, target: TranscriptTarget) -> Self {
         let journal = JournalTail::new(journal, keys);
-        Self { journal, place, messages: Messages::default(), written: 0, file: None }
+        Self { journal, target, messages: Messages::default(), written_messages: 0, file: None }
     }
 
     /// Writes what is new in the journal. Blocking.
@@ -90,10 +90,10 @@ impl TranscriptConverter {
                 Record::Session(session) => {
                     session.session_id.as_str().clone_into(&mut self.messages.session);
                     let mut line = head(&session);
-                    if let TranscriptTarget::Chats(chats) = &self.place {
+                    if let TranscriptTarget::Chats(chats) = &self.target {
                         // Parallax's own session list skips files with this key.
                         line[parallax_store::MIRROR_KEY] = true.into();
-                        self.place = TranscriptTarget::File(chats.join(record_name(&session)));
+                        self.target = TranscriptTarget::File(chats.join(record_name(&session)));
                     }
                     push(&mut out, &line)?;
                 }
@@ -106,7 +106,7 @@ impl TranscriptConverter {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => match &self.place {
+            none => match &self.target {
                 TranscriptTarget::File(path) => none.insert(create(path)?),
                 TranscriptTarget::Chats(_) => {
                     return Err(io::Error::other("the journal has no header"));
@@ -133,10 +133,10 @@ impl TranscriptConverter {
 
     /// Writes the messages that were not written yet.
     fn messages(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        for message in self.messages.list.get(self.written..).unwrap_or_default() {
+        for message in self.messages.list.get(self.written_messages..).unwrap_or_default() {
             push(out, &shaped(message))?;
         }
-        self.written = self.messages.list.len();
+        self.written_messages = self.messages.list.len();
         self.forget();
         Ok(())
     }
@@ -145,7 +145,7 @@ impl TranscriptConverter {
     fn forget(&mut self) {
         let kept = self.messages.pending_calls_index();
         for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
-            if Some(at) != kept && at < self.written {
+            if Some(at) != kept && at < self.written_messages {
                 if message.is_null() {
                     break;
                 }
@@ -194,7 +194,7 @@ mod tests {
         let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
         let transcript = TranscriptFile::new(journal.clone(), Keys::default(), Some(path.clone()));
         let update = || {
-            let made = transcript.made.clone().expect("it is made");
+            let made = transcript.converter.clone().expect("it is made");
             made.lock().expect("no panic").update().expect("written");
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let lines = text.lines().map(|line| serde_json::from_str(line).expect("json"));

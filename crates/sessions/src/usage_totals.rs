@@ -73,8 +73,8 @@ mod tests {
             Record::Content(serde_json::from_value(record).unwrap())
         };
         let price = |name: &str| {
-            let short = Rates::new(1.0, 1.0, 0.0);
-            let price = Price { short, long: None };
+            let short_prompts = Rates::new(1.0, 1.0, 0.0);
+            let price = Price { short_prompts, long_prompts: None };
             (name == "m").then_some(price)
         };
         let used = UsageTotals::from_records(&[answer(1_000_000), answer(500_000)], price);

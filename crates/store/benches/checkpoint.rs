@@ -14,7 +14,7 @@ fn main() {
 /// A committed repository with 5,000 files in 500 directories.
 struct Repository {
     folder: tempfile::TempDir,
-    work: PathBuf,
+    working_directory: PathBuf,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark makes a real repository")]
@@ -27,31 +27,31 @@ fn git(folder: &Path, arguments: &[&str]) {
 impl Repository {
     fn new(attributes: Option<&str>) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let work = folder.path().canonicalize()?.join("work");
+        let working_directory = folder.path().canonicalize()?.join("work");
         for number in 0..500 {
-            let inner = work.join(format!("part{}/module{number}", number % 20));
+            let inner = working_directory.join(format!("part{}/module{number}", number % 20));
             fs::create_dir_all(&inner)?;
             for file in 0..10 {
                 let text = format!("// {number} {file}\n").repeat(300);
                 fs::write(inner.join(format!("source{file}.rs")), text)?;
             }
         }
-        fs::write(work.join(".gitignore"), "target/\n*.log\n.env\n")?;
+        fs::write(working_directory.join(".gitignore"), "target/\n*.log\n.env\n")?;
         if let Some(text) = attributes {
-            fs::write(work.join(".gitattributes"), text)?;
+            fs::write(working_directory.join(".gitattributes"), text)?;
         }
-        fs::write(work.join(".env"), "KEY=1")?;
-        git(&work, &["init", "-q"]);
+        fs::write(working_directory.join(".env"), "KEY=1")?;
+        git(&working_directory, &["init", "-q"]);
         std::thread::sleep(std::time::Duration::from_millis(50));
-        git(&work, &["add", "-A"]);
-        git(&work, &["commit", "-qm", "all"]);
+        git(&working_directory, &["add", "-A"]);
+        git(&working_directory, &["commit", "-qm", "all"]);
         std::thread::sleep(std::time::Duration::from_millis(50));
-        Ok(Self { folder, work })
+        Ok(Self { folder, working_directory })
     }
 
     fn checkpoints(&self, store: &str) -> Checkpoints {
         let folder = self.folder.path().join(store);
-        let roots = vec![self.work.clone()];
+        let roots = vec![self.working_directory.clone()];
         let mut options = CheckpointOptions::new(folder, "p".into(), "s".into(), roots);
         options.blobs = Some(BlobReader::new(|_, _| Ok(Vec::new())));
         Checkpoints::open(options)
@@ -67,7 +67,7 @@ fn command(checkpoints: &Checkpoints) -> usize {
 fn edit_begin_and_end(bencher: divan::Bencher<'_, '_>) {
     let Ok(repository) = Repository::new(None) else { return };
     let checkpoints = repository.checkpoints("store");
-    let path = [repository.work.join("part1/module1/source1.rs")];
+    let path = [repository.working_directory.join("part1/module1/source1.rs")];
     let mut number = 0;
     bencher.bench_local(|| {
         number += 1;
@@ -116,7 +116,7 @@ fn command_first_where_line_ends_are_converted(bencher: divan::Bencher<'_, '_>) 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn command_first_without_git(bencher: divan::Bencher<'_, '_>) {
     let Ok(repository) = Repository::new(None) else { return };
-    let _ = fs::remove_dir_all(repository.work.join(".git"));
+    let _ = fs::remove_dir_all(repository.working_directory.join(".git"));
     let mut number = 0;
     bencher.bench_local(|| {
         number += 1;

@@ -58,9 +58,13 @@ fn fill(journal: &Journal, rounds: usize, output: usize) {
             wire,
             status: "success".into(),
             display: None,
-            told: None,
+            details: None,
         }));
-        let _ = journal.append(&Record::Round(StepRecord { results: 1, tail: None, said: None }));
+        let _ = journal.append(&Record::Round(StepRecord {
+            results: 1,
+            parts_after_results: None,
+            user_texts: None,
+        }));
     }
 }
 

@@ -73,12 +73,12 @@ pub enum ChatError {
         path: PathBuf,
     },
     /// An I/O operation failed.
-    #[error("failed to write `{}`: {why}", .path.display())]
+    #[error("failed to write `{}`: {reason}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
 }
 
@@ -137,7 +137,7 @@ pub fn save_chat(
     if !replace && path.exists() {
         return Err(ChatError::Exists { tag: tag.to_owned() });
     }
-    let failed = |why: String| ChatError::Io { path: path.clone(), why };
+    let failed = |reason: String| ChatError::Io { path: path.clone(), reason };
     create_private_dir(&folder).map_err(|error| failed(error.to_string()))?;
     // Write to a temporary file, so that a crash leaves the old file intact.
     let new = folder.join(format!(".{name}.{}", std::process::id()));
@@ -166,7 +166,7 @@ pub fn delete_chat(dirs: &SessionDirs, project: &Path, tag: &str) -> Result<Save
         return Err(ChatError::Foreign { tag: chat.tag, path: chat.path });
     }
     fs::remove_file(&chat.path)
-        .map_err(|error| ChatError::Io { path: chat.path.clone(), why: error.to_string() })?;
+        .map_err(|error| ChatError::Io { path: chat.path.clone(), reason: error.to_string() })?;
     Ok(chat)
 }
 

@@ -169,7 +169,8 @@ pub struct FileChange {
     /// The kind of the change.
     pub kind: ChangeKind,
     /// What changed the path last.
-    pub by: ChangedBy,
+    #[serde(rename = "by")]
+    pub changed_by: ChangedBy,
     /// Why the change cannot be undone, if it cannot.
     pub not_undoable: Option<String>,
 }
@@ -200,25 +201,25 @@ const MAX_MADE: usize = 10_000;
 pub struct Checkpoints {
     options: CheckpointOptions,
     objects: Objects,
-    places: Mutex<WorkspaceRoots>,
+    roots: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
     /// The latest timestamp assigned; timestamps increase strictly.
-    moment: AtomicI64,
+    last_timestamp: AtomicI64,
     /// The size of the store in bytes when it was last measured, `u64::MAX` before that.
-    counted: AtomicU64,
+    measured_size: AtomicU64,
     /// When the store was last cleaned up, in nanoseconds since 1970.
-    cleaned: AtomicI64,
+    cleaned_at: AtomicI64,
     /// Whether interrupted commands were looked for.
-    recovered: AtomicBool,
+    has_recovered: AtomicBool,
     /// Whether the time limit was exceeded before the last command.
-    kept_late: AtomicBool,
+    exceeded_time_limit: AtomicBool,
 }
 
 /// The workspace directories, resolved on first use.
 #[derive(Debug, Default)]
 struct WorkspaceRoots {
-    given: Vec<PathBuf>,
+    requested: Vec<PathBuf>,
     resolved: Option<(Arc<Roots>, Arc<Workspace>)>,
 }
 
@@ -244,22 +245,22 @@ impl Checkpoints {
         let path = options.folder.join(&options.project).join(format!("{name}.jsonl"));
         Self {
             objects: Objects::new(options.folder.join("objects")),
-            places: Mutex::new(WorkspaceRoots { given: options.roots.clone(), resolved: None }),
+            roots: Mutex::new(WorkspaceRoots { requested: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
-            moment: AtomicI64::new(0),
-            counted: AtomicU64::new(u64::MAX),
-            cleaned: AtomicI64::new(0),
-            recovered: AtomicBool::new(false),
-            kept_late: AtomicBool::new(false),
+            last_timestamp: AtomicI64::new(0),
+            measured_size: AtomicU64::new(u64::MAX),
+            cleaned_at: AtomicI64::new(0),
+            has_recovered: AtomicBool::new(false),
+            exceeded_time_limit: AtomicBool::new(false),
             options,
         }
     }
 
     /// Adds a workspace directory.
     pub fn add_root(&self, folder: PathBuf) {
-        let mut places = lock(&self.places);
-        places.given.push(folder);
+        let mut places = lock(&self.roots);
+        places.requested.push(folder);
         places.resolved = None;
     }
 
@@ -270,10 +271,10 @@ impl Checkpoints {
     /// Returns an error if the records cannot be read.
     pub fn add_recorded_roots(&self) -> Result<(), CheckpointError> {
         let roots = self.refreshed()?.history.roots.clone();
-        let mut places = lock(&self.places);
+        let mut places = lock(&self.roots);
         for root in roots {
-            if !places.given.contains(&root) {
-                places.given.push(root);
+            if !places.requested.contains(&root) {
+                places.requested.push(root);
                 places.resolved = None;
             }
         }
@@ -317,18 +318,18 @@ impl Checkpoints {
         let turns = journal.history.turns.iter_mut();
         let listed = turns.map(|(number, turn)| TurnChanges {
             turn: *number,
-            time: time_text(turn.began),
+            time: time_text(turn.started_at),
             files: turn
                 .changes
                 .iter()
                 .map(|(path, change)| FileChange {
                     path: path.clone(),
                     kind: kind_of(&change.before, change.after.as_ref()),
-                    by: change.by,
+                    changed_by: change.changed_by,
                     not_undoable: change.before.restore_problem().map(str::to_owned),
                 })
                 .collect(),
-            undone: turn.undone.keys().cloned().collect(),
+            undone: turn.undone_paths.keys().cloned().collect(),
         });
         Ok(listed.filter(|turn| !turn.files.is_empty() || !turn.undone.is_empty()).collect())
     }
@@ -340,9 +341,9 @@ impl Checkpoints {
     }
 
     fn roots_and_workspace(&self) -> Option<(Arc<Roots>, Arc<Workspace>)> {
-        let mut places = lock(&self.places);
+        let mut places = lock(&self.roots);
         if places.resolved.is_none() {
-            let roots = Roots::new(&places.given);
+            let roots = Roots::new(&places.requested);
             let (root, additional) = roots.folders().split_first()?;
             let options = WorkspaceOptions {
                 root: root.to_path_buf(),
@@ -367,7 +368,7 @@ impl Checkpoints {
             let session = self.options.session.to_string();
             return Err(CheckpointError::InvalidSession { session });
         }
-        let given = lock(&self.places).given.clone();
+        let given = lock(&self.roots).requested.clone();
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
         if !given.iter().all(|root| journal.history.roots.contains(root)) {
@@ -381,8 +382,8 @@ impl Checkpoints {
     /// Returns the current time in nanoseconds since 1970, later than every timestamp before.
     fn next_timestamp(&self) -> i64 {
         let now = state::now();
-        let last = self.moment.fetch_max(now, Ordering::Relaxed);
-        if last < now { now } else { self.moment.fetch_add(1, Ordering::Relaxed) + 1 }
+        let last = self.last_timestamp.fetch_max(now, Ordering::Relaxed);
+        if last < now { now } else { self.last_timestamp.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// Returns the size limit of the store for adding this many bytes. The last tenth is reserved
@@ -396,7 +397,7 @@ impl Checkpoints {
 
     /// Whether the store has space for this many more bytes.
     fn has_room(&self, bytes: u64) -> bool {
-        let counted = self.counted.load(Ordering::Relaxed);
+        let counted = self.measured_size.load(Ordering::Relaxed);
         let counted = if counted == u64::MAX { 0 } else { counted };
         let used = counted.saturating_add(self.objects.added.load(Ordering::Relaxed));
         used.saturating_add(bytes) <= self.limit_with(bytes)
@@ -408,7 +409,7 @@ impl Checkpoints {
         let new: Vec<ObjectId> = {
             let journal = lock(&self.journal);
             let mut new: Vec<ObjectId> =
-                objects.filter(|id| !journal.history.held.contains(id)).collect();
+                objects.filter(|id| !journal.history.referenced_objects.contains(id)).collect();
             new.sort_unstable();
             new.dedup();
             new

@@ -68,7 +68,7 @@ pub(crate) struct CallResult {
 /// Returns an error if the file cannot be read, is too large, or contains no conversation.
 pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let io = |source| LoadError::Io { path: path.to_owned(), source };
-    let none = |why: &str| LoadError::NotASession { path: path.to_owned(), why: why.to_owned() };
+    let none = |why: &str| LoadError::NotASession { path: path.to_owned(), reason: why.to_owned() };
     // Check before opening, because opening a named pipe blocks.
     if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(none("it is not a regular file"));
@@ -303,8 +303,12 @@ pub(crate) fn build(
             lost += usize::from(found.is_none());
             builder.record(Record::Result(result_record(index, id.as_deref(), name, found, &time)));
         }
-        let tail = (!tail.is_empty()).then(|| to_raw_value(&tail).ok()).flatten();
-        builder.record(Record::Round(StepRecord { results: calls.len(), tail, said: None }));
+        let parts_after_results = (!tail.is_empty()).then(|| to_raw_value(&tail).ok()).flatten();
+        builder.record(Record::Round(StepRecord {
+            results: calls.len(),
+            parts_after_results,
+            user_texts: None,
+        }));
     }
     if lost > 0 {
         let calls = if lost == 1 { "call" } else { "calls" };
@@ -453,6 +457,6 @@ fn result_record(
         wire: to_raw_value(&parts).unwrap_or_else(|_| RawValue::NULL.to_owned()),
         status: if failed { "error" } else { "success" }.to_owned(),
         display: display.map(|text| -> Value { json!({"type": "text", "text": text}) }),
-        told: None,
+        details: None,
     }
 }

@@ -56,8 +56,8 @@ struct Inner {
     file: Option<JournalFile>,
     /// The initial contents of the file; together with the records written since, they allow
     /// writing the file again if another program damages it.
-    began_with: Option<(SessionHead, Arc<[Record]>)>,
-    since: Vec<Record>,
+    initial_contents: Option<(SessionHead, Arc<[Record]>)>,
+    new_records: Vec<Record>,
     /// Whether the directory entry must still be synced.
     new_entry: bool,
     /// The file while it is reserved but has no records; removed on drop.
@@ -135,7 +135,7 @@ impl Journal {
                 .write(&Record::Session(head.clone()))
                 .map_err(|error| self.error("write to", &error))?;
             inner.head = None;
-            inner.began_with = Some((head, Arc::default()));
+            inner.initial_contents = Some((head, Arc::default()));
         }
         if let Some(mut reserved) = inner.reserved.take() {
             reserved.0 = None;
@@ -164,8 +164,8 @@ impl Journal {
     /// written again. They include everything appended so far.
     pub fn set_initial_contents(&self, head: SessionHead, records: Arc<[Record]>) {
         let mut inner = self.lock();
-        inner.began_with = Some((head, records));
-        inner.since = Vec::new();
+        inner.initial_contents = Some((head, records));
+        inner.new_records = Vec::new();
     }
 
     /// Returns the path of the journal, which may not exist yet.
@@ -209,9 +209,9 @@ impl Journal {
         let is_whole = match file.modification_state() {
             ModificationState::No => return true,
             ModificationState::Yes => false,
-            ModificationState::Perhaps => match &inner.began_with {
+            ModificationState::Perhaps => match &inner.initial_contents {
                 Some((head, records)) => {
-                    let meant = told_by(head, records.iter().chain(&inner.since), &self.path);
+                    let meant = told_by(head, records.iter().chain(&inner.new_records), &self.path);
                     let there = file.read(&self.path, &self.keys).ok();
                     let there = there.filter(|there| !there.broken);
                     let same = |there: &LoadedSession| comparable_records(there) == meant;
@@ -248,13 +248,13 @@ impl Journal {
                 // A deleted file can still be read while it is open.
                 old.copied(&new)?
             } else {
-                let Some((head, records)) = &inner.began_with else {
+                let Some((head, records)) = &inner.initial_contents else {
                     return Err(io::Error::other("another program changed it"));
                 };
                 let mut made = JournalFile::make(&new)?;
                 made.encrypt_if_encrypted(old, head.session_id.as_str(), &self.keys)?;
                 made.append(&Record::Session(head.clone()))?;
-                for record in records.iter().chain(&inner.since) {
+                for record in records.iter().chain(&inner.new_records) {
                     made.append(record)?;
                 }
                 made
@@ -328,7 +328,7 @@ impl Store for Journal {
         self.rewrite(&mut inner).map_err(|error| self.error("recreate", &error))?;
         self.begin(&mut inner)?;
         inner.write(record).map_err(|error| self.error("write to", &error))?;
-        inner.since.push(record.clone());
+        inner.new_records.push(record.clone());
         Ok(())
     }
 

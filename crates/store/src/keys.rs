@@ -60,7 +60,7 @@ pub enum KeyError {
         "it was encrypted with a key (`{id}`) that is not in `{}`{}, and {keychain}. Restore the \
          file, or run where the keychain is available",
         .file.display(),
-        if *.is_there { "" } else { " (file not found)" }
+        if *.exists { "" } else { " (file not found)" }
     )]
     NotInFile {
         /// The ID of the key.
@@ -68,17 +68,17 @@ pub enum KeyError {
         /// The key file that was checked.
         file: PathBuf,
         /// Whether the file exists, with a different key.
-        is_there: bool,
+        exists: bool,
         /// Why the keychain is not accessible.
         keychain: KeychainError,
     },
     /// The key file cannot be used.
-    #[error("the key of encrypted sessions in `{}` cannot be used: {why}", .file.display())]
+    #[error("the key of encrypted sessions in `{}` cannot be used: {reason}", .file.display())]
     File {
         /// The file.
         file: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The system provides no random bytes.
     #[error("failed to create a key: no random data available")]
@@ -94,7 +94,7 @@ pub enum KeyError {
 pub struct Keys {
     keychain: Keychain,
     home: Option<PathBuf>,
-    new: Option<KeyPlace>,
+    preferred_place: Option<KeyPlace>,
     redact: Option<Arc<dyn Redact>>,
 }
 
@@ -127,10 +127,10 @@ impl MasterKey {
 }
 
 impl Keys {
-    /// Creates the keys for a Parallax home directory. `new` is where the key of new sessions is
+    /// Creates the keys for a Parallax home directory. `preferred_place` is where the key of new sessions is
     /// stored; `None` leaves them unencrypted.
-    pub fn new(keychain: Keychain, home: &Path, new: Option<KeyPlace>) -> Self {
-        Self { keychain, home: Some(home.to_owned()), new, redact: None }
+    pub fn new(keychain: Keychain, home: &Path, preferred_place: Option<KeyPlace>) -> Self {
+        Self { keychain, home: Some(home.to_owned()), preferred_place, redact: None }
     }
 
     /// Sets a redactor that removes secrets from everything that is written.
@@ -159,7 +159,7 @@ impl Keys {
 
     /// Whether new sessions are encrypted.
     pub fn encrypts(&self) -> bool {
-        self.new.is_some()
+        self.preferred_place.is_some()
     }
 
     /// Checks that the key for new sessions is available and creates it if necessary, so that
@@ -179,7 +179,7 @@ impl Keys {
     /// Returns the key for new sessions, creating it if there is none, or `None` if new sessions
     /// are not encrypted.
     pub(crate) fn for_new(&self) -> Result<Option<MasterKey>, KeyError> {
-        match self.new {
+        match self.preferred_place {
             None => Ok(None),
             Some(KeyPlace::Keychain) => self.load_from_keychain().map(Some),
             Some(KeyPlace::File) => match self.in_file()? {
@@ -192,13 +192,13 @@ impl Keys {
     /// Returns the key with this ID.
     pub(crate) fn find(&self, id: &str) -> Result<MasterKey, KeyError> {
         let in_file = self.in_file()?;
-        let is_there = in_file.is_some();
+        let exists = in_file.is_some();
         if let Some(key) = in_file.filter(|key| key.id() == id) {
             return Ok(key);
         }
         let kept = self.keychain.get(NAME).map_err(|keychain| {
             let (id, file) = (id.to_owned(), self.key_file());
-            KeyError::NotInFile { id, file, is_there, keychain }
+            KeyError::NotInFile { id, file, exists, keychain }
         })?;
         let key = kept.and_then(|text| MasterKey::parse(text.expose()));
         key.filter(|key| key.id() == id)
@@ -238,10 +238,10 @@ impl Keys {
         match fs::read_to_string(&file) {
             Ok(text) => match MasterKey::parse(&text) {
                 Some(key) => Ok(Some(key)),
-                None => Err(KeyError::File { file, why: "it contains no key".to_owned() }),
+                None => Err(KeyError::File { file, reason: "it contains no key".to_owned() }),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(KeyError::File { file, why: error.to_string() }),
+            Err(error) => Err(KeyError::File { file, reason: error.to_string() }),
         }
     }
 
@@ -260,7 +260,7 @@ impl Keys {
             out.sync_all()?;
             fs::rename(&new, &file)
         })();
-        written.map_err(|error| KeyError::File { file, why: error.to_string() })?;
+        written.map_err(|error| KeyError::File { file, reason: error.to_string() })?;
         Ok(key)
     }
 
@@ -270,7 +270,7 @@ impl Keys {
         let lock = file.parent().map_or(Ok(()), create_private_dir);
         let lock = lock.and_then(|()| private(&file.with_extension("lock"), false));
         let locked = lock.and_then(|lock| lock.lock().map(|()| lock));
-        locked.map_err(|error| KeyError::File { file, why: error.to_string() })
+        locked.map_err(|error| KeyError::File { file, reason: error.to_string() })
     }
 }
 

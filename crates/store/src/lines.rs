@@ -18,10 +18,10 @@ pub(crate) struct JournalLine<'a> {
     /// Length of the line in the file in bytes, including its line end.
     pub(crate) bytes: u64,
     /// Whether the line has a line end.
-    pub(crate) ended: bool,
+    pub(crate) has_line_end: bool,
     /// Whether the line is complete but was not written at this position by the writer of the
     /// journal.
-    pub(crate) strange: bool,
+    pub(crate) is_foreign: bool,
 }
 
 /// Reads a journal line by line.
@@ -30,14 +30,14 @@ pub(crate) struct JournalReader<'a, R> {
     keys: &'a Keys,
     path: &'a Path,
     raw: Vec<u8>,
-    plain: Vec<u8>,
+    plaintext: Vec<u8>,
     cipher: Option<Cipher>,
     /// The number of the next record.
     next: u64,
     /// The minimum number of records of an encrypted journal; `None` if its seal is missing or
     /// damaged, or has not been read yet.
-    sealed: Option<u64>,
-    begun: bool,
+    min_records: Option<u64>,
+    has_started: bool,
 }
 
 /// What is wrong with the end of an encrypted journal.
@@ -52,8 +52,18 @@ pub(crate) enum JournalEndDamage {
 impl<'a, R: Read> JournalReader<'a, R> {
     pub(crate) fn new(file: R, path: &'a Path, keys: &'a Keys) -> Self {
         let reader = BufReader::with_capacity(CHUNK, file);
-        let (raw, plain) = (Vec::new(), Vec::new());
-        Self { reader, keys, path, raw, plain, cipher: None, next: 0, sealed: None, begun: false }
+        let (raw, plaintext) = (Vec::new(), Vec::new());
+        Self {
+            reader,
+            keys,
+            path,
+            raw,
+            plaintext,
+            cipher: None,
+            next: 0,
+            min_records: None,
+            has_started: false,
+        }
     }
 
     /// Returns the next line, or `None` at the end.
@@ -64,14 +74,14 @@ impl<'a, R: Read> JournalReader<'a, R> {
     pub(crate) fn next(&mut self) -> Result<Option<JournalLine<'_>>, LoadError> {
         let failed = |source| LoadError::Io { path: self.path.to_owned(), source };
         let mut bytes = read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
-        if !self.begun {
-            self.begun = true;
+        if !self.has_started {
+            self.has_started = true;
             if cipher::is_encrypted(&self.raw) && self.raw.ends_with(b"\n") {
                 let cipher = opened(&self.raw, self.path, self.keys)?;
                 bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
-                self.sealed = cipher.sealed(&self.raw);
+                self.min_records = cipher.sealed(&self.raw);
                 // If the seal was removed, the first record is in its place.
-                if self.sealed.is_some() || cipher.decrypted(&self.raw).is_none() {
+                if self.min_records.is_some() || cipher.decrypted(&self.raw).is_none() {
                     bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
                 }
                 self.cipher = Some(cipher);
@@ -83,32 +93,35 @@ impl<'a, R: Read> JournalReader<'a, R> {
         if bytes == 0 {
             return Ok(None);
         }
-        let ended = self.raw.last() == Some(&b'\n');
+        let has_line_end = self.raw.last() == Some(&b'\n');
         let Some(cipher) = &self.cipher else {
             let text = self.raw.trim_ascii();
-            return Ok(Some(JournalLine { text, bytes, ended, strange: false }));
+            return Ok(Some(JournalLine { text, bytes, has_line_end, is_foreign: false }));
         };
         match cipher.decrypted(&self.raw).filter(|(number, _)| *number == self.next) {
             Some((_, plain)) => {
-                self.plain = plain;
+                self.plaintext = plain;
                 self.next += 1;
                 Ok(Some(JournalLine {
-                    text: self.plain.trim_ascii(),
+                    text: self.plaintext.trim_ascii(),
                     bytes,
-                    ended,
-                    strange: false,
+                    has_line_end,
+                    is_foreign: false,
                 }))
             }
-            None => {
-                Ok(Some(JournalLine { text: self.raw.trim_ascii(), bytes, ended, strange: ended }))
-            }
+            None => Ok(Some(JournalLine {
+                text: self.raw.trim_ascii(),
+                bytes,
+                has_line_end,
+                is_foreign: has_line_end,
+            })),
         }
     }
 
     /// Returns what is wrong with the end, after all lines were read.
     pub(crate) fn wrong_end(&self) -> Option<JournalEndDamage> {
         self.cipher.as_ref()?;
-        match self.sealed {
+        match self.min_records {
             None => Some(JournalEndDamage::Untold),
             Some(sealed) => {
                 let missing = sealed.saturating_sub(self.next);
@@ -126,7 +139,7 @@ impl<'a, R: Read> JournalReader<'a, R> {
 
 /// Returns the cipher of a journal with this first line.
 pub(crate) fn opened(first: &[u8], path: &Path, keys: &Keys) -> Result<Cipher, LoadError> {
-    let wrong = |why| LoadError::Encrypted { path: path.to_owned(), why };
+    let wrong = |reason| LoadError::Encrypted { path: path.to_owned(), reason };
     Cipher::open(first, keys).map_err(wrong)
 }
 

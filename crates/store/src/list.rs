@@ -59,7 +59,7 @@ pub struct SessionEntry {
     pub one_shot: bool,
     /// The ID of the entry of another program that continued the same session, separate from
     /// Parallax.
-    pub elsewhere: Option<String>,
+    pub foreign_continuation: Option<String>,
 }
 
 impl SessionEntry {
@@ -178,7 +178,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
                 continue;
             }
             entry.id.insert_str(0, ELSEWHERE);
-            ours.elsewhere = Some(entry.id.clone());
+            ours.foreign_continuation = Some(entry.id.clone());
         }
         found.insert((key.0, entry.id.clone()), entry);
     }
@@ -231,7 +231,7 @@ fn entry(path: &Path, origin: SessionOrigin, about: EntryInfo<'_>) -> Option<Ses
         project: about.project,
         forked_from: about.forked_from,
         one_shot: about.one_shot,
-        elsewhere: None,
+        foreign_continuation: None,
     })
 }
 
@@ -341,7 +341,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     let (mut head, mut title, mut more) = (None, None, false);
     let mut damaged = false;
     while let Some(line) = lines.next().ok()? {
-        damaged |= line.strange;
+        damaged |= line.is_foreign;
         match std::str::from_utf8(line.text).ok().and_then(read_record) {
             Some(Record::Session(found)) => head = head.or(Some(found)),
             Some(Record::Content(content)) => {

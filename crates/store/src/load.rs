@@ -40,10 +40,10 @@ pub struct LoadedSession {
     pub pending: Option<PendingBatch>,
     /// Whether the newest turn did not finish because the program was killed or the model could not
     /// be reached. Such a turn can be continued.
-    pub cut_off: bool,
+    pub was_interrupted: bool,
     /// The answer that was being received, if its service can continue it. Its text is the last
     /// content, unless there is no text yet.
-    pub unfinished: Option<UnfinishedAnswer>,
+    pub unfinished_answer: Option<UnfinishedAnswer>,
     /// The prompts in the contents, oldest first.
     pub prompts: Vec<PromptMark>,
     /// The number of the last prompt, including rewound prompts, so that no number is used twice.
@@ -54,7 +54,7 @@ pub struct LoadedSession {
     /// end. Only the lines before them count, and nothing may be appended.
     pub broken: bool,
     /// Length of the file up to its last complete record, in bytes.
-    pub(crate) good_length: u64,
+    pub(crate) valid_length: u64,
     /// Whether that record lacks its line end.
     pub(crate) unterminated: bool,
 }
@@ -105,8 +105,8 @@ impl LoadedSession {
             _ => before < keep,
         });
         self.pending = pending_round(&self.contents, BTreeMap::new());
-        self.cut_off = is_open(&self.contents, self.pending.as_ref());
-        self.unfinished = None;
+        self.was_interrupted = is_open(&self.contents, self.pending.as_ref());
+        self.unfinished_answer = None;
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn load_from(
     let mut number = 0usize;
     while let Some(line) = lines.next()? {
         number += 1;
-        if line.strange {
+        if line.is_foreign {
             builder.broken = true;
             builder.notice(format!(
                 "record {number} of this encrypted session was changed, or records before it are \
@@ -168,10 +168,10 @@ pub(crate) fn load_from(
             break;
         }
         builder.offset += line.bytes;
-        let known = builder.line(line.text, number, line.ended);
-        if line.ended || known {
-            builder.good_length = builder.offset;
-            builder.unterminated = !line.ended;
+        let known = builder.line(line.text, number, line.has_line_end);
+        if line.has_line_end || known {
+            builder.valid_length = builder.offset;
+            builder.unterminated = !line.has_line_end;
         }
     }
     match lines.wrong_end().filter(|_| !builder.broken) {
@@ -210,7 +210,7 @@ pub(crate) struct Builder {
     /// Each record with the number of contents before it.
     records: Vec<(usize, Record)>,
     /// The answer that is being received.
-    unfinished: Option<UnfinishedAnswer>,
+    unfinished_answer: Option<UnfinishedAnswer>,
     /// Results of the pending batch: index of the call, index in `records`.
     results: BTreeMap<usize, usize>,
     compactions: Vec<CompactionRecord>,
@@ -218,14 +218,14 @@ pub(crate) struct Builder {
     /// The number of the last prompt.
     turns: u64,
     /// Whether the newest turn was ended by the model or the user.
-    ended: bool,
+    turn_ended: bool,
     /// Whether the program was shut down during the turn, so that its answer may be incomplete.
     shut_down: bool,
     notices: Vec<String>,
     more_notices: usize,
     broken: bool,
     offset: u64,
-    good_length: u64,
+    valid_length: u64,
     unterminated: bool,
 }
 
@@ -274,16 +274,17 @@ impl Builder {
                 return;
             }
             Record::Unfinished(piece) => {
-                self.unfinished = UnfinishedAnswer::add(self.unfinished.take(), piece);
+                self.unfinished_answer =
+                    UnfinishedAnswer::add(self.unfinished_answer.take(), piece);
                 return;
             }
             Record::Content(content) => {
                 let wire = content.sealed();
                 match wire.role() {
-                    Role::Model => self.unfinished = None,
+                    Role::Model => self.unfinished_answer = None,
                     Role::User => drop(self.append_unfinished()),
                 }
-                (self.ended, self.shut_down) = (false, false);
+                (self.turn_ended, self.shut_down) = (false, false);
                 self.close_round(&wire);
                 self.note_prompt(content);
                 self.records.push((self.contents.len(), record));
@@ -295,7 +296,7 @@ impl Builder {
                 self.count_lines(result);
             }
             Record::Round(round) => {
-                self.unfinished = None;
+                self.unfinished_answer = None;
                 let sealed = self.finish_round(round);
                 self.records.push((self.contents.len(), record));
                 self.contents.push(sealed);
@@ -303,7 +304,7 @@ impl Builder {
             }
             // The user did not choose to end the turn for these reasons.
             Record::TurnEnd { reason, .. } => {
-                self.ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
+                self.turn_ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
                 self.shut_down = reason == "shutdown";
             }
             Record::Name(_)
@@ -315,9 +316,9 @@ impl Builder {
             | Record::Route(_)
             | Record::Plan(_)
             | Record::Pin(_) => {}
-            Record::Truncate { keep } => {
+            Record::Truncate { keep_contents } => {
                 self.append_unfinished();
-                self.truncate(*keep);
+                self.truncate(*keep_contents);
                 return;
             }
             Record::Compaction(compaction) if compaction.at > self.contents.len() => {
@@ -351,7 +352,8 @@ impl Builder {
             });
             return;
         }
-        let round = StepRecord { results: self.results.len(), tail: None, said: None };
+        let round =
+            StepRecord { results: self.results.len(), parts_after_results: None, user_texts: None };
         let sealed = self.finish_round(&round);
         self.records.push((self.contents.len(), Record::Round(round)));
         self.contents.push(sealed);
@@ -359,7 +361,7 @@ impl Builder {
 
     /// Turns the received part of an answer that was never continued into a content.
     fn append_unfinished(&mut self) -> Option<UnfinishedAnswer> {
-        let unfinished = self.unfinished.take()?;
+        let unfinished = self.unfinished_answer.take()?;
         let content = unfinished.content();
         if !content.parts.is_empty() {
             let wire = content.seal();
@@ -390,7 +392,7 @@ impl Builder {
         }
         let results = results.values().filter_map(|at| self.result_at(*at));
         let wires: Vec<&RawValue> = results.map(|result| &*result.wire).collect();
-        assemble_round(&wires, round.tail.as_deref())
+        assemble_round(&wires, round.parts_after_results.as_deref())
     }
 
     fn result_at(&self, at: usize) -> Option<&ResultRecord> {
@@ -446,8 +448,8 @@ impl Builder {
                     true => "it is encrypted and damaged from the first record",
                     false => "it contains no records",
                 };
-                let why = why.to_owned();
-                return Err(LoadError::NotASession { path: path.to_owned(), why });
+                let reason = why.to_owned();
+                return Err(LoadError::NotASession { path: path.to_owned(), reason });
             }
             None => {
                 self.notice("the first line is missing".to_owned());
@@ -457,23 +459,24 @@ impl Builder {
         if self.more_notices > 0 {
             self.notices.push(format!("and {} more", self.more_notices));
         }
-        let unfinished = self.append_unfinished();
+        let unfinished_answer = self.append_unfinished();
         let pending = self.pending();
-        let is_half = unfinished.is_some() || (self.shut_down && !self.contents.is_empty());
-        let cut_off = !self.ended && (is_half || is_open(&self.contents, pending.as_ref()));
+        let is_half = unfinished_answer.is_some() || (self.shut_down && !self.contents.is_empty());
+        let was_interrupted =
+            !self.turn_ended && (is_half || is_open(&self.contents, pending.as_ref()));
         Ok(LoadedSession {
-            cut_off,
+            was_interrupted,
             head,
             contents: self.contents,
             compactions: self.compactions,
             records: self.records.into_iter().map(|(_, record)| record).collect(),
             pending,
-            unfinished,
+            unfinished_answer,
             prompts: self.prompts,
             turns: self.turns,
             notices: self.notices,
             broken: self.broken,
-            good_length: self.good_length,
+            valid_length: self.valid_length,
             unterminated: self.unterminated,
         })
     }

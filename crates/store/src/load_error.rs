@@ -17,19 +17,19 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The session is encrypted and cannot be decrypted.
-    #[error("the session file `{}` is encrypted and cannot be decrypted: {why}", .path.display())]
+    #[error("the session file `{}` is encrypted and cannot be decrypted: {reason}", .path.display())]
     Encrypted {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: CipherError,
+        reason: CipherError,
     },
     /// The file does not contain a session.
-    #[error("`{}` is not a session file: {why}", .path.display())]
+    #[error("`{}` is not a session file: {reason}", .path.display())]
     NotASession {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: String,
+        reason: String,
     },
 }

@@ -70,7 +70,7 @@ pub struct DeletedSession {
     /// The original path of its file.
     pub path: PathBuf,
     /// The reason.
-    pub why: RemovalReason,
+    pub reason: RemovalReason,
     /// Length of its journal in bytes.
     pub bytes: u64,
 }
@@ -111,14 +111,15 @@ pub fn outdated(
             _ if stays => kept.push((modified, None)),
             Some(entry) => {
                 let title = entry.title;
-                let one = DeletedSession { id: stem, title, path, why: RemovalReason::Many, bytes };
+                let one =
+                    DeletedSession { id: stem, title, path, reason: RemovalReason::Many, bytes };
                 kept.push((modified, Some((age, one))));
             }
             None => {
                 let (id, title) = (stem, String::new());
                 found.push((
                     modified,
-                    DeletedSession { id, title, path, why: RemovalReason::Empty, bytes },
+                    DeletedSession { id, title, path, reason: RemovalReason::Empty, bytes },
                 ));
             }
         }
@@ -127,7 +128,7 @@ pub fn outdated(
     for (place, (modified, session)) in kept.into_iter().enumerate() {
         let Some((age, mut one)) = session else { continue };
         if rule.max_age.is_some_and(|most| age > most) {
-            one.why = RemovalReason::Old;
+            one.reason = RemovalReason::Old;
         } else if rule.max_count.is_none_or(|most| place < most) {
             continue;
         }

@@ -38,7 +38,8 @@ struct ScannedLine {
 
 #[derive(Deserialize)]
 struct Truncate {
-    keep: usize,
+    #[serde(rename = "keep")]
+    keep_contents: usize,
 }
 
 #[derive(Deserialize)]
@@ -69,8 +70,8 @@ fn count_records(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
         if read.round.is_some() {
             contents.push(false);
         }
-        if let Some(Truncate { keep }) = read.truncate {
-            contents.truncate(keep);
+        if let Some(Truncate { keep_contents }) = read.truncate {
+            contents.truncate(keep_contents);
         }
     }
     Ok(contents.into_iter().filter(|is_message| *is_message).count())

@@ -110,11 +110,11 @@ impl SearchHit {
 #[derive(Debug, Default)]
 pub struct EncryptedSessions {
     /// Number of sessions that can be decrypted.
-    pub opened: usize,
+    pub readable: usize,
     /// Number of sessions that cannot be decrypted.
-    pub closed: usize,
+    pub unreadable: usize,
     /// Why one of those cannot be decrypted.
-    pub why: Option<LoadError>,
+    pub reason: Option<LoadError>,
 }
 
 /// An open index.
@@ -125,7 +125,7 @@ pub struct SearchIndex {
     /// Whether the index exists only in memory of this process.
     in_memory: bool,
     /// Whether the index contains only encrypted sessions.
-    only_encrypted: bool,
+    is_encrypted_only: bool,
 }
 
 impl SearchIndex {
@@ -158,7 +158,7 @@ impl SearchIndex {
                 source: io::Error::other("it was created by another version"),
             },
         })?;
-        Ok(Self { path, connection, in_memory: false, only_encrypted: false })
+        Ok(Self { path, connection, in_memory: false, is_encrypted_only: false })
     }
 
     /// Creates an empty in-memory index: for all sessions if the index on disk is unusable, or for
@@ -166,7 +166,7 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
-    pub fn in_memory(only_encrypted: bool) -> Result<Self, SearchError> {
+    pub fn in_memory(is_encrypted_only: bool) -> Result<Self, SearchError> {
         let made = Connection::open_in_memory().and_then(|connection| {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(&tables())?;
@@ -174,7 +174,7 @@ impl SearchIndex {
         });
         let path = PathBuf::from(":memory:");
         match made {
-            Ok(connection) => Ok(Self { path, connection, in_memory: true, only_encrypted }),
+            Ok(connection) => Ok(Self { path, connection, in_memory: true, is_encrypted_only }),
             Err(source) => Err(SearchError::Database { path, source }),
         }
     }
@@ -189,10 +189,10 @@ impl SearchIndex {
         let mut found = EncryptedSessions::default();
         for path in unread.iter().filter(|path| is_encrypted(path)) {
             match can_open(path, &dirs.keys) {
-                Ok(()) => found.opened += 1,
+                Ok(()) => found.readable += 1,
                 Err(error) => {
-                    found.closed += 1;
-                    found.why = Some(error);
+                    found.unreadable += 1;
+                    found.reason = Some(error);
                 }
             }
         }

@@ -129,10 +129,10 @@ pub enum DeleteError {
         id: String,
     },
     /// The ID or a path is outside the Parallax home directory.
-    #[error("`{what}` is not a session of this project")]
+    #[error("`{kind}` is not a session of this project")]
     Outside {
         /// What should have been deleted.
-        what: String,
+        kind: String,
     },
     /// An I/O operation failed.
     #[error("failed to delete `{}`: {source}", .path.display())]
@@ -161,7 +161,7 @@ pub fn delete(
         return Err(DeleteError::Foreign { id: entry.id.clone(), path: entry.path.clone() });
     }
     let id = SessionId::new(entry.id.clone());
-    let outside = |what: &Path| DeleteError::Outside { what: what.display().to_string() };
+    let outside = |what: &Path| DeleteError::Outside { kind: what.display().to_string() };
     // Check the path found by the list; the head of the file may contain another ID.
     if !SessionId::is_valid(&id.0) || entry.path.parent() != Some(&dirs.sessions(project)) {
         return Err(outside(Path::new(&entry.id)));

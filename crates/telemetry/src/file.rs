@@ -19,10 +19,10 @@ const SCOPE: &str = "gemini-cli";
 
 /// The file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the telemetry file `{}`: {why}", .path.display())]
+#[error("cannot write the telemetry file `{}`: {reason}", .path.display())]
 pub struct FileError {
     path: PathBuf,
-    why: String,
+    reason: String,
 }
 
 /// The file that records are appended to.
@@ -39,7 +39,7 @@ impl TelemetryFile {
     /// file in the project must not lead out of it through a link, since the project's settings
     /// can name it.
     pub(crate) fn open(path: &Path, project: &Path, resource: &Object) -> Result<Self, FileError> {
-        let failed = |why: String| FileError { path: path.to_owned(), why };
+        let failed = |reason: String| FileError { path: path.to_owned(), reason };
         let io = |error: std::io::Error| failed(error.to_string());
         let parent = path.parent().ok_or_else(|| failed("it has no directory".to_owned()))?;
         if path.components().any(|part| part == Component::ParentDir) {

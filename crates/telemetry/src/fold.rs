@@ -108,8 +108,8 @@ impl Fold {
 
     /// Folds an observation.
     pub(crate) fn fold(&mut self, observed: TelemetryInput) {
-        let TelemetryInput { scope, time, what } = observed;
-        match what {
+        let TelemetryInput { scope, time, kind } = observed;
+        match kind {
             InputKind::Ready(ready) => {
                 if scope.subagents.is_empty() {
                     self.mode = ready.mode;

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 pub(crate) struct TelemetryInput {
     pub(crate) scope: EventScope,
     pub(crate) time: SystemTime,
-    pub(crate) what: InputKind,
+    pub(crate) kind: InputKind,
 }
 
 /// What was observed.
@@ -67,7 +67,7 @@ pub(crate) struct EndedRequest {
 /// A tool call that ended.
 pub(crate) struct EndedCall {
     pub(crate) item: ItemId,
-    pub(crate) done: ToolDone,
+    pub(crate) result: ToolDone,
     pub(crate) tool: String,
     pub(crate) arguments: Option<Object>,
     pub(crate) server: Option<String>,
@@ -97,7 +97,7 @@ impl InputKind {
             }
             Observation::CallEnded(end) => Self::CallEnded(Box::new(EndedCall {
                 item: end.item.clone(),
-                done: end.done.clone(),
+                result: end.done.clone(),
                 tool: end.tool.to_owned(),
                 arguments: end.arguments.cloned(),
                 server: end.server.map(str::to_owned),

@@ -60,5 +60,5 @@ pub struct OtlpOptions {
     /// The tokens for Google Cloud, for the target `gcp`.
     pub google: Option<TokenSource>,
     /// Whether the user named the collector: then it is reported when it cannot be reached.
-    pub is_named: bool,
+    pub is_explicit: bool,
 }

@@ -71,7 +71,7 @@ impl Exporter {
             client,
             headers: options.headers,
             google: options.google,
-            is_named: options.is_named,
+            is_explicit: options.is_explicit,
             has_failed: false,
             problems: Arc::clone(&problems),
         };
@@ -126,7 +126,7 @@ async fn tick(thread: mpsc::WeakSender<TelemetryInput>) {
         let Some(thread) = thread.upgrade() else { return };
         let (scope, time) = (EventScope::default(), SystemTime::now());
         // A full queue will be handed over soon anyway.
-        let _ = thread.try_send(TelemetryInput { scope, time, what: InputKind::Tick });
+        let _ = thread.try_send(TelemetryInput { scope, time, kind: InputKind::Tick });
     }
 }
 
@@ -134,7 +134,7 @@ struct Sender {
     client: parallax_http::reqwest::Client,
     headers: Vec<(String, String)>,
     google: Option<TokenSource>,
-    is_named: bool,
+    is_explicit: bool,
     /// Whether a request failed: later ones are tried once only.
     has_failed: bool,
     problems: Problems,
@@ -202,7 +202,7 @@ impl Sender {
     /// Reports the first failure.
     fn report(&mut self, url: &str, why: &str) {
         tracing::debug!("telemetry was not sent to {url}: {why}");
-        if std::mem::replace(&mut self.has_failed, true) || !self.is_named {
+        if std::mem::replace(&mut self.has_failed, true) || !self.is_explicit {
             return;
         }
         let host = parallax_http::url::Url::parse(url).ok().and_then(|url| {

@@ -178,7 +178,7 @@ impl TelemetrySettings<'_> {
             http,
             identity: certificate.zip(file("OTEL_EXPORTER_OTLP_CLIENT_KEY")),
             google,
-            is_named: is_named || is_google,
+            is_explicit: is_named || is_google,
         })
     }
 

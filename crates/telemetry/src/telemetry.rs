@@ -23,7 +23,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// Records what happens in a session.
 pub struct Telemetry {
     sender: mpsc::Sender<TelemetryInput>,
-    dropped: AtomicU64,
+    dropped_records: AtomicU64,
     problems: Problems,
     /// The turn of the session that runs.
     turn: AtomicU64,
@@ -46,15 +46,15 @@ impl Telemetry {
         std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || worker.run(receiver))?;
-        let (dropped, turn) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { sender, dropped, problems, turn, parent, seed }))
+        let (dropped_records, turn) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Arc::new(Self { sender, dropped_records, problems, turn, parent, seed }))
     }
 
     /// Writes and sends everything, within two seconds. Returns what the user should know.
     pub async fn flush(&self) -> Vec<String> {
         let (done, flushed) = oneshot::channel();
         let (scope, time) = (EventScope::default(), SystemTime::now());
-        let flush = TelemetryInput { scope, time, what: InputKind::Flush(done) };
+        let flush = TelemetryInput { scope, time, kind: InputKind::Flush(done) };
         let flushing = async {
             if self.sender.send(flush).await.is_ok() {
                 // Without an answer the thread is gone.
@@ -64,7 +64,7 @@ impl Telemetry {
         let is_late = tokio::time::timeout(FLUSH_LIMIT, flushing).await.is_err();
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = std::mem::take(&mut *problems);
-        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        let dropped = self.dropped_records.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             notes.push(format!("telemetry: {dropped} records were dropped; it was too slow"));
         }
@@ -82,10 +82,10 @@ impl Observer for Telemetry {
         {
             self.turn.store(scope.turn, Ordering::Relaxed);
         }
-        let Some(what) = InputKind::from_observation(observation) else { return };
-        let observed = TelemetryInput { scope: scope.clone(), time: SystemTime::now(), what };
+        let Some(kind) = InputKind::from_observation(observation) else { return };
+        let observed = TelemetryInput { scope: scope.clone(), time: SystemTime::now(), kind };
         if self.sender.try_send(observed).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_records.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Sinks {
     exporter: Option<Exporter>,
     spans: Vec<Span>,
     logs: Vec<LogRecord>,
-    exported: Instant,
+    exported_at: Instant,
     problems: Problems,
 }
 
@@ -55,7 +55,7 @@ impl Sinks {
             None => None,
         };
         let (spans, logs) = (Vec::new(), Vec::new());
-        Ok(Self { file, exporter, spans, logs, exported: Instant::now(), problems })
+        Ok(Self { file, exporter, spans, logs, exported_at: Instant::now(), problems })
     }
 
     fn write(&mut self, output: TelemetryOutput, metrics: &Metrics) {
@@ -84,13 +84,13 @@ impl Sinks {
             }
         }
         let waiting = self.spans.len() + self.logs.len();
-        if waiting >= BATCH || (waiting > 0 && self.exported.elapsed() > BATCH_DELAY) {
+        if waiting >= BATCH || (waiting > 0 && self.exported_at.elapsed() > BATCH_DELAY) {
             self.export();
         }
     }
 
     fn export(&mut self) {
-        self.exported = Instant::now();
+        self.exported_at = Instant::now();
         let Some(exporter) = &self.exporter else { return };
         if !self.spans.is_empty() {
             exporter.spans(&std::mem::take(&mut self.spans));
@@ -141,7 +141,7 @@ impl TelemetryThread {
     /// Records until the session is gone.
     pub(crate) fn run(mut self, mut receiver: mpsc::Receiver<TelemetryInput>) {
         while let Some(observed) = receiver.blocking_recv() {
-            match observed.what {
+            match observed.kind {
                 InputKind::Tick => self.sinks.export(),
                 InputKind::Flush(done) => {
                     self.fold.measure_memory();

@@ -72,9 +72,9 @@ pub struct Seen {
 pub struct Server {
     /// Its base URL.
     pub base: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<Seen>>>,
     /// Receives a message when the client closes a connection that was kept open.
-    pub closed: mpsc::UnboundedReceiver<()>,
+    pub closed_connections: mpsc::UnboundedReceiver<()>,
 }
 
 impl Server {
@@ -86,9 +86,9 @@ impl Server {
     pub async fn start(answers: Vec<CannedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (tell, closed) = mpsc::unbounded_channel();
-        let all = seen.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (tell, closed_connections) = mpsc::unbounded_channel();
+        let all = requests.clone();
         tokio::spawn(async move {
             for answer in answers {
                 let Ok((mut socket, _)) = listener.accept().await else { return };
@@ -112,12 +112,12 @@ impl Server {
                 }
             }
         });
-        Self { base, seen, closed }
+        Self { base, requests, closed_connections }
     }
 
     /// Returns the requests so far.
     pub fn requests(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Checker {
     ignore: BTreeSet<String>,
     conversations: HashMap<u64, CheckedConversation>,
     /// The conversation of each validated request.
-    of_request: HashMap<usize, u64>,
+    request_conversations: HashMap<usize, u64>,
     shapes: HashMap<u64, Shape>,
     /// The last tool list, so that an equal one is not parsed again.
     tools: Option<(u64, Vec<String>)>,
@@ -38,7 +38,7 @@ struct CheckedConversation {
     bases: Vec<Vec<u64>>,
     /// Whether the last request has no valid response. Then its last content may be replaced (a
     /// nudge, or a withdrawn prompt).
-    unanswered: bool,
+    is_unanswered: bool,
     /// The parts of the last valid response without thoughts; `None` if the script sent raw bytes.
     reply: Option<Vec<String>>,
     /// All signed parts of valid responses, in order.
@@ -117,7 +117,7 @@ impl Checker {
         }
         if let Some(first) = hashes.first() {
             let key = first ^ u64::from(request.kind == Some(Method::GenerateContent));
-            self.of_request.insert(request.index, key);
+            self.request_conversations.insert(request.index, key);
             self.check_history(key, &body.contents, hashes, &mut found);
         }
         found
@@ -175,13 +175,13 @@ impl Checker {
             .iter()
             .filter(|base| hashes.starts_with(base))
             .max_by_key(|base| base.len());
-        let replaced = conversation.unanswered
+        let replaced = conversation.is_unanswered
             && conversation.bases.iter().any(|base| {
                 let kept = base.len().saturating_sub(1);
                 base.get(..kept).is_some_and(|kept| hashes.starts_with(kept))
             });
         match base {
-            Some(base) if !conversation.unanswered => {
+            Some(base) if !conversation.is_unanswered => {
                 if let (Some(sent), Some(raw)) = (&conversation.reply, raws.get(base.len()))
                     && reply
                     && let Err(problem) = compare_reply(sent, raw.get())
@@ -207,26 +207,26 @@ impl Checker {
                 }
             }
         }
-        if !conversation.unanswered {
+        if !conversation.is_unanswered {
             conversation.bases.clear();
         }
         conversation.bases.push(hashes);
-        conversation.unanswered = true;
+        conversation.is_unanswered = true;
     }
 
     /// Records a response that was sent completely. `sent` holds its response documents; `None` if
     /// it contained raw bytes.
     pub(crate) fn record_response(&mut self, index: usize, sent: Option<&[String]>) {
         let Some(conversation) =
-            self.of_request.get(&index).and_then(|key| self.conversations.get_mut(key))
+            self.request_conversations.get(&index).and_then(|key| self.conversations.get_mut(key))
         else {
             return;
         };
         match sent.map(parts::read_reply) {
-            None => (conversation.unanswered, conversation.reply) = (false, None),
-            Some(reply) if reply.valid => {
+            None => (conversation.is_unanswered, conversation.reply) = (false, None),
+            Some(reply) if reply.is_valid => {
                 conversation.signed.extend(reply.signed);
-                (conversation.unanswered, conversation.reply) = (false, Some(reply.parts));
+                (conversation.is_unanswered, conversation.reply) = (false, Some(reply.parts));
             }
             Some(_) => {}
         }

@@ -93,7 +93,7 @@ struct CompanionServer {
 /// A running companion. Dropping it stops it; its port file remains, as after a crash.
 pub struct TestCompanion {
     server: Arc<CompanionServer>,
-    accepting: JoinHandle<()>,
+    accept_task: JoinHandle<()>,
     connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
     port_file: PathBuf,
 }
@@ -123,7 +123,7 @@ impl TestCompanion {
         });
         let connections: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
         let (serving, all) = (Arc::clone(&server), Arc::clone(&connections));
-        let accepting = tokio::spawn(async move {
+        let accept_task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = Arc::clone(&serving);
                 let task = tokio::spawn(async move {
@@ -133,7 +133,7 @@ impl TestCompanion {
                 all.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         });
-        Ok(Self { server, accepting, connections, port_file })
+        Ok(Self { server, accept_task, connections, port_file })
     }
 
     /// Returns its port.
@@ -148,7 +148,7 @@ impl TestCompanion {
 
     /// Stops immediately and closes all connections.
     pub fn stop_abruptly(&self) {
-        self.accepting.abort();
+        self.accept_task.abort();
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().for_each(JoinHandle::abort);
     }

@@ -26,7 +26,7 @@ pub struct Scene {
     /// The replies of the model.
     pub script: Vec<Value>,
     /// Variables to remove from the environment.
-    pub without: &'static [&'static str],
+    pub removed_variables: &'static [&'static str],
     /// What the user does.
     pub steps: Vec<Step>,
     /// What a user must be able to read or hear, in the same words.

@@ -22,7 +22,7 @@ pub struct Finished {
     /// Whether it was killed at the time limit.
     pub timed_out: bool,
     /// The elapsed time.
-    pub wall: Duration,
+    pub elapsed: Duration,
     /// User and system CPU time of the process and of the children that it waited for, in the
     /// kernel's steps of 10 ms.
     pub cpu: Duration,
@@ -61,13 +61,13 @@ pub struct Running {
 #[derive(Debug)]
 struct PipeReader {
     bytes: Arc<Mutex<Vec<u8>>>,
-    done: mpsc::Receiver<()>,
+    finished: mpsc::Receiver<()>,
 }
 
 impl PipeReader {
     fn new(source: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (sender, done) = mpsc::channel();
+        let (sender, finished) = mpsc::channel();
         if let Some(mut source) = source {
             let bytes = bytes.clone();
             thread::spawn(move || {
@@ -79,12 +79,12 @@ impl PipeReader {
                 drop(sender);
             });
         }
-        Self { bytes, done }
+        Self { bytes, finished }
     }
 
     /// Waits until the pipe has ended; returns `false` after the time limit.
     fn ended(&self, limit: Duration) -> bool {
-        !matches!(self.done.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
+        !matches!(self.finished.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
     }
 
     fn take(&self) -> Vec<u8> {
@@ -176,7 +176,7 @@ impl Running {
             stdout: self.stdout.take(),
             stderr: self.stderr.take(),
             timed_out,
-            wall: end.duration_since(self.start),
+            elapsed: end.duration_since(self.start),
             cpu,
             peak_rss,
             peak_tree_rss,

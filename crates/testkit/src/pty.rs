@@ -50,7 +50,7 @@ pub struct ProgramExit {
 pub struct Terminal {
     shared: Arc<SharedTerminal>,
     master: Box<dyn MasterPty + Send>,
-    killer: Box<dyn ChildKiller + Send + Sync>,
+    child_killer: Box<dyn ChildKiller + Send + Sync>,
     pid: Option<u32>,
     limit: Duration,
 }
@@ -67,8 +67,8 @@ struct SharedTerminal {
 struct State {
     emulator: Emulator,
     /// Whether the program and all other holders of its terminal are gone.
-    closed: bool,
-    ended: Option<ProgramExit>,
+    is_closed: bool,
+    exit: Option<ProgramExit>,
 }
 
 impl Terminal {
@@ -93,11 +93,11 @@ impl Terminal {
         drop(pair.slave);
         let emulator = Emulator::new(columns.into(), rows.into(), setup.answers.clone())?;
         let shared = Arc::new(SharedTerminal {
-            state: Mutex::new(State { emulator, closed: false, ended: None }),
+            state: Mutex::new(State { emulator, is_closed: false, exit: None }),
             changed: Condvar::new(),
             writer: Mutex::new(writer),
         });
-        let (killer, pid) = (child.clone_killer(), child.process_id());
+        let (child_killer, pid) = (child.clone_killer(), child.process_id());
         let read = Arc::clone(&shared);
         std::thread::spawn(move || read.read(reader));
         let waits = Arc::clone(&shared);
@@ -106,11 +106,11 @@ impl Terminal {
                 code: status.exit_code(),
                 signal: status.signal().map(str::to_owned),
             });
-            waits.state().ended =
+            waits.state().exit =
                 Some(ended.unwrap_or(ProgramExit { code: u32::MAX, signal: None }));
             waits.changed.notify_all();
         });
-        Ok(Self { shared, master: pair.master, killer, pid, limit })
+        Ok(Self { shared, master: pair.master, child_killer, pid, limit })
     }
 
     /// Returns the process ID of the program.
@@ -193,11 +193,11 @@ impl Terminal {
         let deadline = Instant::now() + self.limit;
         let mut state = self.shared.state();
         loop {
-            if (state.closed || !state.emulator.has_mode(2026)) && holds(&state.emulator) {
+            if (state.is_closed || !state.emulator.has_mode(2026)) && holds(&state.emulator) {
                 return Ok(());
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let over = if state.closed {
+            let over = if state.is_closed {
                 "before the program ended"
             } else if left.is_zero() {
                 "in time"
@@ -236,7 +236,7 @@ impl Terminal {
             let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             let same = now.emulator.output().len() == before && !now.emulator.has_mode(2026);
             state = now;
-            if (same && timeout.timed_out()) || state.closed || Instant::now() > deadline {
+            if (same && timeout.timed_out()) || state.is_closed || Instant::now() > deadline {
                 return;
             }
         }
@@ -266,16 +266,16 @@ impl Terminal {
         let mut reading_until = None;
         let mut state = self.shared.state();
         loop {
-            if let Some(ended) = &state.ended {
+            if let Some(ended) = &state.exit {
                 // Its last output may still arrive, and its child processes may still run.
                 let last = *reading_until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-                if state.closed || Instant::now() >= last {
+                if state.is_closed || Instant::now() >= last {
                     return Ok(ended.clone());
                 }
             }
             let until = reading_until.unwrap_or(deadline);
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() && state.ended.is_none() {
+            if left.is_zero() && state.exit.is_none() {
                 return Err(format!("the program goes on:\n{}", state.emulator.dump()));
             }
             let waited = self.shared.changed.wait_timeout(state, left);
@@ -286,9 +286,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if self.shared.state().ended.is_none() {
+        if self.shared.state().exit.is_none() {
             // It may already have ended.
-            let _ = self.killer.kill();
+            let _ = self.child_killer.kill();
         }
     }
 }
@@ -315,7 +315,7 @@ impl SharedTerminal {
                 let _ = self.write(&answers);
             }
         }
-        self.state().closed = true;
+        self.state().is_closed = true;
         self.changed.notify_all();
     }
 }

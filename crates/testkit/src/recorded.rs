@@ -23,7 +23,7 @@ pub struct Recorded {
     /// When it was complete, relative to the start of the server.
     pub at: Duration,
     /// The same as wall-clock time.
-    pub wall: SystemTime,
+    pub wall_time: SystemTime,
     /// The API method, if it is known.
     pub kind: Option<Method>,
     /// The violations that the checks found.
@@ -49,7 +49,7 @@ impl Recorded {
         }
     }
     pub(crate) fn log_line(&self) -> String {
-        let wall = self.wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = self.wall_time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let body = serde_json::from_slice::<Value>(&self.body)
             .unwrap_or_else(|_| String::from_utf8_lossy(&self.body).into_owned().into());
         let headers: Vec<Value> = self.headers.iter().map(|(n, v)| json!([n, v])).collect();

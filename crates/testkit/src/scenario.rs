@@ -64,8 +64,8 @@ struct Config {
     limit_ms: u64,
     #[serde(default)]
     filters: Vec<(String, String)>,
-    #[serde(default)]
-    absent: Vec<String>,
+    #[serde(rename = "absent", default)]
+    absent_paths: Vec<String>,
     #[serde(default)]
     allow: Vec<String>,
     /// Whether the project looks like a git repository.
@@ -73,8 +73,8 @@ struct Config {
     git: bool,
     #[serde(default)]
     contains: BTreeMap<String, Vec<String>>,
-    #[serde(default)]
-    lacks: BTreeMap<String, Vec<String>>,
+    #[serde(rename = "lacks", default)]
+    lacking_texts: BTreeMap<String, Vec<String>>,
     #[serde(default, rename = "comment")]
     _comment: Option<String>,
 }
@@ -98,7 +98,8 @@ struct ScenarioRun {
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct SignalAt {
-    gate: String,
+    #[serde(rename = "gate")]
+    gate_name: String,
     name: String,
 }
 
@@ -271,7 +272,7 @@ impl Scenario {
                 };
                 scope.spawn(move || {
                     let reached = self.runtime.block_on(async {
-                        tokio::time::timeout(limit, self.server.wait_at_gate(&at.gate))
+                        tokio::time::timeout(limit, self.server.wait_at_gate(&at.gate_name))
                             .await
                             .is_ok()
                     });
@@ -301,7 +302,7 @@ impl Scenario {
     fn compare_files(&self, filters: &Filters, update: bool) -> Result<Vec<String>, String> {
         let mut problems = Vec::new();
         let project = self.home.project();
-        for path in &self.config.absent {
+        for path in &self.config.absent_paths {
             if project.join(path).exists() {
                 problems.push(format!("`{path}` is there"));
             }
@@ -341,7 +342,7 @@ impl Scenario {
     /// Returns the texts of `contains` that are missing and those of `lacks` that are present.
     fn search(&self, texts: &BTreeMap<String, String>) -> Vec<String> {
         let mut problems = Vec::new();
-        for (list, wanted) in [(&self.config.contains, true), (&self.config.lacks, false)] {
+        for (list, wanted) in [(&self.config.contains, true), (&self.config.lacking_texts, false)] {
             for (name, text) in list.iter().flat_map(|(n, all)| all.iter().map(move |t| (n, t))) {
                 match texts.get(name) {
                     None => problems.push(format!("there is no {name} to search in")),

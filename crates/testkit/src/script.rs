@@ -53,7 +53,7 @@ pub(crate) struct Reply {
     pub(crate) split: usize,
     pub(crate) coalesce: usize,
     pub(crate) eol: &'static str,
-    pub(crate) done: bool,
+    pub(crate) is_used: bool,
     pub(crate) json_array: bool,
 }
 
@@ -177,8 +177,8 @@ struct RawReply {
     coalesce: usize,
     #[serde(default)]
     eol: Option<String>,
-    #[serde(default)]
-    done: bool,
+    #[serde(rename = "done", default)]
+    is_used: bool,
     #[serde(default)]
     json_array: bool,
     /// A comment for readers of the script.
@@ -324,7 +324,7 @@ fn read_reply(text: &str) -> Result<Reply, String> {
             Some("cr") => "\r",
             Some(other) => return Err(format!("unknown eol `{other}`")),
         },
-        done: raw.done,
+        is_used: raw.is_used,
         json_array: raw.json_array,
     })
 }

@@ -29,21 +29,21 @@ pub struct Options {
     /// Whether a request with a violation gets status 400.
     pub strict: bool,
     /// Whether bodies are discarded after the checks (for long load tests).
-    pub forget_bodies: bool,
+    pub discard_bodies: bool,
 }
 
 #[derive(Default)]
 struct Gate {
-    opened: Option<Arc<Semaphore>>,
-    reached: Option<Arc<Semaphore>>,
+    open_signal: Option<Arc<Semaphore>>,
+    reached_signal: Option<Arc<Semaphore>>,
 }
 
 impl Gate {
     fn opened(&mut self) -> Arc<Semaphore> {
-        self.opened.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
+        self.open_signal.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
     }
     fn reached_signal(&mut self) -> Arc<Semaphore> {
-        self.reached.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
+        self.reached_signal.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     log: Option<Mutex<std::fs::File>>,
     start: Instant,
     state: Mutex<State>,
-    arrived: Notify,
+    request_arrived: Notify,
     answered: Notify,
     gates: Mutex<HashMap<String, Gate>>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct State {
     requests: Vec<Recorded>,
-    used: Vec<u64>,
+    used_replies: Vec<u64>,
     checker: Checker,
     rules: Rules,
     /// Violations that belong to no request, such as an exhausted script.
@@ -113,15 +113,15 @@ impl ModelServer {
             Some(path) => Some(Mutex::new(std::fs::File::create(path)?)),
             None => None,
         };
-        let used = vec![0; script.replies.len()];
+        let used_replies = vec![0; script.replies.len()];
         let checker = Checker::new(script.ignore.clone());
         let shared = Arc::new(Shared {
             script,
             options,
             log,
             start: Instant::now(),
-            state: Mutex::new(State { used, checker, ..State::default() }),
-            arrived: Notify::new(),
+            state: Mutex::new(State { used_replies, checker, ..State::default() }),
+            request_arrived: Notify::new(),
             answered: Notify::new(),
             gates: Mutex::default(),
         });
@@ -142,7 +142,7 @@ impl ModelServer {
     /// Waits until there are this many requests.
     pub async fn wait_for_requests(&self, count: usize) {
         loop {
-            let arrived = self.shared.arrived.notified();
+            let arrived = self.shared.request_arrived.notified();
             if lock(&self.shared.state).requests.len() >= count {
                 return;
             }
@@ -171,7 +171,7 @@ impl ModelServer {
     /// Returns the number of replies that were not (fully) used.
     pub fn unused(&self) -> usize {
         let state = lock(&self.shared.state);
-        let replies = self.shared.script.replies.iter().zip(&state.used);
+        let replies = self.shared.script.replies.iter().zip(&state.used_replies);
         replies.filter(|(reply, used)| reply.repeat != 0 && **used < reply.repeat).count()
     }
 
@@ -278,7 +278,7 @@ fn record(shared: &Shared, request: HttpRequest) -> usize {
         headers: request.headers,
         body: request.body.into(),
         at: shared.start.elapsed(),
-        wall: SystemTime::now(),
+        wall_time: SystemTime::now(),
         kind,
         violations: Vec::new(),
         aborted: false,
@@ -298,6 +298,6 @@ fn record(shared: &Shared, request: HttpRequest) -> usize {
     let index = recorded.index;
     state.requests.push(recorded);
     drop(state);
-    shared.arrived.notify_waiters();
+    shared.request_arrived.notify_waiters();
     index
 }

@@ -37,7 +37,7 @@ pub struct SkillEntry {
     /// The text of a built-in skill.
     pub text: Option<&'static str>,
     /// Expands its instructions; `None` leaves them unchanged.
-    pub fill: Option<VariableExpander>,
+    pub expander: Option<VariableExpander>,
 }
 
 impl fmt::Debug for SkillEntry {
@@ -60,7 +60,7 @@ impl SkillEntry {
             return Ok(skip_front_matter(text).to_owned());
         }
         let text = instructions(&self.file)?;
-        Ok(self.fill.as_ref().map_or_else(|| text.clone(), |fill| fill(&text)))
+        Ok(self.expander.as_ref().map_or_else(|| text.clone(), |fill| fill(&text)))
     }
 }
 
@@ -268,8 +268,13 @@ mod tests {
         std::fs::create_dir(folder.path().join("scripts")).expect("folder");
         std::fs::write(&file, "---\nname: x\n---\nDo it").expect("written");
         std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
-        let skill =
-            SkillEntry { name: "x".into(), description: "y".into(), file, text: None, fill: None };
+        let skill = SkillEntry {
+            name: "x".into(),
+            description: "y".into(),
+            file,
+            text: None,
+            expander: None,
+        };
         let tree = tree(folder.path());
         let options = parallax_files::WorkspaceOptions {
             root: folder.path().to_owned(),

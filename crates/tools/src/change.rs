@@ -65,7 +65,7 @@ pub(crate) struct UnseenChange {
     /// The changed lines, if there are few.
     diff: Option<String>,
     /// The text that the model saw, if a copy was kept.
-    pub(crate) old: Option<String>,
+    pub(crate) seen_text: Option<String>,
 }
 
 impl UnseenChange {
@@ -78,9 +78,9 @@ impl UnseenChange {
         let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
             return None;
         };
-        let old = old.map(|old| decode(&old).text);
-        let diff = old.as_ref().and_then(|old| short_diff(old, &before.decoded.text, 40));
-        Some(Self { diff, old })
+        let seen_text = old.map(|old| decode(&old).text);
+        let diff = seen_text.as_ref().and_then(|old| short_diff(old, &before.decoded.text, 40));
+        Some(Self { diff, seen_text })
     }
 
     /// Whether the message shows the whole change to the model.

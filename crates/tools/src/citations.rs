@@ -40,8 +40,8 @@ impl CitedText {
                 text.push_str(piece);
             }
         }
-        let Some(grounding) = &answer.meta.grounding else {
-            let mut citations = answer.meta.citations.clone();
+        let Some(grounding) = &answer.metadata.grounding else {
+            let mut citations = answer.metadata.citations.clone();
             citations.sort();
             citations.dedup();
             citations.retain(|source| !source.uri.is_empty());
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn answer(parts: Vec<Part>, grounding: Value) -> Answer {
-        Answer { parts, meta: Chunk { grounding: Some(grounding), ..Chunk::default() } }
+        Answer { parts, metadata: Chunk { grounding: Some(grounding), ..Chunk::default() } }
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Discovery {
         &self,
         words: &[String],
         input: Vec<u8>,
-        (timeout, kept): (Duration, usize),
+        (timeout, max_bytes): (Duration, usize),
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, WriteScope), String> {
@@ -127,9 +127,9 @@ impl Discovery {
             environment,
             input,
             timeout,
-            kept,
+            max_bytes,
             sandbox,
-            leaves_background: false,
+            allows_background: false,
         };
         let end =
             self.processes.run_piped(command, cancel).await.map_err(|error| error.to_string())?;

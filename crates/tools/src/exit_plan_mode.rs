@@ -26,20 +26,20 @@ pub struct PlanLocation {
     /// The plan directory, with links resolved.
     pub folder: PathBuf,
     /// The mode to switch to if no user can choose one.
-    pub unattended: ApprovalMode,
+    pub unattended_mode: ApprovalMode,
 }
 
 /// The tool.
 #[derive(Debug)]
 pub struct ExitPlanMode {
     spec: ToolSpec,
-    place: PlanLocation,
+    location: PlanLocation,
     workspace: Arc<Workspace>,
 }
 
 impl ExitPlanMode {
     /// Creates the tool for plans in that directory.
-    pub fn new(place: PlanLocation, workspace: Arc<Workspace>) -> Self {
+    pub fn new(location: PlanLocation, workspace: Arc<Workspace>) -> Self {
         let spec = ToolSpec {
             name: "exit_plan_mode".into(),
             display_name: "ExitPlanMode".into(),
@@ -58,12 +58,12 @@ impl ExitPlanMode {
             sharing: Sharing::Exclusive,
             aliases: vec!["ExitPlanModeTool".into()],
         };
-        Self { spec, place, workspace }
+        Self { spec, location, workspace }
     }
 
     /// Returns the plan, given by its name or by its path.
     fn find(&self, name: &str) -> Result<Confined, ToolError> {
-        let folder = &self.place.folder;
+        let folder = &self.location.folder;
         if name.trim().is_empty() {
             return Err(invalid("`plan_filename` must not be empty"));
         }
@@ -107,7 +107,7 @@ impl Tool for ExitPlanMode {
         }
         let mode_by_rule = match scope.interactive {
             true => ApprovalMode::Default,
-            false => self.place.unattended,
+            false => self.location.unattended_mode,
         };
         let path = plan.path().to_owned();
         let effects = Effects { reads: vec![path.clone()], ..Effects::default() };
@@ -159,7 +159,7 @@ impl Invocation for Call {
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
-        let mode = match run.decided {
+        let mode = match run.response {
             Some(ApprovalResponse::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
             None => self.mode_by_rule,
@@ -213,7 +213,7 @@ mod tests {
             parallax_files::WorkspaceOptions { root: root.clone(), temp, ..Default::default() };
         let workspace = Arc::new(Workspace::new(options).expect("workspace"));
         let plans = workspace.temp().join("plans");
-        let place = PlanLocation { folder: plans, unattended: ApprovalMode::AutoEdit };
+        let place = PlanLocation { folder: plans, unattended_mode: ApprovalMode::AutoEdit };
         TestProject { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
     }
 
@@ -230,14 +230,14 @@ mod tests {
     fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> ToolResult {
         use parallax_protocol::tool::NoProgress;
         let cancel = parallax_protocol::CancellationToken::new();
-        let run = Run { decided: answer, ..Run::new(cancel, Arc::new(NoProgress)) };
+        let run = Run { response: answer, ..Run::new(cancel, Arc::new(NoProgress)) };
         futures_util::FutureExt::now_or_never(call.run(run)).expect("at once")
     }
 
     #[test]
     fn approval_response_selects_the_mode() {
         let place = place();
-        let plan = place.tool.place.folder.join("p.md");
+        let plan = place.tool.location.folder.join("p.md");
         std::fs::write(&plan, "# Plan\n").expect("plan");
         for (answer, attended, mode) in [
             (Some(ApprovalResponse::ProceedOnce), true, ApprovalMode::Default),
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn plan_rejection_is_a_result() {
         let place = place();
-        std::fs::write(place.tool.place.folder.join("p.md"), "x").expect("plan");
+        std::fs::write(place.tool.location.folder.join("p.md"), "x").expect("plan");
         let said = |feedback: Option<&str>| {
             let call = prepare(&place, "p.md", true).expect("prepared");
             call.declined(feedback).expect("an outcome")
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn only_existing_plans_of_the_directory_are_accepted() {
         let place = place();
-        let folder = place.tool.place.folder.clone();
+        let folder = place.tool.location.folder.clone();
         std::fs::write(folder.join("blank.md"), " \n").expect("blank");
         std::fs::write(place.root.join("README.md"), "text").expect("readme");
         std::os::unix::fs::symlink(place.root.join("README.md"), folder.join("link.md"))

@@ -230,7 +230,7 @@ impl RootSearch {
         let all = Mutex::new(GlobMatches::default());
         let walker = walk(workspace, std::slice::from_ref(&self.root), options).build_parallel();
         walker.run(|| {
-            let mut mine = ThreadMatches { found: GlobMatches::default(), all: &all };
+            let mut mine = ThreadMatches { matches: GlobMatches::default(), all: &all };
             Box::new(move |entry| {
                 if stop.is_set() {
                     return WalkState::Quit;
@@ -250,7 +250,7 @@ impl RootSearch {
                         || kind.is_some_and(|kind| kind.is_symlink()) && entry.path().is_file();
                     if is_file {
                         let changed = entry.metadata().ok().and_then(|facts| facts.modified().ok());
-                        mine.found.add(Hit::new(entry.into_path(), changed, now));
+                        mine.matches.add(Hit::new(entry.into_path(), changed, now));
                     }
                 }
                 WalkState::Continue
@@ -322,13 +322,13 @@ impl GlobMatches {
 
 /// The matches of one thread, merged when the thread ends.
 struct ThreadMatches<'a> {
-    found: GlobMatches,
+    matches: GlobMatches,
     all: &'a Mutex<GlobMatches>,
 }
 
 impl Drop for ThreadMatches<'_> {
     fn drop(&mut self) {
-        let found = std::mem::take(&mut self.found);
+        let found = std::mem::take(&mut self.matches);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(found);
     }
 }

@@ -134,9 +134,9 @@ impl Tool for GrepSearch {
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
         let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
-        let place = SearchPlace::find(&self.workspace, given("dir_path"))?;
+        let search_place = SearchPlace::find(&self.workspace, given("dir_path"))?;
         if given("dir_path").is_some() {
-            place.check_hidden_from_agents(&self.workspace)?;
+            search_place.check_hidden_from_agents(&self.workspace)?;
         }
         let names_only = args.flag("names_only").unwrap_or(false);
         let [context, before, after] =
@@ -144,10 +144,10 @@ impl Tool for GrepSearch {
         let lines = |own: Option<u64>| own.or(context).unwrap_or(0).min(MAX_CONTEXT);
         let named = context.or(before).or(after).is_some();
         let include = given("include_pattern");
-        let first_root = place.roots.first().map_or(Path::new(""), PathBuf::as_path);
+        let first_root = search_place.roots.first().map_or(Path::new(""), PathBuf::as_path);
         let total = args.integer("total_max_matches").unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
         let per_file = args.integer("max_matches_per_file").unwrap_or(u64::MAX).max(1);
-        let wanted = GrepQuery {
+        let query = GrepQuery {
             pattern: pattern.to_owned(),
             matcher: matcher(pattern, case_sensitive, args.flag("fixed_strings").unwrap_or(false))?,
             exclude: given("exclude_pattern")
@@ -166,25 +166,25 @@ impl Tool for GrepSearch {
         };
         let words = match given("dir_path") {
             Some(path) => format!("in path \"{path}\""),
-            None if place.roots.len() > 1 => {
-                format!("across {} workspace directories", place.roots.len())
+            None if search_place.roots.len() > 1 => {
+                format!("across {} workspace directories", search_place.roots.len())
             }
             None => "in the workspace directory".to_owned(),
         };
         Ok(Box::new(Call {
-            effects: Effects { reads: place.roots.clone(), ..Effects::default() },
+            effects: Effects { reads: search_place.roots.clone(), ..Effects::default() },
             words,
             workspace: Arc::clone(&self.workspace),
             limit: self.limit,
-            place,
-            wanted,
+            search_place,
+            query,
         }))
     }
 }
 
 struct Call {
-    wanted: GrepQuery,
-    place: SearchPlace,
+    query: GrepQuery,
+    search_place: SearchPlace,
     /// A description of the searched place.
     words: String,
     workspace: Arc<Workspace>,
@@ -194,8 +194,8 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        let include = self.wanted.include_text.as_ref().map(|glob| format!(" in {glob}"));
-        format!("'{}'{} {}", self.wanted.pattern, include.unwrap_or_default(), self.words)
+        let include = self.query.include_text.as_ref().map(|glob| format!(" in {glob}"));
+        format!("'{}'{} {}", self.query.pattern, include.unwrap_or_default(), self.words)
     }
 
     fn effects(&self) -> &Effects {
@@ -205,7 +205,7 @@ impl Invocation for Call {
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let (pattern, words, limit) =
-                (self.wanted.pattern.clone(), self.words.clone(), self.limit);
+                (self.query.pattern.clone(), self.words.clone(), self.limit);
             let failure = |message| {
                 ToolResult::failure(ToolError::new(ToolErrorKind::GrepExecutionError, message))
             };
@@ -227,10 +227,10 @@ impl Invocation for Call {
 
 impl Call {
     fn search(&self, stop: &Stop) -> ToolResult {
-        let wanted = &self.wanted;
+        let wanted = &self.query;
         let (mut files, skipped) =
-            sweep::search_tree(&self.workspace, &self.place.roots, wanted, stop);
-        let skipped = skipped.note(&self.place);
+            sweep::search_tree(&self.workspace, &self.search_place.roots, wanted, stop);
+        let skipped = skipped.note(&self.search_place);
         // A directory that was replaced by a link during the walk could lead outside of the
         // workspace.
         files.retain(|file| is_inside(&self.workspace, file.path()));
@@ -256,7 +256,7 @@ impl Call {
         if wanted.names_only {
             let noun = if count == 1 { "file" } else { "files" };
             let names: Vec<String> =
-                files.iter().map(|file| self.place.name(file.path())).collect();
+                files.iter().map(|file| self.search_place.name(file.path())).collect();
             let text = format!(
                 "Found {count} {noun} with matches for pattern \"{pattern}\" {words}{filter}{limited}:\n{}{skipped}",
                 names.join("\n")
@@ -287,7 +287,7 @@ impl Call {
                 ));
                 break;
             }
-            let name = self.place.name(file.path());
+            let name = self.search_place.name(file.path());
             text.push_str(&format!("File: {name}\n"));
             let shown = lines::append(&mut text, file, &wanted.matcher, context, stop);
             matches.extend(shown.into_iter().map(|(number, line)| {

@@ -160,8 +160,8 @@ impl Call {
                 text.push_str(&format!("\n{} ({} bytes)", row.name, row.size));
             }
         }
-        if rows.len() > MAX_SHOWN || listing.cut {
-            let more = if listing.cut { "at least " } else { "" };
+        if rows.len() > MAX_SHOWN || listing.is_truncated {
+            let more = if listing.is_truncated { "at least " } else { "" };
             text.push_str(&format!(
                 "\n... ({more}{} more; narrow it with `glob`)",
                 rows.len().saturating_sub(MAX_SHOWN).max(1)

@@ -155,7 +155,7 @@ fn outcome(end: &LogEnd) -> ToolResult {
         return ToolResult::text(text).with_display(Display::text(text));
     }
     let shown = end.lines.len();
-    let head = match (end.cut, shown < end.total) {
+    let head = match (end.is_truncated, shown < end.total) {
         (true, _) => format!(
             "Showing last {shown} of {} lines (only the last 64 KiB of the log are read):",
             end.total
@@ -191,8 +191,11 @@ mod tests {
     fn header_states_how_much_is_shown() {
         let lines = |number: usize| (1..=number).map(|line| line.to_string()).collect();
         for (end, expected) in [
-            (LogEnd { lines: lines(2), total: 2, cut: false }, "Full Log Output:\n1\n2"),
-            (LogEnd { lines: lines(1), total: 9, cut: false }, "Showing last 1 of 9 lines:\n1"),
+            (LogEnd { lines: lines(2), total: 2, is_truncated: false }, "Full Log Output:\n1\n2"),
+            (
+                LogEnd { lines: lines(1), total: 9, is_truncated: false },
+                "Showing last 1 of 9 lines:\n1",
+            ),
         ] {
             let text = outcome(&end).for_model.output;
             assert_eq!(text, format!("<untrusted_context>\n{expected}\n</untrusted_context>"));

@@ -21,12 +21,12 @@ pub(crate) use content::{Range, Read, read};
 pub struct ReadFile {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl ReadFile {
     /// Creates the tool, which records what the model has seen.
-    pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
+    pub fn new(workspace: Arc<Workspace>, seen_files: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "read_file".into(),
             display_name: "ReadFile".into(),
@@ -44,7 +44,7 @@ impl ReadFile {
             sharing: Sharing::Shared,
             aliases: vec!["ReadFileTool".into()],
         };
-        Self { spec, workspace, seen }
+        Self { spec, workspace, seen_files }
     }
 }
 
@@ -77,7 +77,7 @@ impl Tool for ReadFile {
             range,
             effects,
             workspace: Arc::clone(&self.workspace),
-            seen: Arc::clone(&self.seen),
+            seen_files: Arc::clone(&self.seen_files),
         }))
     }
 }
@@ -109,7 +109,7 @@ struct Call {
     name: PathBuf,
     effects: Effects,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl Invocation for Call {
@@ -134,7 +134,7 @@ impl Invocation for Call {
 
 impl Call {
     fn read(&self, cancel: &CancellationToken) -> ToolResult {
-        match read(&self.workspace, &self.seen, &self.target, self.range, cancel) {
+        match read(&self.workspace, &self.seen_files, &self.target, self.range, cancel) {
             Ok(read) => read.into_outcome(),
             Err(error) => ToolResult::failure(error),
         }

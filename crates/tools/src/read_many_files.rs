@@ -66,7 +66,7 @@ pub struct ReadOne {
     /// Its content: text or media.
     pub part: Part,
     /// Whether its text is truncated.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 /// The result of reading the files.
@@ -77,7 +77,7 @@ pub struct ReadManyResult {
     /// The skipped files, with reasons.
     pub skipped: Vec<(PathBuf, String)>,
     /// The patterns that match no file.
-    pub unmatched: Vec<String>,
+    pub unmatched_patterns: Vec<String>,
     /// The Markdown list shown to the user.
     pub display: String,
 }
@@ -90,7 +90,7 @@ impl ReadManyResult {
         for file in &self.files {
             match file.part.view() {
                 PartView::Text(text) => {
-                    let warning = if file.cut {
+                    let warning = if file.is_truncated {
                         "[WARNING: This file was truncated. To see all of it, read it with `read_file`.]\n\n"
                     } else {
                         ""
@@ -129,8 +129,8 @@ pub fn read_many(
     wanted: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
-    let CollectedFiles { files, skipped, unmatched } = gather(workspace, wanted, cancel)?;
-    let mut result = ReadManyResult { skipped, unmatched, ..ReadManyResult::default() };
+    let CollectedFiles { files, skipped, unmatched_patterns } = gather(workspace, wanted, cancel)?;
+    let mut result = ReadManyResult { skipped, unmatched_patterns, ..ReadManyResult::default() };
     let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
     for (path, target) in files {
         if cancel.is_cancelled() {
@@ -146,7 +146,7 @@ pub fn read_many(
         match read(workspace, seen, &target, Range::default(), cancel) {
             Err(error) => result.skipped.push((path, error.message)),
             Ok(Read::Refused(why)) => result.skipped.push((path, why)),
-            Ok(Read::Text { header, text, cut, .. }) => {
+            Ok(Read::Text { header, text, cut: is_truncated, .. }) => {
                 if text.len() > text_left {
                     result.skipped.push((path, "the total size limit is reached".to_owned()));
                     continue;
@@ -156,7 +156,7 @@ pub fn read_many(
                     Some(header) => format!("{header}\n---\n{text}"),
                     None => text,
                 };
-                result.files.push(ReadOne { path, part: Part::text(text), cut });
+                result.files.push(ReadOne { path, part: Part::text(text), is_truncated });
             }
             Ok(Read::Media(_)) if is_unrequested_media(&path, wanted) => {
                 result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
@@ -171,7 +171,7 @@ pub fn read_many(
                     continue;
                 }
                 media_left -= size;
-                result.files.push(ReadOne { path, part, cut: false });
+                result.files.push(ReadOne { path, part, is_truncated: false });
             }
         }
     }
@@ -229,7 +229,7 @@ fn display(workspace: &Workspace, result: &ReadManyResult) -> String {
 pub struct ReadManyFiles {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
     context_names: Vec<String>,
 }
 
@@ -238,7 +238,7 @@ impl ReadManyFiles {
     /// default.
     pub fn new(
         workspace: Arc<Workspace>,
-        seen: Arc<SeenFiles>,
+        seen_files: Arc<SeenFiles>,
         context_names: Vec<String>,
     ) -> Self {
         let texts = json!({"type": "array", "items": {"type": "string"}});
@@ -267,7 +267,7 @@ impl ReadManyFiles {
             sharing: Sharing::Shared,
             aliases: vec!["ReadManyFilesTool".into()],
         };
-        Self { spec, workspace, seen, context_names }
+        Self { spec, workspace, seen_files, context_names }
     }
 }
 
@@ -279,36 +279,36 @@ impl Tool for ReadManyFiles {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let owned = |name| args.texts(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
-        let mut wanted = ReadMany::for_paths(owned("include"));
-        if wanted.include.iter().any(|pattern| pattern.trim().is_empty()) {
+        let mut request = ReadMany::for_paths(owned("include"));
+        if request.include.iter().any(|pattern| pattern.trim().is_empty()) {
             return Err(invalid("`include` must not contain empty patterns"));
         }
-        wanted.exclude = owned("exclude");
-        wanted.use_default_excludes = args.flag("useDefaultExcludes").unwrap_or(true);
-        wanted.context_names = self.context_names.clone();
+        request.exclude = owned("exclude");
+        request.use_default_excludes = args.flag("useDefaultExcludes").unwrap_or(true);
+        request.context_names = self.context_names.clone();
         if let Some(options) = args.object("file_filtering_options") {
-            wanted.respect_git_ignore = options.flag("respect_git_ignore");
-            wanted.respect_gemini_ignore = options.flag("respect_gemini_ignore");
+            request.respect_git_ignore = options.flag("respect_git_ignore");
+            request.respect_gemini_ignore = options.flag("respect_gemini_ignore");
         }
         Ok(Box::new(Call {
             effects: Effects { reads: self.workspace.roots(), ..Effects::default() },
-            wanted,
+            request,
             workspace: Arc::clone(&self.workspace),
-            seen: Arc::clone(&self.seen),
+            seen_files: Arc::clone(&self.seen_files),
         }))
     }
 }
 
 struct Call {
-    wanted: ReadMany,
+    request: ReadMany,
     effects: Effects,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        format!("Read {}", self.wanted.include.join(", "))
+        format!("Read {}", self.request.include.join(", "))
     }
 
     fn effects(&self) -> &Effects {
@@ -317,7 +317,7 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| {
-            match read_many(&self.workspace, &self.seen, &self.wanted, cancel) {
+            match read_many(&self.workspace, &self.seen_files, &self.request, cancel) {
                 Ok(result) => outcome(&result),
                 Err(error) => ToolResult::failure(error),
             }

@@ -45,13 +45,13 @@ const MAX_FOLDERS: usize = 50;
 pub struct Replace {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
     plans: PlanFiles,
 }
 
 impl Replace {
     /// Creates the tool. Edits are checked against what the model has seen of the file.
-    pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
+    pub fn new(workspace: Arc<Workspace>, seen_files: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "replace".into(),
             display_name: "Edit".into(),
@@ -71,7 +71,7 @@ impl Replace {
             sharing: Sharing::Exclusive,
             aliases: vec!["EditTool".into()],
         };
-        Self { spec, workspace, seen, plans: PlanFiles::default() }
+        Self { spec, workspace, seen_files, plans: PlanFiles::default() }
     }
 
     /// Sets the directory of the session's plans.
@@ -191,11 +191,11 @@ impl Tool for Replace {
                 format!("{shown} already exists: provide the `old_string` to replace"),
             ));
         }
-        let unseen = UnseenChange::detect(&self.seen, &target, &before);
+        let unseen = UnseenChange::detect(&self.seen_files, &target, &before);
         let planned = plan(&shown, &before, old, new, allow_multiple);
         match unseen {
             Some(change) if !is_safe_edit(&change, &planned, &before) => {
-                Err(change.refuse(&self.seen, &target, &before))
+                Err(change.refuse(&self.seen_files, &target, &before))
             }
             unseen => Ok(self.call(target, Some(before), planned?, unseen)),
         }
@@ -208,14 +208,14 @@ impl Replace {
         target: Confined,
         before: Option<OriginalFile>,
         planned: PlannedEdit,
-        unseen: Option<UnseenChange>,
+        unseen_change: Option<UnseenChange>,
     ) -> Box<dyn Invocation> {
         let name = self.workspace.relative(target.path());
         let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
-        let seen = Arc::clone(&self.seen);
-        Box::new(Call { target, before, planned, unseen, diff, effects, name, seen })
+        let seen_files = Arc::clone(&self.seen_files);
+        Box::new(Call { target, before, planned, unseen_change, diff, effects, name, seen_files })
     }
 }
 
@@ -227,9 +227,11 @@ fn is_safe_edit(
     before: &OriginalFile,
 ) -> bool {
     planned.as_ref().is_ok_and(|planned| match (planned.strategy, planned.ranges.as_slice()) {
-        (Strategy::Exact, [range]) => {
-            stale::is_current(change.old.as_deref(), &SourceText::new(&before.decoded.text), range)
-        }
+        (Strategy::Exact, [range]) => stale::is_current(
+            change.seen_text.as_deref(),
+            &SourceText::new(&before.decoded.text),
+            range,
+        ),
         _ => false,
     })
 }
@@ -283,13 +285,13 @@ fn plan(
             ToolErrorKind::EditExpectedOccurrenceMismatch,
             format!(
                 "Expected 1 occurrence of `old_string` in {shown} but found {}{}, at line(s) {}. Add lines around it to make it unique, or set `allow_multiple`",
-                if found.more { "more than " } else { "" },
+                if found.has_more { "more than " } else { "" },
                 lines.len(),
                 named(&lines)
             ),
         ));
     }
-    if found.more {
+    if found.has_more {
         return Err(ToolError::new(
             ToolErrorKind::EditExpectedOccurrenceMismatch,
             format!(
@@ -304,7 +306,7 @@ fn plan(
         write_failure(&FileError::Lossy {
             path: PathBuf::from(shown),
             encoding: before.decoded.encoding.name(),
-            what: error.unsupported_text(),
+            unsupported_text: error.unsupported_text(),
         })
     })?;
     if bytes == before.bytes {
@@ -358,11 +360,11 @@ struct Call {
     target: Confined,
     before: Option<OriginalFile>,
     planned: PlannedEdit,
-    unseen: Option<UnseenChange>,
+    unseen_change: Option<UnseenChange>,
     diff: FileDiff,
     effects: Effects,
     name: PathBuf,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl Invocation for Call {
@@ -390,9 +392,9 @@ impl Call {
     fn write(self) -> ToolResult {
         let before = self.before.as_ref();
         let bytes = &self.planned.bytes;
-        let written = match &self.unseen {
+        let written = match &self.unseen_change {
             Some(change) if !change.is_shown() => commit_unseen(&self.target, before, bytes),
-            _ => commit(&self.seen, &self.target, before, bytes),
+            _ => commit(&self.seen_files, &self.target, before, bytes),
         };
         if let Err(error) = written {
             return ToolResult::failure(error);
@@ -415,7 +417,7 @@ impl Call {
             output
                 .push_str(&format!(" Here is the updated code:\n{}", truncate(&self.planned.text)));
         }
-        if let Some(change) = &self.unseen {
+        if let Some(change) = &self.unseen_change {
             output.push_str(&format!("\n{}", change.note()));
         }
         ToolResult::text(output).with_display(Display::Diff(self.diff))

@@ -82,7 +82,7 @@ pub struct RunShellCommand {
     workspace: Arc<Workspace>,
     processes: Processes,
     /// Whether the notice about removed variables was already emitted.
-    told: Arc<AtomicBool>,
+    has_reported: Arc<AtomicBool>,
 }
 
 impl RunShellCommand {
@@ -93,7 +93,13 @@ impl RunShellCommand {
             // A later `.git` may come from a command or an edit.
             sandbox.git_directories.record(&workspace.roots());
         }
-        Self { spec, options: Arc::new(options), workspace, processes, told: Arc::default() }
+        Self {
+            spec,
+            options: Arc::new(options),
+            workspace,
+            processes,
+            has_reported: Arc::default(),
+        }
     }
 }
 
@@ -239,7 +245,7 @@ impl Tool for RunShellCommand {
             copy: self.options.output_dir.join(copy_name(scope.call.as_str())),
             options: Arc::clone(&self.options),
             processes: self.processes.clone(),
-            tell: (!scope.interactive).then(|| Arc::clone(&self.told)),
+            report_removed_variables: (!scope.interactive).then(|| Arc::clone(&self.has_reported)),
         }))
     }
 }
@@ -266,7 +272,7 @@ impl RunShellCommand {
             // No broader permission is possible, so there is nothing to approve.
             return Ok(Permissions::default());
         }
-        if scope.interactive && line.trouble.is_none() {
+        if scope.interactive && line.unanalyzable_reason.is_none() {
             permissions.network |= !row.network && line.commands.iter().any(bash::needs_network);
             permissions.outside |=
                 line.commands.iter().any(|command| bash::needs_outside(command).is_some());
@@ -292,7 +298,7 @@ impl RunShellCommand {
                 );
             }
         }
-        if scope.mode != ApprovalMode::Yolo && line.trouble.is_none() {
+        if scope.mode != ApprovalMode::Yolo && line.unanalyzable_reason.is_none() {
             let roots = self.workspace.roots();
             let links = &sandbox.closed_names;
             add_writes(&mut permissions, git_worktree_writes::find(line, directory, &roots, links));
@@ -385,7 +391,7 @@ pub fn command_effects(
         reads,
         links,
         runs: vec![command.to_owned()],
-        only_reads: !shadowed && bash::is_safe(&line, &SafeReadRoots { directory, roots }),
+        is_read_only: !shadowed && bash::is_safe(&line, &SafeReadRoots { directory, roots }),
         git_aliases: git_aliases::called(command, &line, directory),
         directory: Some(directory.to_owned()),
         ..Effects::default()
@@ -415,11 +421,11 @@ pub fn sandboxed(
         line: bash::analyse(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
-        places: reads::read_paths(command, directory, roots, None).paths,
+        named_directories: reads::read_paths(command, directory, roots, None).paths,
         layers: has_layers(options),
         mode,
         permissions: permissions.clone(),
-        wanted: Vec::new(),
+        requested_writes: Vec::new(),
         environment,
     };
     let prepared = entry.prepare(Some(options))?;
@@ -513,7 +519,7 @@ struct Call {
     options: Arc<ShellOptions>,
     processes: Processes,
     /// In front ends that do not show removed variables, the first command reports them.
-    tell: Option<Arc<AtomicBool>>,
+    report_removed_variables: Option<Arc<AtomicBool>>,
 }
 
 /// Describes the variables that are removed from the environment of commands (or of hooks, see
@@ -522,16 +528,17 @@ pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
     // It is expected that Parallax's own keys are removed, but variables that other programs also
     // use would be missed.
     let is_ours = |it: &&DroppedVariable| {
-        it.why == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
+        it.reason == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
     };
-    let told =
-        dropped.iter().filter(|it| !is_ours(it)).map(|DroppedVariable { name, why, keep }| {
-            let keep = match keep {
+    let told = dropped.iter().filter(|it| !is_ours(it)).map(
+        |DroppedVariable { name, reason, override_setting }| {
+            let keep = match override_setting {
                 Some(setting) => format!("the setting `{setting}` passes it on"),
                 None => "no setting passes it on".to_owned(),
             };
-            format!("{who} do not receive the variable `{name}`: {why}; {keep}")
-        });
+            format!("{who} do not receive the variable `{name}`: {reason}; {keep}")
+        },
+    );
     told.collect()
 }
 
@@ -558,7 +565,8 @@ impl Invocation for Call {
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let environment = self.options.environment();
-            if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
+            if self.report_removed_variables.is_some_and(|told| !told.swap(true, Ordering::Relaxed))
+            {
                 for line in tell_dropped("commands", &environment.dropped) {
                     run.progress.emit_aside(&line);
                 }
@@ -584,11 +592,11 @@ impl Invocation for Call {
                 line: self.line.clone(),
                 directory: self.directory.clone(),
                 roots: self.roots,
-                places: self.effects.reads.into_iter().take(64).collect(),
+                named_directories: self.effects.reads.into_iter().take(64).collect(),
                 layers: false,
                 mode: run.mode,
                 permissions: run.permissions.clone(),
-                wanted: run.asked.file_system.write.clone(),
+                requested_writes: run.requested.file_system.write.clone(),
                 environment: variables,
             };
             let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
@@ -619,7 +627,7 @@ impl Invocation for Call {
             let running = match self.processes.start(command).await {
                 Ok(running) => running,
                 Err(error) => {
-                    precreated_path::remove_unused(prepared.made).await;
+                    precreated_path::remove_unused(prepared.precreated).await;
                     return report::not_started(&error);
                 }
             };
@@ -630,7 +638,7 @@ impl Invocation for Call {
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 CommandOutcome::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
-                    precreated_path::remove_unused(prepared.made).await;
+                    precreated_path::remove_unused(prepared.precreated).await;
                     if let Some(note) =
                         self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
                     {
@@ -641,7 +649,7 @@ impl Invocation for Call {
                         let missed = self.processes.missed_network() > missed;
                         let line = self.line;
                         // Landlock alone cannot hide files in the workspace.
-                        let shown =
+                        let has_placeholders =
                             self.processes.has_namespaces() && sandbox.tier != Tier::Landlock;
                         let hidden = sandbox.hidden_places.clone();
                         let looking = tokio::task::spawn_blocking(move || {
@@ -652,13 +660,13 @@ impl Invocation for Call {
                                 &directory,
                                 &home,
                                 &finished,
-                                DenialEvidence { missed_network: missed, shown },
+                                DenialEvidence { missed_network: missed, has_placeholders },
                             )
                         });
                         let (refused, words) = looking.await.unwrap_or_default();
                         outcome.for_model.output.push_str(&words);
                         if sandbox.table.mode(run.mode).allow_overrides {
-                            outcome.refused = refused;
+                            outcome.denied_permissions = refused;
                         } else if !refused.is_empty() {
                             let words = refused.words().join(", ");
                             outcome.for_model.output.push_str(&format!(

@@ -20,10 +20,10 @@ pub struct SandboxOptions {
     /// The user's home directory.
     pub home: PathBuf,
     /// Parallax's own directory (`~/.parallax`).
-    pub ours: PathBuf,
+    pub parallax_home: PathBuf,
     /// Other directories with the same secret file names: the default ones if variables move
     /// Parallax's directories, and the ones that they move to.
-    pub other_homes: Vec<PathBuf>,
+    pub other_home_directories: Vec<PathBuf>,
     /// The permissions of each approval mode and command.
     pub table: SandboxTable,
     /// Additional files and directories to hide.
@@ -57,7 +57,7 @@ pub struct WorktreeAccess {
     /// The directories of the repository that git writes for this worktree.
     pub git: Vec<PathBuf>,
     /// The read-only paths in these: refs and logs of other branches.
-    pub closed: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
     /// The main working tree of the repository, if it has one.
     pub main: Option<PathBuf>,
 }

@@ -36,12 +36,12 @@ pub struct SaveMemory {
     spec: ToolSpec,
     files: MemoryFiles,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl SaveMemory {
     /// Creates the tool for these files.
-    pub fn new(files: MemoryFiles, workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
+    pub fn new(files: MemoryFiles, workspace: Arc<Workspace>, seen_files: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "save_memory".into(),
             display_name: "SaveMemory".into(),
@@ -66,7 +66,7 @@ impl SaveMemory {
             sharing: Sharing::Exclusive,
             aliases: vec!["MemoryTool".into(), "SaveMemoryTool".into()],
         };
-        Self { spec, files, workspace, seen }
+        Self { spec, files, workspace, seen_files }
     }
 }
 
@@ -111,8 +111,8 @@ impl Tool for SaveMemory {
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, old, &text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
-        let seen = Arc::clone(&self.seen);
-        Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen }))
+        let seen_files = Arc::clone(&self.seen_files);
+        Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen_files }))
     }
 }
 
@@ -123,7 +123,7 @@ struct Call {
     bytes: Vec<u8>,
     diff: FileDiff,
     effects: Effects,
-    seen: Arc<SeenFiles>,
+    seen_files: Arc<SeenFiles>,
 }
 
 impl Invocation for Call {
@@ -141,7 +141,7 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| {
-            match commit(&self.seen, &self.target, self.before.as_ref(), &self.bytes) {
+            match commit(&self.seen_files, &self.target, self.before.as_ref(), &self.bytes) {
                 Err(error) => ToolResult::failure(error),
                 Ok(_) => ToolResult::text(format!(
                     "Saved to {}: \"{}\"",

@@ -46,7 +46,7 @@ pub struct ShellOptions {
     /// Variables that the project's `.env` added to this process.
     pub dotenv_names: Vec<String>,
     /// Variables that the user's own `.env` adds.
-    pub own_variables: Vec<(OsString, OsString)>,
+    pub user_variables: Vec<(OsString, OsString)>,
     /// Whether the directory is trusted; if not, git runs without the user's configuration and
     /// without programs of the repository.
     pub trusted_folder: bool,
@@ -97,7 +97,7 @@ impl ShellOptions {
             redaction: RedactionOptions::default(),
             redact: None,
             dotenv_names: Vec::new(),
-            own_variables: Vec::new(),
+            user_variables: Vec::new(),
             trusted_folder: true,
             output_dir,
             block_substitution: false,
@@ -130,13 +130,13 @@ impl ShellOptions {
 
     /// Returns the variables of this process and those of the user's `.env`.
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        std::env::vars_os().chain(self.own_variables.iter().cloned()).collect()
+        std::env::vars_os().chain(self.user_variables.iter().cloned()).collect()
     }
 
     /// Returns the environment of a command that the user types: all variables of the process, but
     /// none of the `.env` files, because the model reads the output.
     pub(crate) fn user_command_environment(&self) -> Vec<(OsString, OsString)> {
-        let own = pass(self.own_variables.iter().cloned(), &self.redaction()).variables;
+        let own = pass(self.user_variables.iter().cloned(), &self.redaction()).variables;
         user_command_environment(std::env::vars_os().chain(own), &self.pager)
     }
 

@@ -38,14 +38,18 @@ pub enum UnseenOverwrite {
 pub struct WriteFile {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
-    seen: Arc<SeenFiles>,
-    unseen: UnseenOverwrite,
+    seen_files: Arc<SeenFiles>,
+    unseen_overwrite: UnseenOverwrite,
     plans: PlanFiles,
 }
 
 impl WriteFile {
     /// Creates the tool. Writes are checked against what the model has seen of the file.
-    pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>, unseen: UnseenOverwrite) -> Self {
+    pub fn new(
+        workspace: Arc<Workspace>,
+        seen_files: Arc<SeenFiles>,
+        unseen_overwrite: UnseenOverwrite,
+    ) -> Self {
         let spec = ToolSpec {
             name: "write_file".into(),
             display_name: "WriteFile".into(),
@@ -62,7 +66,7 @@ impl WriteFile {
             sharing: Sharing::Exclusive,
             aliases: vec!["WriteFileTool".into()],
         };
-        Self { spec, workspace, seen, unseen, plans: PlanFiles::default() }
+        Self { spec, workspace, seen_files, unseen_overwrite, plans: PlanFiles::default() }
     }
 
     /// Sets the directory of the session's plans.
@@ -98,10 +102,10 @@ impl Tool for WriteFile {
         let target =
             self.workspace.resolve(&path, Access::Write).map_err(|error| path_failure(&error))?;
         let before = load(&target).map_err(|error| write_failure(&error))?;
-        let known = self.seen.has_seen(target.path());
+        let known = self.seen_files.has_seen(target.path());
         if let Some(before) = &before {
-            check_fresh(&self.seen, &target, before)?;
-            if !known && self.unseen == UnseenOverwrite::Block {
+            check_fresh(&self.seen_files, &target, before)?;
+            if !known && self.unseen_overwrite == UnseenOverwrite::Block {
                 return Err(ToolError::new(
                     ToolErrorKind::ExecutionFailed,
                     format!(
@@ -111,7 +115,8 @@ impl Tool for WriteFile {
                 ));
             }
         }
-        let warn = before.is_some() && !known && self.unseen == UnseenOverwrite::Warn;
+        let warns_overwrite =
+            before.is_some() && !known && self.unseen_overwrite == UnseenOverwrite::Warn;
         let empty = Decoded::empty();
         let decoded = before.as_ref().map_or(&empty, |before| &before.decoded);
         let mark_too = decoded.bom.then(|| content.strip_prefix('\u{feff}')).flatten();
@@ -120,14 +125,24 @@ impl Tool for WriteFile {
             write_failure(&FileError::Lossy {
                 path: target.display_path().to_path_buf(),
                 encoding: decoded.encoding.name(),
-                what: error.unsupported_text(),
+                unsupported_text: error.unsupported_text(),
             })
         })?;
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
-        let seen = Arc::clone(&self.seen);
-        Ok(Box::new(Call { target, before, text, bytes, diff, effects, name, seen, warn }))
+        let seen_files = Arc::clone(&self.seen_files);
+        Ok(Box::new(Call {
+            target,
+            before,
+            text,
+            bytes,
+            diff,
+            effects,
+            name,
+            seen_files,
+            warns_overwrite,
+        }))
     }
 }
 
@@ -139,13 +154,13 @@ struct Call {
     diff: FileDiff,
     effects: Effects,
     name: PathBuf,
-    seen: Arc<SeenFiles>,
-    warn: bool,
+    seen_files: Arc<SeenFiles>,
+    warns_overwrite: bool,
 }
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        let note = if self.warn { " (overwrites a file that was not read)" } else { "" };
+        let note = if self.warns_overwrite { " (overwrites a file that was not read)" } else { "" };
         format!("Write {}{note}", self.name.display())
     }
 
@@ -165,7 +180,7 @@ impl Invocation for Call {
 impl Call {
     fn write(self) -> ToolResult {
         let before = self.before.as_ref();
-        if let Err(error) = commit(&self.seen, &self.target, before, &self.bytes) {
+        if let Err(error) = commit(&self.seen_files, &self.target, before, &self.bytes) {
             return ToolResult::failure(error);
         }
         let shown = self.target.display_path().display();
@@ -173,7 +188,7 @@ impl Call {
             Some(_) => format!("Successfully overwrote file: {shown}."),
             None => format!("Successfully created and wrote to new file: {shown}."),
         };
-        if self.warn {
+        if self.warns_overwrite {
             output.push_str(" It existed and had not been read in this session.");
         }
         let code = match before {

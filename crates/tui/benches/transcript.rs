@@ -57,7 +57,7 @@ fn stream(text: &str, frame: usize) -> usize {
             rows += transcript.live(100, 20, &theme, 0).len();
         }
     }
-    let done = ItemDone::Text { text: std::sync::Arc::new(text.to_owned()), dropped: false };
+    let done = ItemDone::Text { text: std::sync::Arc::new(text.to_owned()), is_dropped: false };
     transcript.apply(&event(EventBody::ItemDone { item, done }));
     rows + transcript.take_finished(100, &theme).len()
 }

@@ -69,13 +69,13 @@ pub struct Completion {
     mentioned_agents: Vec<Candidate>,
     mentioned_resources: Vec<Candidate>,
     finder: Option<Finder>,
-    offer: Option<Offer>,
+    candidates: Option<Offer>,
     list: List,
     fuzzy: Fuzzy,
     /// The buffer version that was examined last.
-    seen: Option<u64>,
+    examined_version: Option<u64>,
     /// When the list starts to show more than names, in milliseconds of the clock.
-    keys_rest_at: u64,
+    expands_at: u64,
 }
 
 impl Default for Completion {
@@ -85,11 +85,11 @@ impl Default for Completion {
             mentioned_agents: Vec::new(),
             mentioned_resources: Vec::new(),
             finder: None,
-            offer: None,
+            candidates: None,
             list: List::default(),
             fuzzy: Fuzzy::words(),
-            seen: None,
-            keys_rest_at: 0,
+            examined_version: None,
+            expands_at: 0,
         }
     }
 }
@@ -97,17 +97,17 @@ impl Default for Completion {
 impl Completion {
     /// Records that the text changed: the list shows more than names after a pause.
     pub fn note_key(&mut self, now_ms: u64) {
-        self.keys_rest_at = now_ms + REST_MS;
+        self.expands_at = now_ms + REST_MS;
     }
 
     /// Time until the list shows the rest, in milliseconds.
     pub fn fills_in_ms(&self, now_ms: u64) -> Option<u64> {
-        self.is_holding_back().then(|| self.keys_rest_at.saturating_sub(now_ms).max(1))
+        self.is_holding_back().then(|| self.expands_at.saturating_sub(now_ms).max(1))
     }
 
     /// Shows the rest of the list after a pause in typing.
     pub fn fill(&mut self, now_ms: u64) {
-        if self.keys_rest_at <= now_ms && self.is_holding_back() {
+        if self.expands_at <= now_ms && self.is_holding_back() {
             self.tell_all();
         }
     }
@@ -115,35 +115,35 @@ impl Completion {
     /// Sets the slash commands.
     pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
         self.commands = commands;
-        self.seen = None;
+        self.examined_version = None;
     }
 
     /// Sets the agents that `@` completes, with their descriptions.
     pub fn mention_agents(&mut self, agents: Vec<(String, String)>) {
         self.mentioned_agents = agents.into_iter().map(mention).collect();
-        self.seen = None;
+        self.examined_version = None;
     }
 
     /// Sets the resources of MCP servers that `@` completes, with their descriptions.
     pub fn mention_resources(&mut self, resources: Vec<(String, String)>) {
         self.mentioned_resources = resources.into_iter().map(mention).collect();
-        self.seen = None;
+        self.examined_version = None;
     }
 
     /// Sets the file finder. Its results go to [`receive`](Self::receive).
     pub fn set_finder(&mut self, finder: Finder) {
         self.finder = Some(finder);
-        self.seen = None;
+        self.examined_version = None;
     }
 
     /// Whether the list is shown.
     pub fn is_open(&self) -> bool {
-        self.offer.is_some() && (!self.list.is_empty() || self.list.loading)
+        self.candidates.is_some() && (!self.list.is_empty() || self.list.loading)
     }
 
     /// Hides the list until the text changes.
     pub fn close(&mut self) {
-        self.offer = None;
+        self.candidates = None;
         self.list.clear();
     }
 
@@ -170,10 +170,10 @@ impl Completion {
     /// Updates the completions. Call it whenever the composer's text may have changed.
     pub fn update(&mut self, composer: &Composer) {
         let version = composer.buffer().version();
-        if self.seen == Some(version) {
+        if self.examined_version == Some(version) {
             return;
         }
-        self.seen = Some(version);
+        self.examined_version = Some(version);
         if composer.is_searching() || composer.is_from_history() || composer.takes_no_text() {
             return self.close();
         }
@@ -192,7 +192,7 @@ impl Completion {
         {
             let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
             let range = fitting.range;
-            self.offer = Some(Offer {
+            self.candidates = Some(Offer {
                 kind: CompletionKind::Command,
                 line: 0,
                 range,
@@ -205,7 +205,7 @@ impl Completion {
     }
 
     fn set_query(&mut self, line: usize, range: Range<usize>, query: String) {
-        let same = self.offer.as_ref().is_some_and(|offer| {
+        let same = self.candidates.as_ref().is_some_and(|offer| {
             offer.kind == CompletionKind::At && offer.range.start == range.start
         });
         if !same {
@@ -217,7 +217,7 @@ impl Completion {
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
         let has_finder = generation.is_some();
-        self.offer = Some(Offer { kind: CompletionKind::At, line, range, query, generation });
+        self.candidates = Some(Offer { kind: CompletionKind::At, line, range, query, generation });
         if !has_finder {
             let mentions = self.fitting_mentions();
             self.list.set(mentions, false);
@@ -227,7 +227,7 @@ impl Completion {
     fn fitting_mentions(&mut self) -> Vec<Candidate> {
         let all: Vec<&Candidate> =
             self.mentioned_agents.iter().chain(&self.mentioned_resources).collect();
-        let Some(offer) = &self.offer else { return Vec::new() };
+        let Some(offer) = &self.candidates else { return Vec::new() };
         let names: Vec<String> = all.iter().map(|mention| mention.label.clone()).collect();
         let best = self.fuzzy.best_matches(&names, &offer.query, MAX_FOUND, None);
         let mentions = best.into_iter().filter_map(|number| all.get(number as usize).copied());
@@ -238,7 +238,7 @@ impl Completion {
 
     /// Handles results of the finder. Returns whether the list changed.
     pub fn receive(&mut self, found: FinderResults) -> bool {
-        let Some(offer) = self.offer.clone() else { return false };
+        let Some(offer) = self.candidates.clone() else { return false };
         if offer.generation != Some(found.generation) {
             return false;
         }
@@ -249,7 +249,7 @@ impl Completion {
                 // Such a path cannot be written in a shell command.
                 continue;
             }
-            let whole = !path.ends_with('/');
+            let is_complete = !path.ends_with('/');
             let insert = match offer.kind {
                 CompletionKind::Shell => shell::escape(&path),
                 _ => format!("@{}", escape_path(&path)),
@@ -258,7 +258,7 @@ impl Completion {
             candidates.push(Candidate {
                 insert,
                 label: if has_controls { escape_path(&path) } else { path },
-                whole,
+                is_complete,
                 exact,
                 ..Candidate::default()
             });
@@ -299,7 +299,7 @@ impl Completion {
     fn ask_shell(&mut self, composer: &Composer) {
         let cursor = composer.buffer().cursor();
         let word = shell::word(composer.buffer().current_line(), cursor.byte);
-        let question = match word.place {
+        let question = match word.kind {
             shell::WordKind::Program if !word.text.contains('/') => {
                 FinderRequest::Program(word.text.clone())
             }
@@ -309,12 +309,12 @@ impl Completion {
                     .map(|known| Candidate {
                         insert: (*known).to_owned(),
                         label: (*known).to_owned(),
-                        whole: true,
+                        is_complete: true,
                         ..Candidate::default()
                     })
                     .collect();
                 if !candidates.is_empty() {
-                    self.offer = Some(Offer {
+                    self.candidates = Some(Offer {
                         kind: CompletionKind::Shell,
                         line: cursor.line,
                         range: word.range,
@@ -328,7 +328,7 @@ impl Completion {
             _ => FinderRequest::Folder(word.text.clone()),
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
-        self.offer = Some(Offer {
+        self.candidates = Some(Offer {
             kind: CompletionKind::Shell,
             line: cursor.line,
             range: word.range,
@@ -340,7 +340,7 @@ impl Completion {
 
     fn accept(&mut self, enter: bool, composer: &mut Composer) -> CompletionAction {
         let chosen = if enter { self.list.selected() } else { self.list.first_or_selected() };
-        let (Some(offer), Some(chosen)) = (self.offer.clone(), chosen.cloned()) else {
+        let (Some(offer), Some(chosen)) = (self.candidates.clone(), chosen.cloned()) else {
             // The search is still running, or only options could follow; do not hold back the key.
             self.close();
             return CompletionAction::Ignored;
@@ -354,11 +354,11 @@ impl Completion {
         let buffer = composer.buffer_mut();
         let line = buffer.text().line(offer.line);
         let spaced = line.get(offer.range.end..).is_some_and(|rest| rest.starts_with(' '));
-        let space = if chosen.whole && !runs && !spaced { " " } else { "" };
+        let space = if chosen.is_complete && !runs && !spaced { " " } else { "" };
         let place = |byte| Position::new(offer.line, byte);
         let range = place(offer.range.start)..place(offer.range.end);
         buffer.replace(range, &format!("{}{space}", chosen.insert));
-        if chosen.whole && spaced {
+        if chosen.is_complete && spaced {
             buffer.move_right();
         }
         self.close();
@@ -367,7 +367,7 @@ impl Completion {
         }
         // Entries of a directory, or subcommands, can follow.
         self.update(composer);
-        if self.offer.as_ref().is_some_and(|offer| offer.generation.is_some()) {
+        if self.candidates.as_ref().is_some_and(|offer| offer.generation.is_some()) {
             // The list stays open while they are searched for.
             self.list.loading = true;
         }
@@ -380,7 +380,7 @@ fn mention((name, description): (String, String)) -> Candidate {
         insert: format!("@{}", escape_path(&name)),
         label: name,
         description,
-        whole: true,
+        is_complete: true,
         ..Candidate::default()
     }
 }
@@ -468,7 +468,8 @@ mod tests {
         }
 
         fn settle(&mut self) {
-            let Some(wanted) = self.completion.offer.as_ref().and_then(|offer| offer.generation)
+            let Some(wanted) =
+                self.completion.candidates.as_ref().and_then(|offer| offer.generation)
             else {
                 return;
             };

@@ -103,8 +103,8 @@ impl Code {
 fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     let mut highlighter = highlighter(path);
     let [added, _, added_in_words, _] = SIGNS;
-    let sign = if page.look.plain { added_in_words } else { added };
-    let style = page.look.theme.added;
+    let sign = if page.options.plain { added_in_words } else { added };
+    let style = page.options.theme.added;
     for row in changes {
         let DiffRow::Line { text, new, .. } = row else { continue };
         if page.is_full() {
@@ -113,7 +113,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
         }
         let text = sanitize::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
-        let look = crate::markdown::RenderOptions::new(page.look.theme, page.look.width);
+        let look = crate::markdown::RenderOptions::new(page.options.theme, page.options.width);
         let mut spans = crate::markdown::code_spans(&text, &pieces, &look);
         for span in &mut spans {
             span.style.bg = span.style.bg.or(style.bg);
@@ -123,7 +123,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
 }
 
 fn changed(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
-    let theme = page.look.theme;
+    let theme = page.options.theme;
     let mut code = theme.added.bg.is_some().then(|| Code::new(path));
     let mut pieces = |row: &DiffRow<'_>| match &mut code {
         Some(code) => code.pieces(row),
@@ -191,7 +191,7 @@ fn stretches(
 
 /// Collects rows up to the maximum.
 struct Rows<'l> {
-    look: &'l DiffOptions<'l>,
+    options: &'l DiffOptions<'l>,
     digits: usize,
     rows: Vec<Line>,
     /// Number of lines that did not fit.
@@ -199,17 +199,17 @@ struct Rows<'l> {
 }
 
 impl<'l> Rows<'l> {
-    fn new(changes: &[DiffRow<'_>], look: &'l DiffOptions<'l>) -> Self {
+    fn new(changes: &[DiffRow<'_>], options: &'l DiffOptions<'l>) -> Self {
         let largest = changes.iter().filter_map(|row| match row {
             DiffRow::Line { old, new, .. } => Some((*old).max(*new)),
             DiffRow::Gap => None,
         });
         let digits = largest.max().unwrap_or(0).to_string().len();
-        Self { look, digits, rows: Vec::new(), hidden: 0 }
+        Self { options, digits, rows: Vec::new(), hidden: 0 }
     }
 
     fn is_full(&self) -> bool {
-        self.rows.len() >= self.look.max_rows
+        self.rows.len() >= self.options.max_rows
     }
 
     fn skip(&mut self, lines: usize) {
@@ -217,8 +217,8 @@ impl<'l> Rows<'l> {
     }
 
     fn note(&mut self, text: &str) {
-        let text = shortened(text, self.look.width);
-        self.rows.push(Line::styled(text, self.look.theme.secondary.italic()));
+        let text = shortened(text, self.options.width);
+        self.rows.push(Line::styled(text, self.options.theme.secondary.italic()));
     }
 
     /// Adds a row with its changed words and code pieces.
@@ -231,9 +231,9 @@ impl<'l> Rows<'l> {
     ) {
         let DiffRow::Line { change, text, old, new } = row else {
             if !self.is_full() {
-                let sign = if self.look.plain { "…" } else { "⋯" };
+                let sign = if self.options.plain { "…" } else { "⋯" };
                 let gap = format!("{}{sign}", " ".repeat(self.digits.saturating_sub(1)));
-                self.rows.push(Line::styled(gap, self.look.theme.secondary));
+                self.rows.push(Line::styled(gap, self.options.theme.secondary));
             }
             return;
         };
@@ -241,7 +241,7 @@ impl<'l> Rows<'l> {
             self.hidden += 1;
             return;
         }
-        let (number, sign) = match (change, self.look.plain) {
+        let (number, sign) = match (change, self.options.plain) {
             (LineChange::Same, _) => (*new, "  "),
             (LineChange::Added, false) => (*new, SIGNS[0]),
             (LineChange::Removed, false) => (*old, SIGNS[1]),
@@ -254,7 +254,7 @@ impl<'l> Rows<'l> {
         for (end, marked, role) in stretches(text.len(), marks, pieces) {
             let piece = sanitize::line_in_full(text.get(begin..end).unwrap_or(""));
             let piece = sanitize::expand_tabs(&piece, &mut column).into_owned();
-            let code = role.map(|role| Style { bg: None, ..role.style(self.look.theme) });
+            let code = role.map(|role| Style { bg: None, ..role.style(self.options.theme) });
             let own = style.patch(code.unwrap_or_default());
             spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));
             begin = end;
@@ -264,15 +264,18 @@ impl<'l> Rows<'l> {
 
     /// Adds one line of the file: number, sign, and text, wrapped as needed.
     fn push_line(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
-        let theme = self.look.theme;
+        let theme = self.options.theme;
         let gutter = format!("{number:>width$} ", width = self.digits);
         let taken = gutter.len() + sign.len();
         // In a very narrow window the text matters more than its number.
-        let (gutter, taken) =
-            if taken + 4 > self.look.width { (String::new(), sign.len()) } else { (gutter, taken) };
+        let (gutter, taken) = if taken + 4 > self.options.width {
+            (String::new(), sign.len())
+        } else {
+            (gutter, taken)
+        };
         let blank = " ".repeat(gutter.len());
-        let room = self.look.width.saturating_sub(taken);
-        let fill = style.bg.is_some().then_some(style);
+        let room = self.options.width.saturating_sub(taken);
+        let fill_style = style.bg.is_some().then_some(style);
         for (index, pieces) in hard_wrap(spans, room).into_iter().enumerate() {
             let (number, sign) = match index {
                 0 => (gutter.clone(), sign.to_owned()),
@@ -285,12 +288,12 @@ impl<'l> Rows<'l> {
             ];
             row.extend(pieces);
             row.retain(|span| !span.text.is_empty());
-            self.rows.push(Line { spans: row, fill, picture: None });
+            self.rows.push(Line { spans: row, fill_style, picture: None });
         }
     }
 
     fn end(mut self) -> Vec<Line> {
-        let most = self.look.max_rows;
+        let most = self.options.max_rows;
         if self.rows.len() > most {
             // A wrapped line exceeded the maximum.
             self.rows.truncate(most);
@@ -302,8 +305,8 @@ impl<'l> Rows<'l> {
                 self.hidden += 1;
             }
             let text =
-                shortened(&format!("… {}", count(self.hidden, "more line")), self.look.width);
-            self.rows.push(Line::styled(text, self.look.theme.secondary));
+                shortened(&format!("… {}", count(self.hidden, "more line")), self.options.width);
+            self.rows.push(Line::styled(text, self.options.theme.secondary));
         }
         self.rows
     }

@@ -27,7 +27,7 @@ struct Hunk {
     /// Index of the first old line, from 0.
     start: usize,
     /// Number of old lines it replaces.
-    covers: usize,
+    old_line_count: usize,
     /// The new lines, including line ends.
     lines: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl ProposedChange {
             let until = lines.get(at..hunk.start).ok_or_else(changed)?;
             until.iter().for_each(|line| text.push_str(line));
             hunk.lines.iter().for_each(|line| text.push_str(line));
-            at = hunk.start + hunk.covers;
+            at = hunk.start + hunk.old_line_count;
         }
         lines.get(at..).ok_or_else(changed)?.iter().for_each(|line| text.push_str(line));
         Ok(text)
@@ -158,11 +158,11 @@ fn parse(diff: &str) -> Result<Vec<Hunk>, String> {
     let mut last_is_new = false;
     for line in diff.split_inclusive('\n') {
         if owed == (0, 0) && line.starts_with("@@") {
-            let (start, covers, added) = header(line).ok_or_else(cut)?;
-            owed = (covers, added);
+            let (start, old_line_count, added) = header(line).ok_or_else(cut)?;
+            owed = (old_line_count, added);
             // `@@ -0,0` inserts before the first line, `-5,0` after the fifth.
-            let start = if covers == 0 { start } else { start.saturating_sub(1) };
-            hunks.push(Hunk { start, covers, lines: Vec::new() });
+            let start = if old_line_count == 0 { start } else { start.saturating_sub(1) };
+            hunks.push(Hunk { start, old_line_count, lines: Vec::new() });
             continue;
         }
         let Some(hunk) = hunks.last_mut() else { continue };

@@ -16,7 +16,7 @@ pub(crate) struct Editor {
     /// Its program names, preferred one first.
     programs: &'static [&'static str],
     /// Arguments that make it wait until the file is closed.
-    wait: &'static [&'static str],
+    wait_arguments: &'static [&'static str],
     /// Argument that opens a new window.
     new_window: Option<&'static str>,
     /// Whether it runs in the terminal.
@@ -27,19 +27,19 @@ const fn window(
     id: &'static str,
     name: &'static str,
     programs: &'static [&'static str],
-    wait: &'static [&'static str],
+    wait_arguments: &'static [&'static str],
     new_window: Option<&'static str>,
 ) -> Editor {
-    Editor { id, name, programs, wait, new_window, in_terminal: false }
+    Editor { id, name, programs, wait_arguments, new_window, in_terminal: false }
 }
 
 const fn terminal(
     id: &'static str,
     name: &'static str,
     programs: &'static [&'static str],
-    wait: &'static [&'static str],
+    wait_arguments: &'static [&'static str],
 ) -> Editor {
-    Editor { id, name, programs, wait, new_window: None, in_terminal: true }
+    Editor { id, name, programs, wait_arguments, new_window: None, in_terminal: true }
 }
 
 /// Supported by editors based on VS Code.
@@ -89,7 +89,8 @@ pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
     let chosen = ui.preferred_editor.as_deref();
     let chosen = EDITORS.iter().find(|editor| Some(editor.id) == chosen);
     let start = |editor: &Editor| {
-        let mut arguments: Vec<OsString> = editor.wait.iter().map(OsString::from).collect();
+        let mut arguments: Vec<OsString> =
+            editor.wait_arguments.iter().map(OsString::from).collect();
         if ui.editor_in_new_window {
             arguments.extend(editor.new_window.map(OsString::from));
         }
@@ -111,7 +112,7 @@ pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
             if let Some(known) = known.filter(|known| !known.in_terminal) {
                 let waits = |word: &OsString| word == "--wait" || word == "-w";
                 if !arguments.iter().any(waits) {
-                    arguments.extend(known.wait.iter().map(OsString::from));
+                    arguments.extend(known.wait_arguments.iter().map(OsString::from));
                 }
             }
             let in_terminal = known.is_none_or(|known| known.in_terminal);

@@ -49,7 +49,7 @@ pub struct TerminalOptions {
     /// Shows sessions in a browser.
     pub devtools: Arc<dyn DevToolsPages>,
     /// When the process started.
-    pub begun: Instant,
+    pub process_start: Instant,
 }
 
 /// Why the program ended.
@@ -72,18 +72,18 @@ pub(crate) struct TerminalFrontEnd {
     devtools: Arc<dyn DevToolsPages>,
     /// Operations that changed the session's settings, repeated when it is reopened without a
     /// journal.
-    pub(crate) set_here: Vec<Op>,
+    pub(crate) session_changes: Vec<Op>,
     /// The options of the next session.
     pub(crate) options: LaunchOptions,
     pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
     /// Diffs open in the connected editor, by approval request.
     diffs: HashMap<ApprovalId, OpenDiff>,
     jobs: mpsc::Sender<JobContinuation>,
-    dirty: bool,
+    needs_draw: bool,
     last_frame: Option<Instant>,
     /// Whether the frame that announces paused painting was painted.
     frozen: bool,
-    pub(crate) leaving: Option<ExitReason>,
+    pub(crate) exit_reason: Option<ExitReason>,
     pub(crate) delete: bool,
     pub(crate) prompt: Option<String>,
     /// Whether to open the session browser with the first session.
@@ -123,7 +123,7 @@ impl TerminalFrontEnd {
     ) -> ExitReason {
         loop {
             self.carry_out().await;
-            if let Some(left) = self.leaving {
+            if let Some(left) = self.exit_reason {
                 return left;
             }
             self.draw_if_due();
@@ -140,7 +140,7 @@ impl TerminalFrontEnd {
                 WakeReason::Event(Some(event)) => {
                     let mut ends = self.handle_event(&event);
                     ends |= self.drain_events();
-                    self.dirty = true;
+                    self.needs_draw = true;
                     if ends {
                         // Show at once that the composer accepts input again.
                         self.last_frame = None;
@@ -152,13 +152,13 @@ impl TerminalFrontEnd {
                 }
                 WakeReason::Job(Some(then)) => {
                     then(&mut self.app);
-                    self.dirty = true;
+                    self.needs_draw = true;
                 }
                 WakeReason::Job(None) => {}
                 WakeReason::Signal(number) => return ExitReason::Signal(number),
                 WakeReason::Time => {
                     self.app.tick();
-                    self.dirty = true;
+                    self.needs_draw = true;
                 }
             }
         }
@@ -196,7 +196,7 @@ impl TerminalFrontEnd {
     /// Returns when to draw without input.
     fn next_time(&self) -> Option<Instant> {
         let now = Instant::now();
-        if self.dirty {
+        if self.needs_draw {
             return Some(self.last_frame.map_or(now, |last| last + FRAME));
         }
         self.app.next_tick_ms().map(|ms| now + Duration::from_millis(ms))
@@ -224,14 +224,14 @@ impl TerminalFrontEnd {
 
     fn draw_if_due(&mut self) {
         let due = self.last_frame.is_none_or(|last| last.elapsed() >= FRAME);
-        if self.dirty && due {
+        if self.needs_draw && due {
             self.draw_now();
         }
     }
 
     fn draw_now(&mut self) {
         if self.app.window.is_frozen() && self.frozen {
-            self.dirty = false;
+            self.needs_draw = false;
             return;
         }
         self.frozen = self.app.window.is_frozen();
@@ -242,18 +242,18 @@ impl TerminalFrontEnd {
             live: &frame.live,
             cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
         };
-        let drawn = match frame.over {
+        let drawn = match frame.cover {
             Some(cover) => self.screen.view(rows, cover == Cover::Pager),
             None => self.screen.frame(rows),
         };
         self.last_frame = Some(Instant::now());
         match drawn {
             // A frame held back while the window size is queried is drawn again a moment later.
-            Ok(painted) => self.dirty = !painted,
+            Ok(painted) => self.needs_draw = !painted,
             // The terminal is gone; a hang-up signal follows.
             Err(_) => {
-                self.dirty = false;
-                self.leaving.get_or_insert(ExitReason::Signal(1));
+                self.needs_draw = false;
+                self.exit_reason.get_or_insert(ExitReason::Signal(1));
             }
         }
     }

@@ -16,7 +16,7 @@ pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
 pub(crate) struct Hunks {
     /// The rows of each hunk, starting with its `@@` row.
     hunks: Vec<Vec<String>>,
-    taken: Vec<bool>,
+    selected: Vec<bool>,
     cursor: usize,
 }
 
@@ -31,8 +31,8 @@ impl Hunks {
                 hunk.push(line.to_owned());
             }
         }
-        let taken = vec![true; hunks.len()];
-        Self { hunks, taken, cursor: 0 }
+        let selected = vec![true; hunks.len()];
+        Self { hunks, selected, cursor: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,21 +47,21 @@ impl Hunks {
 
     /// Selects or deselects the hunk under the cursor.
     pub(crate) fn toggle(&mut self) {
-        if let Some(taken) = self.taken.get_mut(self.cursor) {
+        if let Some(taken) = self.selected.get_mut(self.cursor) {
             *taken = !*taken;
         }
     }
 
     /// Returns the indexes of the selected hunks.
     pub(crate) fn selected(&self) -> Vec<usize> {
-        self.taken.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
+        self.selected.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
     }
 
     /// Returns the hunks as rows, starting with the one under the cursor.
     pub(crate) fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for (index, hunk) in self.hunks.iter().enumerate().skip(self.cursor) {
-            let (style, sign) = mark(self.taken.get(index).copied().unwrap_or(false), theme);
+            let (style, sign) = mark(self.selected.get(index).copied().unwrap_or(false), theme);
             let pointer = pointer(index == self.cursor);
             for (at, line) in hunk.iter().enumerate() {
                 let line = line.strip_suffix('\r').unwrap_or(line);

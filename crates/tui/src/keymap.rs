@@ -23,7 +23,7 @@ pub struct Keymap {
     /// The commands of a key, in table order.
     commands: HashMap<Key, Vec<KeyCommand>>,
     /// User bindings, which replace the default meaning of a key.
-    own: HashSet<(Key, KeyCommand)>,
+    user_bindings: HashSet<(Key, KeyCommand)>,
     warnings: Vec<String>,
 }
 
@@ -45,17 +45,17 @@ impl Keymap {
             keys.insert(command, defaults.collect());
         }
         let (changes, mut warnings) = file::read(file);
-        let mut own = HashSet::new();
+        let mut user_bindings = HashSet::new();
         for change in changes {
             let bound = keys.entry(change.command).or_default();
             let before = bound.len();
             bound.retain(|key| *key != change.key);
             let is_new = bound.len() == before;
-            own.remove(&(change.key, change.command));
+            user_bindings.remove(&(change.key, change.command));
             if !change.remove {
                 // Repeating a default replaces nothing.
                 if is_new {
-                    own.insert((change.key, change.command));
+                    user_bindings.insert((change.key, change.command));
                 }
                 // The help shows the user's own key first.
                 bound.insert(0, change.key);
@@ -70,7 +70,7 @@ impl Keymap {
                 commands.entry(*key).or_default().push(command);
             }
         }
-        Self { platform, keys, commands, own, warnings }
+        Self { platform, keys, commands, user_bindings, warnings }
     }
 
     /// The problems in `keybindings.json`, one sentence each.
@@ -99,7 +99,7 @@ impl Keymap {
             commands => commands.unwrap_or_default(),
         };
         let here = move |command: &KeyCommand| command.contexts().intersects(context);
-        let is_own = move |command: &KeyCommand| self.own.contains(&(key, *command));
+        let is_own = move |command: &KeyCommand| self.user_bindings.contains(&(key, *command));
         let taken = commands.iter().any(|command| here(command) && is_own(command));
         let counts = move |command: &KeyCommand| here(command) && (!taken || is_own(command));
         commands.iter().copied().filter(counts)
@@ -151,9 +151,9 @@ impl Keymap {
     /// Returns sentences about commands whose keys were overridden by user bindings.
     pub fn override_notices(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for (key, command) in &self.own {
+        for (key, command) in &self.user_bindings {
             let is_lost = |other: &KeyCommand| {
-                !self.own.contains(&(*key, *other))
+                !self.user_bindings.contains(&(*key, *other))
                     && other.contexts().intersects(command.contexts())
             };
             let others = self.commands.get(key).into_iter().flatten().copied();
@@ -179,7 +179,8 @@ impl Keymap {
             for (at, first) in commands.iter().enumerate() {
                 for second in commands.iter().skip(at + 1) {
                     let meant = defaults.is_bound(*key, *first) && defaults.is_bound(*key, *second);
-                    let is_own = |command: &KeyCommand| self.own.contains(&(*key, *command));
+                    let is_own =
+                        |command: &KeyCommand| self.user_bindings.contains(&(*key, *command));
                     // A user binding replaces a default.
                     let taken = is_own(first) != is_own(second);
                     if !meant && !taken && first.contexts().intersects(second.contexts()) {

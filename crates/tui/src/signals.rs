@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The signals listened to. In raw mode, Ctrl+C arrives as a key; the signal can still come from
 /// `kill`.
 pub(crate) struct Signals {
-    listened: Vec<(u8, Signal)>,
+    streams: Vec<(u8, Signal)>,
 }
 
 impl Signals {
@@ -28,12 +28,12 @@ impl Signals {
             let number = u8::try_from(kind.as_raw_value()).ok()?;
             signal(kind).ok().map(|signal| (number, signal))
         };
-        Self { listened: kinds.into_iter().filter_map(listen).collect() }
+        Self { streams: kinds.into_iter().filter_map(listen).collect() }
     }
 
     /// Returns the number of the next signal.
     pub(crate) async fn next(&mut self) -> u8 {
-        let waiting = self.listened.iter_mut().map(|(number, signal)| {
+        let waiting = self.streams.iter_mut().map(|(number, signal)| {
             let number = *number;
             Box::pin(async move {
                 match signal.recv().await {

@@ -41,7 +41,7 @@ pub(crate) struct Working {
     /// The names of the running hooks.
     pub(crate) hooks: Vec<String>,
     /// Whether the agent waits for the user; the spinner stops.
-    pub(crate) waiting: bool,
+    pub(crate) is_waiting: bool,
     /// When the wait began, in milliseconds of the app's clock.
     pub(crate) waiting_since_ms: u64,
     /// The running tool calls and their titles.
@@ -49,9 +49,9 @@ pub(crate) struct Working {
     /// Tokens received by finished requests of the turn.
     pub(crate) received: u64,
     /// Bytes of text streamed by the running request.
-    pub(crate) streamed: u64,
+    pub(crate) streamed_bytes: u64,
     /// The second of the last update and the token count shown since then.
-    pub(crate) shown: (u64, u64),
+    pub(crate) last_shown: (u64, u64),
 }
 
 /// Display options of the row.
@@ -95,14 +95,14 @@ impl Working {
     /// Records the end of a request and its received tokens.
     pub(crate) fn requested(&mut self, received: u64) {
         self.received += received;
-        (self.streamed, self.writes, self.retry) = (0, false, None);
+        (self.streamed_bytes, self.writes, self.retry) = (0, false, None);
     }
 
     /// Updates the displayed token count once per second.
     pub(crate) fn count(&mut self, now_ms: u64) {
         let second = now_ms.saturating_sub(self.since_ms) / 1000;
-        if second != self.shown.0 {
-            self.shown = (second, self.received + self.streamed / BYTES_PER_TOKEN);
+        if second != self.last_shown.0 {
+            self.last_shown = (second, self.received + self.streamed_bytes / BYTES_PER_TOKEN);
         }
     }
 
@@ -118,7 +118,7 @@ impl Working {
 
     /// Sets whether the agent waits for the user. Waiting time is not counted.
     pub(crate) fn wait(&mut self, waiting: bool, now_ms: u64) {
-        match (std::mem::replace(&mut self.waiting, waiting), waiting) {
+        match (std::mem::replace(&mut self.is_waiting, waiting), waiting) {
             (false, true) => self.waiting_since_ms = now_ms,
             (true, false) => self.since_ms += now_ms.saturating_sub(self.waiting_since_ms),
             _ => {}
@@ -177,7 +177,7 @@ pub(crate) fn row(
     theme: &Theme,
 ) -> Line {
     let seconds = now_ms.saturating_sub(working.since_ms) / 1000;
-    if working.waiting {
+    if working.is_waiting {
         return Line::styled("? Waiting for approval", theme.warning);
     }
     let phase = working.phase(look, now_ms, theme);
@@ -201,7 +201,7 @@ pub(crate) fn row(
 
 /// Returns as many of time, tokens, and keys as fit; the time and the cancel key always stay.
 fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
-    let tokens = match working.shown.1 {
+    let tokens = match working.last_shown.1 {
         0 => String::new(),
         tokens => format!("{}↓", status_line::count(tokens)),
     };
@@ -259,7 +259,7 @@ mod tests {
         "the retry".clone_into(&mut working.thought);
         assert!(text(&working).contains("Thinking · the retry (esc to cancel, 3s"));
         working.start_text(true);
-        working.streamed = 4_800;
+        working.streamed_bytes = 4_800;
         assert!(text(&working).contains("Writing… (esc to cancel, 3s)"), "{}", text(&working));
         working.count(3_000);
         assert!(
@@ -268,7 +268,7 @@ mod tests {
             text(&working)
         );
         // Within a second the number does not change.
-        working.streamed = 8_000;
+        working.streamed_bytes = 8_000;
         working.count(3_900);
         assert!(text(&working).contains("1.2k↓"));
         working.requested(1_000);
@@ -278,7 +278,7 @@ mod tests {
             "{}",
             text(&working)
         );
-        working.waiting = true;
+        working.is_waiting = true;
         assert_eq!(text(&working), "? Waiting for approval");
     }
 

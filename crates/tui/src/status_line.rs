@@ -22,7 +22,7 @@ pub(crate) struct StatusLineData {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     /// The model selected by routing, if any.
-    pub(crate) routed: Option<String>,
+    pub(crate) routed_model: Option<String>,
     /// The project name, as in the window title.
     pub(crate) workspace: String,
     /// The last two parts of the working directory.
@@ -36,7 +36,7 @@ pub(crate) struct StatusLineData {
     /// Tokens of the last request and size of the context window.
     pub(crate) context: (u64, u64),
     /// Tokens sent in the session, and how many of them were cached.
-    pub(crate) sent: (u64, u64),
+    pub(crate) sent_tokens: (u64, u64),
     /// The cost of the session in US dollars.
     pub(crate) cost: f64,
     /// Tokens received.
@@ -52,7 +52,7 @@ pub(crate) struct StatusLineData {
     /// Whether Markdown is shown as source.
     pub(crate) raw_markdown: bool,
     /// Whether a custom system prompt replaces the built-in one.
-    pub(crate) own_prompt: bool,
+    pub(crate) has_custom_prompt: bool,
     /// The share of the context window from which on the history is compacted.
     pub(crate) warn_at: f64,
     /// Number of commands running in the background.
@@ -74,7 +74,7 @@ pub(crate) enum Quota {
         /// The next attempt, from 1.
         attempt: u32,
         /// The maximum number of attempts.
-        of: u32,
+        max_attempts: u32,
     },
     /// Rate limited, without a retry.
     Met,
@@ -106,7 +106,7 @@ pub(crate) fn rows(
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
-    let own = if facts.own_prompt { OWN_PROMPT } else { "" };
+    let own = if facts.has_custom_prompt { OWN_PROMPT } else { "" };
     let raw = if facts.raw_markdown { "raw markdown" } else { "" };
     let background = match facts.background {
         0 => String::new(),
@@ -141,7 +141,7 @@ pub(crate) fn rows(
     }
     if missing_columns(&drawn, used, labels, width).is_some() {
         // Drop the cached share first; `/stats` shows it too.
-        let uncached = StatusLineData { sent: (facts.sent.0, 0), ..facts.clone() };
+        let uncached = StatusLineData { sent_tokens: (facts.sent_tokens.0, 0), ..facts.clone() };
         for (item, spans) in &mut drawn {
             if *item == FooterItem::TokenCount {
                 *spans = tokens(&uncached, theme);
@@ -265,7 +265,7 @@ fn spans(item: FooterItem, facts: &StatusLineData, labels: bool, theme: &Theme) 
             let (text, style) = mode(facts.mode, theme);
             vec![Span::styled(text, style)]
         }
-        FooterItem::ModelName => plain(match &facts.routed {
+        FooterItem::ModelName => plain(match &facts.routed_model {
             Some(routed) if *routed != facts.model => {
                 // The model family is obvious and the footer is narrow.
                 let short = routed.strip_prefix("gemini-").unwrap_or(routed);
@@ -299,8 +299,8 @@ fn spans(item: FooterItem, facts: &StatusLineData, labels: bool, theme: &Theme) 
         // The service reports limits only when they are reached.
         FooterItem::Quota => match facts.quota {
             None => Vec::new(),
-            Some(Quota::Slow { attempt, of }) => {
-                let text = format!("rate limit, attempt {attempt} of {of}");
+            Some(Quota::Slow { attempt, max_attempts }) => {
+                let text = format!("rate limit, attempt {attempt} of {max_attempts}");
                 vec![Span::styled(text, theme.warning)]
             }
             Some(Quota::Met) => vec![Span::styled("rate limit", theme.warning)],
@@ -356,7 +356,7 @@ fn context(facts: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
 
 /// `12.3k↑ (87% cached) 1.2k↓`
 fn tokens(facts: &StatusLineData, theme: &Theme) -> Vec<Span> {
-    let (sent, cached) = facts.sent;
+    let (sent, cached) = facts.sent_tokens;
     if sent == 0 {
         return Vec::new();
     }
@@ -428,7 +428,7 @@ mod tests {
             confined: true,
             trusted: true,
             context: (250_000, 1_000_000),
-            sent: (12_345, 10_000),
+            sent_tokens: (12_345, 10_000),
             received: 1_200,
             warn_at: 0.5,
             ..StatusLineData::default()
@@ -481,8 +481,8 @@ mod tests {
     fn model_name_is_shortened_before_the_sandbox_state() {
         let facts = StatusLineData {
             model: "auto-gemini-3".to_owned(),
-            routed: Some("gemini-3-flash-preview-09-2026".to_owned()),
-            sent: (1_000, 0),
+            routed_model: Some("gemini-3-flash-preview-09-2026".to_owned()),
+            sent_tokens: (1_000, 0),
             branch: None,
             ..facts()
         };
@@ -503,7 +503,7 @@ mod tests {
             rows.first().map(Line::text)
         };
         assert_eq!(row(None), None);
-        let slow = Quota::Slow { attempt: 2, of: 10 };
+        let slow = Quota::Slow { attempt: 2, max_attempts: 10 };
         assert_eq!(row(Some(slow)).as_deref(), Some("rate limit, attempt 2 of 10"));
         assert_eq!(row(Some(Quota::Spent)).as_deref(), Some("quota spent"));
     }
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn custom_system_prompt_has_an_indicator() {
-        let facts = StatusLineData { own_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
+        let facts = StatusLineData { has_custom_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
         let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "NORMAL |⌐■_■| · default");
     }

@@ -72,11 +72,11 @@ pub struct ViewOptions {
     /// Whether to show outputs and diffs in full, as far as they are kept (Ctrl+O).
     pub expanded: bool,
     /// Whether short results also get boxes instead of one row.
-    pub whole_results: bool,
+    pub boxes_results: bool,
     /// Whether to show errors in full.
-    pub whole_errors: bool,
+    pub full_errors: bool,
     /// Whether to disable animations.
-    pub still: bool,
+    pub is_static: bool,
 }
 
 /// All items of a session in order.
@@ -88,24 +88,24 @@ pub struct Transcript {
     /// Unfinished items by id.
     open: HashMap<ItemId, usize>,
     calls: HashMap<CallId, usize>,
-    asks: HashMap<ApprovalId, usize>,
+    pending_approvals: HashMap<ApprovalId, usize>,
     /// The first item whose rows were not all returned for the scrollback.
-    released: usize,
+    committed_items: usize,
     /// The last item that returned rows for the scrollback.
     last_shape: Option<Shape>,
     /// Whether a turn is running, so that more calls may follow.
     in_turn: bool,
     /// Whether calls that wait for approval are omitted from [`Self::live`], because a dialog shows
     /// them.
-    pub(crate) hides_asked: bool,
+    pub(crate) hides_pending_approval: bool,
     retry: Option<words::RetryWait>,
     /// The subject of the model's current thought.
     subject: Option<String>,
     memory: Memory,
     /// What was announced to the screen reader.
-    heard: announcements::CommandAnnouncer,
+    announcer: announcements::CommandAnnouncer,
     /// Texts in transit, with the form in which they were typed if that differs.
-    typed: Vec<(String, Arc<str>)>,
+    typed_forms: Vec<(String, Arc<str>)>,
 }
 
 impl Transcript {
@@ -132,7 +132,7 @@ impl Transcript {
 
     /// Whether [`Self::live`] contains something animated.
     pub fn is_animated(&self) -> bool {
-        self.retry.is_some() || self.items.iter().skip(self.released).any(Item::is_animated)
+        self.retry.is_some() || self.items.iter().skip(self.committed_items).any(Item::is_animated)
     }
 
     /// Returns the text about the pending retry with the remaining time.
@@ -148,8 +148,8 @@ impl Transcript {
 
     /// Adds a user message that no event reports.
     pub fn push_user(&mut self, text: &str) {
-        let typed = self.take_typed(text);
-        self.items.push(Item::User { text: text.into(), typed });
+        let typed_text = self.take_typed(text);
+        self.items.push(Item::User { text: text.into(), typed_text });
     }
 
     /// Appends output of a command started with [`LocalItem::ShellRunning`].

@@ -30,7 +30,7 @@ pub(super) struct Contents<'r> {
     git: Git,
     common: PathBuf,
     /// The directory of the worktree in the repository, unless it is gone.
-    own: Option<PathBuf>,
+    worktree_directory: Option<PathBuf>,
     /// The private index.
     index: PathBuf,
 }
@@ -49,8 +49,8 @@ impl<'r> Contents<'r> {
             // Those in the worktree may name any filter and encoding.
             .with_variable("GIT_ATTR_SOURCE", record.base.clone().into())
             .with_variable("GIT_INDEX_FILE", index.clone().into());
-        let own = own_directory(&common, &record.path);
-        let contents = Self { record, git, common, own, index };
+        let worktree_directory = own_directory(&common, &record.path);
+        let contents = Self { record, git, common, worktree_directory, index };
         contents.remove_special_files()?;
         Ok(contents)
     }
@@ -68,7 +68,7 @@ impl<'r> Contents<'r> {
 
     /// Returns the name of `HEAD` of the worktree, if it is a file: git would wait for a pipe.
     fn own_head(&self) -> Option<String> {
-        let own = self.own.as_ref()?;
+        let own = self.worktree_directory.as_ref()?;
         let is_file = own.join("HEAD").symlink_metadata().is_ok_and(|data| data.is_file());
         is_file.then(|| Some(format!("worktrees/{}/HEAD", own.file_name()?.to_str()?)))?
     }
@@ -95,7 +95,7 @@ impl<'r> Contents<'r> {
     /// write; `None` without a log.
     pub(super) fn logged_commit(&self) -> Option<String> {
         use std::io::{Seek as _, SeekFrom};
-        let mut log = open_regular(&self.own.as_ref()?.join("logs/HEAD")).ok()?;
+        let mut log = open_regular(&self.worktree_directory.as_ref()?.join("logs/HEAD")).ok()?;
         let start = log.metadata().ok()?.len().saturating_sub(LARGEST_LINK);
         log.seek(SeekFrom::Start(start)).ok()?;
         let mut bytes = Vec::new();
@@ -266,7 +266,7 @@ impl<'r> Contents<'r> {
 
     /// Removes the worktree and its directory in the repository.
     pub(super) fn remove(&self) -> Result<(), Failure> {
-        for path in std::iter::once(&self.record.path).chain(&self.own) {
+        for path in std::iter::once(&self.record.path).chain(&self.worktree_directory) {
             match parallax_files::remove_tree(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(failure(format!("Failed to remove `{}`: {error}", path.display())));
@@ -282,7 +282,7 @@ impl<'r> Contents<'r> {
     fn remove_special_files(&self) -> Result<(), Failure> {
         let branch = self.branch();
         let Some((folder, _)) = branch.rsplit_once('/') else { return Ok(()) };
-        if let Some(own) = &self.own {
+        if let Some(own) = &self.worktree_directory {
             special_files::remove_of_worktree(own)?;
         }
         special_files::remove(&self.common.join(folder))?;
@@ -291,7 +291,7 @@ impl<'r> Contents<'r> {
 
     /// Gives the worktree the index of its last commit, so that it has no changes.
     pub(super) fn publish_index(&self) -> Result<(), Failure> {
-        let Some(own) = &self.own else { return Ok(()) };
+        let Some(own) = &self.worktree_directory else { return Ok(()) };
         let index = own.join("index");
         // A rename replaces whatever commands put there.
         let part = own.join(format!("index.{}", uuid::Uuid::new_v4().simple()));
@@ -331,8 +331,10 @@ impl<'r> Contents<'r> {
     /// Copies the index of the worktree, which knows the state of unchanged files; without a usable
     /// one, builds it from the commit.
     fn prepare_index(&self, head: &str) -> Result<(), Failure> {
-        let copied =
-            self.own.as_ref().is_some_and(|own| self.copy_index(&own.join("index")).is_ok());
+        let copied = self
+            .worktree_directory
+            .as_ref()
+            .is_some_and(|own| self.copy_index(&own.join("index")).is_ok());
         if copied && self.git.run(&["diff-index", "--cached", "--name-only", head, "--"]).is_ok() {
             return self.clear_flags();
         }
@@ -373,7 +375,7 @@ impl<'r> Contents<'r> {
         const KEY: &str = "core.sparseCheckout";
         let is_true = |words: &[&OsStr]| self.git.line(words).is_ok_and(|value| value == "true");
         let words = ["config", "--type=bool"].map(OsStr::new);
-        let own = self.own.as_ref().map(|own| own.join("config.worktree"));
+        let own = self.worktree_directory.as_ref().map(|own| own.join("config.worktree"));
         is_true(&[words.as_slice(), &[OsStr::new(KEY)]].concat())
             || own.is_some_and(|own| {
                 let file = [OsStr::new("--file"), own.as_os_str(), OsStr::new(KEY)];

@@ -36,9 +36,9 @@ pub struct WorktreeRequest {
     /// Name of the worktree; `None` generates one.
     pub name: Option<String>,
     /// Revision to start from instead of `HEAD`.
-    pub from: Option<String>,
+    pub revision: Option<String>,
     /// Whether to copy uncommitted changes.
-    pub carry: bool,
+    pub include_changes: bool,
 }
 
 /// A worktree that this process works in. Other processes cannot remove it meanwhile.
@@ -48,7 +48,7 @@ pub struct Worktree {
     /// The record file; its lock marks the worktree as in use.
     lock: File,
     /// The directory in it that corresponds to the original working directory.
-    work: PathBuf,
+    working_directory: PathBuf,
 }
 
 /// What happened to a worktree at the end of its session.
@@ -75,7 +75,7 @@ struct Checkout {
     /// Its top directory.
     top: PathBuf,
     /// The path of the directory in it.
-    below: PathBuf,
+    relative: PathBuf,
 }
 
 /// Returns whether a directory is in a working tree of git. Blocking.
@@ -86,8 +86,8 @@ pub fn is_in_working_tree(directory: &Path) -> bool {
 impl Checkout {
     /// Finds the checkout. In a worktree that Parallax created, this is the main checkout.
     fn find(dirs: &UserDirs, directory: &Path) -> Result<Self, Failure> {
-        if let Some((record, below)) = parallax_config::worktrees::worktree_of(dirs, directory) {
-            return Ok(Self { top: record.main, below });
+        if let Some((record, relative)) = parallax_config::worktrees::worktree_of(dirs, directory) {
+            return Ok(Self { top: record.main, relative });
         }
         let git = Git::at(directory)?;
         let Ok(top) = git.line(&["rev-parse", "--show-toplevel"]) else {
@@ -101,8 +101,8 @@ impl Checkout {
                 .map_err(|error| failure(format!("Failed to read `{}`: {error}", path.display())))
         };
         let (top, directory) = (real(Path::new(&top))?, real(directory)?);
-        let below = directory.strip_prefix(&top).map(Path::to_owned).unwrap_or_default();
-        Ok(Self { top, below })
+        let relative = directory.strip_prefix(&top).map(Path::to_owned).unwrap_or_default();
+        Ok(Self { top, relative })
     }
 
     /// Returns the directory of its worktrees.
@@ -120,10 +120,10 @@ impl Worktree {
         let dirs = dirs(from)?;
         let checkout = Checkout::find(&dirs, from)?;
         let git = Git::at(&checkout.top)?;
-        let start = request.from.as_deref().unwrap_or("HEAD");
+        let start = request.revision.as_deref().unwrap_or("HEAD");
         let commit = format!("{start}^{{commit}}");
         let base = git.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
-        let base = base.map_err(|_| match &request.from {
+        let base = base.map_err(|_| match &request.revision {
             Some(from) => failure(format!("`--from {from}`: not a commit of this repository")),
             None => failure("The repository has no commit yet; worktrees require one".to_owned()),
         })?;
@@ -150,14 +150,14 @@ impl Worktree {
             base,
         };
         let lock = write_record(&project, &record)?;
-        let work = record.path.join(&checkout.below);
-        let mut worktree = Self { record, lock, work };
-        if let Err(failure) = worktree.fill(&git, request.carry) {
+        let working_directory = record.path.join(&checkout.relative);
+        let mut worktree = Self { record, lock, working_directory };
+        if let Err(failure) = worktree.fill(&git, request.include_changes) {
             worktree.discard();
             return Err(failure);
         }
-        if !worktree.work.is_dir() {
-            worktree.work.clone_from(&worktree.record.path);
+        if !worktree.working_directory.is_dir() {
+            worktree.working_directory.clone_from(&worktree.record.path);
         }
         Ok(worktree)
     }
@@ -184,7 +184,7 @@ impl Worktree {
 
     /// Returns the working directory of the session.
     pub fn directory(&self) -> &Path {
-        &self.work
+        &self.working_directory
     }
 
     /// Returns the top directory of the worktree.
@@ -224,12 +224,12 @@ impl Worktree {
         }
         let WorktreeRecord { name, branch, path, .. } = &self.record;
         let mut holds = Vec::new();
-        match state.ahead {
+        match state.commits_ahead {
             0 => {}
             1 => holds.push("1 commit".to_owned()),
             ahead => holds.push(format!("{ahead} commits")),
         }
-        if state.dirty {
+        if state.has_changes {
             holds.push("uncommitted changes".to_owned());
         }
         let holds = if holds.is_empty() { "other branch".to_owned() } else { holds.join(", ") };
@@ -324,11 +324,11 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
     }
     // Files that could redirect to another repository are protected in every mode.
     let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
-    let mut closed: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
-    closed.push(path.join(".git"));
+    let mut read_only: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
+    read_only.push(path.join(".git"));
     // It can name other directories with objects.
     let info = common.join("objects/info");
-    closed.extend(info.is_dir().then_some(info));
+    read_only.extend(info.is_dir().then_some(info));
     let mut git = vec![own, common.join("objects")];
     // All references are in the same files there, so commands cannot commit.
     if !common.join("reftable").is_dir() {
@@ -339,14 +339,14 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
                 unpack_branches(&common, &folder);
             }
             let others = fs::read_dir(&folder).into_iter().flatten().flatten();
-            closed.extend(
+            read_only.extend(
                 others.filter(|entry| entry.file_name() != *record.name).map(|entry| entry.path()),
             );
             git.push(folder);
         }
     }
     let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_path_buf);
-    Some(WorktreeAccess { path, git, closed, main })
+    Some(WorktreeAccess { path, git, read_only, main })
 }
 
 /// Gives packed branches of other worktrees their files, which can be protected.

@@ -31,9 +31,11 @@ pub struct ListedWorktree {
     /// The commit that it started from.
     pub base: String,
     /// Whether it has uncommitted changes.
-    pub dirty: bool,
+    #[serde(rename = "dirty")]
+    pub has_changes: bool,
     /// Number of commits since `base`.
-    pub ahead: u64,
+    #[serde(rename = "ahead")]
+    pub commits_ahead: u64,
     /// Id of its latest session.
     pub session_id: Option<String>,
 }
@@ -41,31 +43,31 @@ pub struct ListedWorktree {
 /// State of a worktree.
 pub(super) struct WorktreeState {
     pub(super) branch: Option<String>,
-    pub(super) dirty: bool,
-    pub(super) ahead: u64,
-    on_own_branch: bool,
+    pub(super) has_changes: bool,
+    pub(super) commits_ahead: u64,
+    is_on_own_branch: bool,
 }
 
 impl WorktreeState {
     /// Returns whether removing it loses nothing.
     pub(super) fn is_unchanged(&self) -> bool {
-        !self.dirty && self.ahead == 0 && self.on_own_branch
+        !self.has_changes && self.commits_ahead == 0 && self.is_on_own_branch
     }
 
     /// Returns whether the branch that was created for the worktree is checked out.
     pub(super) fn is_on_own_branch(&self) -> bool {
-        self.on_own_branch
+        self.is_on_own_branch
     }
 }
 
 /// Determines the state of a worktree.
 pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
     let contents = Contents::read(record)?;
-    let dirty = contents.is_dirty()?;
+    let has_changes = contents.is_dirty()?;
     let branch = contents.current_branch();
     // Counts the commits of the branch and of a detached HEAD.
     let tips = contents.tips();
-    let ahead = match tips.is_empty() {
+    let commits_ahead = match tips.is_empty() {
         true => 0,
         false => {
             let tips = tips.iter().map(String::as_str);
@@ -74,8 +76,8 @@ pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
             count.parse().unwrap_or(u64::MAX)
         }
     };
-    let on_own_branch = branch.as_deref() == Some(&*record.branch);
-    Ok(WorktreeState { branch, dirty, ahead, on_own_branch })
+    let is_on_own_branch = branch.as_deref() == Some(&*record.branch);
+    Ok(WorktreeState { branch, has_changes, commits_ahead, is_on_own_branch })
 }
 
 /// Removes a worktree, its branch, and its record.
@@ -158,8 +160,8 @@ impl Worktrees {
                 path: record.path,
                 branch: state.branch,
                 base: record.base,
-                dirty: state.dirty,
-                ahead: state.ahead,
+                has_changes: state.has_changes,
+                commits_ahead: state.commits_ahead,
                 session_id,
             })
         };
@@ -188,7 +190,7 @@ impl Worktrees {
             return Err(failure(format!("A session works in the worktree `{name}`")));
         };
         if !force {
-            let dirty = record.path.exists() && state(&record)?.dirty;
+            let dirty = record.path.exists() && state(&record)?.has_changes;
             let lost = match (dirty, is_merged(&record)?) {
                 (true, _) => Some("uncommitted changes"),
                 (false, false) => Some("commits that are not merged"),

@@ -34,7 +34,7 @@ impl Worktree {
         name: Option<String>,
     ) -> Result<Self, Failure> {
         let dirs = dirs(directory)?;
-        let from = match parallax_config::worktrees::worktree_of(&dirs, directory) {
+        let revision = match parallax_config::worktrees::worktree_of(&dirs, directory) {
             Some((record, _)) => Some(Contents::read(&record)?.head()),
             None => None,
         };
@@ -44,7 +44,7 @@ impl Worktree {
         let name = name.or_else(|| is_valid_name(&own).then_some(own));
         // Without a repository, the error names the directory.
         Checkout::find(&dirs, directory)?;
-        Self::create(directory, &WorktreeRequest { name, from, carry: false })
+        Self::create(directory, &WorktreeRequest { name, revision, include_changes: false })
     }
 
     /// Ends the work of a subagent: removes the worktree if it contains nothing new; else commits
@@ -59,7 +59,7 @@ impl Worktree {
             return Ok(None);
         }
         let contents = Contents::read(&self.record)?;
-        let commit = match (state.is_on_own_branch(), state.dirty) {
+        let commit = match (state.is_on_own_branch(), state.has_changes) {
             (false, _) => None,
             (true, false) => Some(contents.head()),
             (true, true) => {

@@ -53,11 +53,11 @@ impl Worktree {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(failure(format!("A session works in the worktree `{name}`")));
         }
-        let mut work = record.path.join(&checkout.below);
-        if !work.is_dir() {
-            work.clone_from(&record.path);
+        let mut working_directory = record.path.join(&checkout.relative);
+        if !working_directory.is_dir() {
+            working_directory.clone_from(&record.path);
         }
-        Ok(Some(Self { record, lock, work }))
+        Ok(Some(Self { record, lock, working_directory }))
     }
 
     /// Removes a worktree that an earlier process left, with its record and branch. Blocking.
@@ -184,7 +184,7 @@ impl Worktree {
         }
         Ok(match parallax_store::load(&journal, &store.keys) {
             Ok(session) if session.contents.is_empty() => SessionProgress::NotStarted,
-            Ok(session) if !session.cut_off => SessionProgress::Finished,
+            Ok(session) if !session.was_interrupted => SessionProgress::Finished,
             // The file was created but is empty.
             Err(parallax_store::LoadError::NotASession { .. }) => SessionProgress::NotStarted,
             // An unreadable session, for example an encrypted one, counts as cut off; the agent
@@ -195,11 +195,11 @@ impl Worktree {
 
     /// Returns the working directory as a session there records it, without a trailing slash.
     fn session_directory(&self) -> PathBuf {
-        self.work.components().collect()
+        self.working_directory.components().collect()
     }
 
     fn store(&self) -> Result<parallax_store::SessionDirs, Failure> {
-        let dirs = dirs(&self.work)?;
+        let dirs = dirs(&self.working_directory)?;
         Ok(parallax_store::SessionDirs::new(&dirs.parallax, &dirs.gemini))
     }
 }

@@ -76,7 +76,7 @@ const HELP_OPTIONS: &[&str] = &[
 /// Collects messages while it walks a file.
 #[derive(Default)]
 pub(super) struct MessageCollector {
-    found: Vec<Message>,
+    messages: Vec<Message>,
     /// Whether documentation of fields and variants is help text.
     in_help: bool,
 }
@@ -85,12 +85,12 @@ impl MessageCollector {
     /// Returns the messages of a file, in any order.
     pub(super) fn collect(mut self, file: &syn::File) -> Vec<Message> {
         self.visit_file(file);
-        self.found
+        self.messages
     }
 
     fn push(&mut self, text: &LitStr, kind: MessageKind) {
         let line = text.span().start().line;
-        self.found.push(Message { line, kind, text: text.value().trim().to_owned() });
+        self.messages.push(Message { line, kind, text: text.value().trim().to_owned() });
     }
 
     fn text(&mut self, text: &LitStr) {

@@ -30,7 +30,7 @@ impl EditorSession {
         let typed = chunk("user_message_chunk", &read.text);
         self.clients.update_others(&from.client, &self.id, typed).await;
         self.running = Some(RunningPrompt {
-            from,
+            reply: from,
             is_started: false,
             is_truncated: false,
             usage: BTreeMap::new(),
@@ -56,7 +56,7 @@ impl EditorSession {
                 Err(failure) => return self.refuse(failure).await,
             }
         }
-        self.preparing = Some(self.prepare(read));
+        self.pending_prompt = Some(self.prepare(read));
     }
 
     /// Reports an invalid command or file as text.
@@ -104,13 +104,13 @@ impl EditorSession {
     }
 
     pub(super) async fn prepared(&mut self, prompt: Result<Prompt, Failure>) {
-        self.preparing = None;
+        self.pending_prompt = None;
         match prompt {
             Ok(prompt) => {
                 if !self.has_title {
                     self.has_title = true;
                     let title: String = prompt
-                        .typed
+                        .typed_command
                         .as_deref()
                         .unwrap_or(&prompt.text)
                         .lines()
@@ -137,7 +137,7 @@ impl EditorSession {
         if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
-        if self.running.as_ref().is_some_and(|running| is_meant(&running.from)) {
+        if self.running.as_ref().is_some_and(|running| is_meant(&running.reply)) {
             self.interrupt().await;
         }
     }
@@ -147,7 +147,7 @@ impl EditorSession {
         if self.running.as_ref().is_some_and(|running| running.is_started) {
             return self.send(Op::Interrupt).await;
         }
-        if let Some(preparing) = self.preparing.take() {
+        if let Some(preparing) = self.pending_prompt.take() {
             preparing.abort();
         }
         self.answer(Ok(json!("cancelled"))).await;
@@ -159,7 +159,7 @@ impl EditorSession {
         let Some(running) = self.running.take() else { return };
         let result = result
             .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
-        running.from.respond(result).await;
+        running.reply.respond(result).await;
     }
 
     pub(super) async fn next_prompt(&mut self) {

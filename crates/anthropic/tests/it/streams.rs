@@ -13,9 +13,9 @@ async fn text_arrives_with_usage_and_finish() {
     let (got, server) = serve(vec![stream(&message(vec![text(0, "Hello")], "end_turn"))]).await;
     assert!(got.end.is_ok(), "{:?}", got.end);
     assert_eq!(got.text(), "Hello");
-    let meta = &got.answer.meta;
+    let meta = &got.answer.metadata;
     let finish = meta.finish.clone().expect("a finish");
-    assert_eq!((finish.reason, finish.word.as_str()), (FinishReason::Stop, "end_turn"));
+    assert_eq!((finish.reason, finish.provider_reason.as_str()), (FinishReason::Stop, "end_turn"));
     let usage = Usage {
         prompt: 60,
         output: 10,
@@ -24,7 +24,7 @@ async fn text_arrives_with_usage_and_finish() {
         tool_prompt: 0,
         cache_write: 20,
         total: 85,
-        charged: None,
+        charged_cost: None,
     };
     assert_eq!(meta.usage, Some(usage));
     assert_eq!(meta.response_id.as_deref(), Some("msg_1"));
@@ -59,7 +59,7 @@ async fn call_arguments_are_joined() {
         got.calls(),
         [json!({"id": "toolu_1", "name": "read_file", "args": {"file_path": "a.txt"}})]
     );
-    assert_eq!(got.answer.meta.finish.map(|it| it.reason), Some(FinishReason::ToolCalls));
+    assert_eq!(got.answer.metadata.finish.map(|it| it.reason), Some(FinishReason::ToolCalls));
 }
 
 #[tokio::test]
@@ -140,7 +140,10 @@ async fn thinking_that_was_cut_off_does_not_go_back() {
     let model = model(&server);
     let got = drain(&model, hello()).await;
     assert_eq!(got.thoughts(), "Hm");
-    assert_eq!(got.answer.meta.finish.as_ref().map(|it| it.reason), Some(FinishReason::MaxTokens));
+    assert_eq!(
+        got.answer.metadata.finish.as_ref().map(|it| it.reason),
+        Some(FinishReason::MaxTokens)
+    );
     let next = vec![user(vec![Part::text("a")]), got.sealed(), user(vec![Part::text("b")])];
     drain(&model, request(next)).await;
     assert_eq!(body(&server, 1)["messages"].as_array().map(Vec::len), Some(1));
@@ -193,7 +196,7 @@ async fn stream_without_its_end_is_broken() {
     for answer in [cut(&events), stream(&events)] {
         let (got, _server) = serve(vec![answer]).await;
         assert_eq!(got.text(), "half");
-        assert_eq!(got.answer.meta.usage.map(|usage| usage.prompt), Some(60));
+        assert_eq!(got.answer.metadata.usage.map(|usage| usage.prompt), Some(60));
         assert!(
             matches!(&got.end, Err(ModelError::Broken { retryable: true, .. })),
             "{:?}",
@@ -220,8 +223,8 @@ async fn stop_reasons_are_mapped() {
         ("later_word", FinishReason::Unknown),
     ] {
         let (got, _server) = serve(vec![stream(&message(vec![text(0, "x")], word))]).await;
-        let finish = got.answer.meta.finish.expect("a finish");
-        assert_eq!((finish.reason, finish.word.as_str()), (reason, word));
+        let finish = got.answer.metadata.finish.expect("a finish");
+        assert_eq!((finish.reason, finish.provider_reason.as_str()), (reason, word));
     }
 }
 
@@ -232,7 +235,7 @@ async fn refusal_is_explained() {
     delta["delta"]["stop_details"] =
         json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
     let (got, _server) = serve(vec![stream(&events)]).await;
-    assert_eq!(got.answer.meta.finish_message.as_deref(), Some("Not this."));
+    assert_eq!(got.answer.metadata.finish_message.as_deref(), Some("Not this."));
 }
 
 #[tokio::test]
@@ -242,16 +245,16 @@ async fn paused_turn_is_continued_in_the_same_stream() {
     let (got, server) = serve(vec![stream(&paused), stream(&done)]).await;
     assert!(got.end.is_ok(), "{:?}", got.end);
     assert_eq!(got.answer.text(), "half whole");
-    let finish = got.answer.meta.finish.as_ref().map(|it| it.reason);
+    let finish = got.answer.metadata.finish.as_ref().map(|it| it.reason);
     assert_eq!(finish, Some(FinishReason::Stop));
-    let usage = got.answer.meta.usage.expect("usage");
+    let usage = got.answer.metadata.usage.expect("usage");
     assert_eq!((usage.prompt, usage.output), (60, 20));
     let second = body(&server, 1);
     assert_eq!(second["messages"][1]["role"], "assistant");
     assert_eq!(second["messages"][1]["content"][0]["text"], "half ");
     // A service that only pauses must not cause an endless loop.
     let (got, server) = serve(vec![stream(&paused); 12]).await;
-    let finish = got.answer.meta.finish.map(|it| it.reason);
+    let finish = got.answer.metadata.finish.map(|it| it.reason);
     assert_eq!((finish, server.requests().len()), (Some(FinishReason::Paused), 9));
 }
 
@@ -270,8 +273,8 @@ async fn hosted_search_is_continued_after_a_pause() {
     let answer = model(&server).generate(search, CancellationToken::new()).await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.text(), "Searching. Found.");
-    assert_eq!(answer.meta.citations[0].uri, "https://e.example/a");
-    let usage = answer.meta.usage.expect("usage");
+    assert_eq!(answer.metadata.citations[0].uri, "https://e.example/a");
+    let usage = answer.metadata.usage.expect("usage");
     assert_eq!((usage.prompt, usage.output, usage.total), (60, 20, 110));
     let second = body(&server, 1);
     assert_eq!(second["tools"][0]["name"], "web_search");

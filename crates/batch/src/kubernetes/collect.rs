@@ -106,7 +106,8 @@ async fn read(
     }
     let mut results = BTreeMap::new();
     for (index, attempts) in found {
-        let earlier = job.tasks.get(index).and_then(|task| job.record.earlier.get(&task.id));
+        let earlier =
+            job.tasks.get(index).and_then(|task| job.record.previous_attempts.get(&task.id));
         let Some(result) = joined(attempts, earlier.copied().unwrap_or_default()) else { continue };
         let (files, written) = (directory.task(&result.id), result.clone());
         blocking(move || files.write_result(&written)).await?;

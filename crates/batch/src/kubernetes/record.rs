@@ -18,7 +18,8 @@ pub(crate) struct JobRecord {
     pub(crate) context: Option<String>,
     pub(crate) namespace: Option<String>,
     /// What stopped attempts of earlier jobs used, by task.
-    pub(crate) earlier: BTreeMap<String, AttemptUsage>,
+    #[serde(rename = "earlier")]
+    pub(crate) previous_attempts: BTreeMap<String, AttemptUsage>,
 }
 
 /// What attempts used.

@@ -67,7 +67,7 @@ impl Vim {
             'Y' => self.operate_lines(buffer, Operator::Yank, cursor.line, cursor.line + times - 1),
             'J' => self.join(buffer, true),
             'p' | 'P' => self.put(buffer, char == 'p'),
-            'r' => self.pending.waiting = super::PendingInput::Replace,
+            'r' => self.pending.pending_input = super::PendingInput::Replace,
             'R' => {
                 self.begin_insert(buffer, cursor, times);
                 self.overwritten = Some(Vec::new());
@@ -108,7 +108,7 @@ impl Vim {
             return self.apply_motion(buffer, found);
         }
         let last = motion::end_of_current_word(buffer, from, self.pending.times(), big);
-        let to = motion::Motion { to: last, kind: motion::MotionKind::Inclusive };
+        let to = motion::Motion { target: last, kind: motion::MotionKind::Inclusive };
         self.apply_motion(buffer, motion::MotionResult::To(to));
     }
 
@@ -118,10 +118,10 @@ impl Vim {
         else {
             return;
         };
-        let text = buffer.text().slice(start..way.to);
+        let text = buffer.text().slice(start..way.target);
         buffer.begin_group();
         if let Some(cased) = Operator::Toggle.cased(&text) {
-            buffer.replace(start..way.to, &cased);
+            buffer.replace(start..way.target, &cased);
         }
         self.finish(buffer);
     }
@@ -280,7 +280,8 @@ impl Vim {
         self.pending =
             Pending { count: change.count, register: change.register, ..Pending::default() };
         for char in change.keys.chars() {
-            if let super::PendingInput::Pattern(pattern, forward) = &mut self.pending.waiting {
+            if let super::PendingInput::Pattern(pattern, forward) = &mut self.pending.pending_input
+            {
                 if char != '\n' {
                     pattern.push(char);
                     continue;

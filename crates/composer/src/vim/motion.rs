@@ -21,7 +21,7 @@ pub enum MotionKind {
 /// The target of a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Motion {
-    pub to: Position,
+    pub target: Position,
     pub kind: MotionKind,
 }
 
@@ -37,7 +37,7 @@ pub enum MotionResult {
 }
 
 fn to(position: Position, kind: MotionKind) -> MotionResult {
-    MotionResult::To(Motion { to: position, kind })
+    MotionResult::To(Motion { target: position, kind })
 }
 
 /// Returns motions that depend only on the text.
@@ -325,7 +325,7 @@ pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize
     None
 }
 
-/// Returns the bracket that opened the one open before `to`.
+/// Returns the bracket that opened the one open before `target`.
 pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     for (at, char) in text.get(..to)?.char_indices().rev() {

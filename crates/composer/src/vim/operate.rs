@@ -172,7 +172,7 @@ impl Vim {
     ) {
         if operator != Operator::Yank && self.pending.register != Some('_') {
             let killed = if lines { format!("{text}\n") } else { text.clone() };
-            buffer.kills.push(killed, Side::Right, false);
+            buffer.kill_ring.push(killed, Side::Right, false);
         }
         let copied = operator == Operator::Yank;
         self.registers.store(self.pending.register, RegisterText { text, lines }, copied);

@@ -13,7 +13,7 @@ pub struct RegisterText {
 /// The registers: `"` (the last one used), `0` (the last yank), `a` to `z`, `_`.
 #[derive(Debug, Clone, Default)]
 pub struct Registers {
-    kept: HashMap<char, RegisterText>,
+    texts: HashMap<char, RegisterText>,
 }
 
 impl Registers {
@@ -22,7 +22,7 @@ impl Registers {
         match name {
             Some('_') => return,
             Some(name) if name.is_ascii_uppercase() => {
-                let own = self.kept.entry(name.to_ascii_lowercase()).or_default();
+                let own = self.texts.entry(name.to_ascii_lowercase()).or_default();
                 if own.lines || kept.lines {
                     own.text = match own.text.as_str() {
                         "" => kept.text,
@@ -33,18 +33,18 @@ impl Registers {
                     own.text.push_str(&kept.text);
                 }
                 let all = own.clone();
-                self.kept.insert('"', all);
+                self.texts.insert('"', all);
                 return;
             }
             Some(name) if name.is_ascii_lowercase() => {
-                self.kept.insert(name, kept.clone());
+                self.texts.insert(name, kept.clone());
             }
             _ if copied => {
-                self.kept.insert('0', kept.clone());
+                self.texts.insert('0', kept.clone());
             }
             _ => {}
         }
-        self.kept.insert('"', kept);
+        self.texts.insert('"', kept);
     }
 
     /// Returns the contents of a register, by default of the last one used.
@@ -55,6 +55,6 @@ impl Registers {
             Some('_') => return None,
             _ => '"',
         };
-        self.kept.get(&name)
+        self.texts.get(&name)
     }
 }

@@ -68,7 +68,7 @@ impl Vim {
             'u' | 'U' | '~' => self.visual_operator(buffer, Operator::for_case_change(char)),
             'p' | 'P' => self.visual_put(buffer),
             'J' => self.visual_join(buffer),
-            'r' => self.pending.waiting = PendingInput::Replace,
+            'r' => self.pending.pending_input = PendingInput::Replace,
             'I' | 'A' => self.visual_insert(buffer, char == 'A'),
             _ => match Operator::from_char(char) {
                 Some(operator) => self.visual_operator(buffer, operator),

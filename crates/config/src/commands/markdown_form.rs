@@ -26,8 +26,11 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     let body = file.body.trim();
     let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
     let line = text.get(..begins).unwrap_or_default().matches('\n').count() + 1;
-    let mut written =
-        ParsedCommand { prompt: body.to_owned(), place: (line, 1), ..ParsedCommand::default() };
+    let mut written = ParsedCommand {
+        prompt: body.to_owned(),
+        template_position: (line, 1),
+        ..ParsedCommand::default()
+    };
     for (key, value) in file.fields {
         match key.as_str() {
             "model" => {
@@ -51,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             // The word of another program's prompt files, which says less than a mode.
             "mode" if ["agent", "ask", "edit"].iter().any(|word| value == *word) => {
-                written.unused.push(key);
+                written.unknown_fields.push(key);
                 continue;
             }
             "mode" | "timeout" => {
@@ -73,7 +76,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             "description" => &mut written.description,
             "argument-hint" => &mut written.argument_hint,
             _ => {
-                written.unused.push(key);
+                written.unknown_fields.push(key);
                 continue;
             }
         };

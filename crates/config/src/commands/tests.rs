@@ -56,15 +56,15 @@ fn commands_are_found_in_all_directories_in_precedence_order() {
         ]
     );
     assert_eq!(found.commands[0].argument_hint, "[file]");
-    assert_eq!(found.commands[0].unused, ["hue"]);
+    assert_eq!(found.commands[0].unknown_fields, ["hue"]);
     let overrides = &found.commands[0].overrides;
     assert_eq!(overrides.model.as_deref(), Some("x"));
     assert_eq!(overrides.allowed, ["Bash(git add:*, git rm:*)", "Read"]);
     assert_eq!(overrides.tools.as_deref(), Some(&["glob".to_owned(), "Read".to_owned()][..]));
     assert_eq!(overrides.mode, Some(ApprovalMode::Plan));
     assert_eq!(overrides.timeout, Some(Duration::from_secs(90)));
-    assert_eq!(found.commands[0].place, (12, 1));
-    assert_eq!(found.commands[3].unused, ["name"]);
+    assert_eq!(found.commands[0].template_position, (12, 1));
+    assert_eq!(found.commands[3].unknown_fields, ["name"]);
     assert_eq!(found.commands[3].source, CommandSource::User);
     assert_eq!(find(root, false).commands.len(), 2);
 }
@@ -203,12 +203,12 @@ fn command_arguments_can_be_named() {
     let written = toml_form::read(text).expect("read");
     assert_eq!(written.argument_hint, "[file] <level>");
     assert_eq!(written.arguments[1].choices, ["a", "b"]);
-    assert_eq!(written.place, (1, 11));
+    assert_eq!(written.template_position, (1, 11));
     let written = toml_form::read("prompt = 'x'\nargs = '<file>'").expect("read");
     assert_eq!((written.argument_hint.as_str(), written.arguments), ("<file>", Vec::new()));
     let text = "model = 'flash'\ntools = ['glob']\nagent = 'x'\nprompt = \"\"\"\nü !{x\"\"\"";
     let written = toml_form::read(text).expect("read");
-    assert_eq!((written.place, written.unused), ((5, 1), Vec::new()));
+    assert_eq!((written.template_position, written.unknown_fields), ((5, 1), Vec::new()));
     assert_eq!(written.overrides.tools, Some(vec!["glob".to_owned()]));
     assert_eq!(written.overrides.model.as_deref(), Some("flash"));
     assert_eq!(written.overrides.agent.as_deref(), Some("x"));
@@ -261,7 +261,7 @@ fn link_that_leads_nowhere_is_a_broken_command() {
     let place = |folder| CommandFolder { source: CommandSource::User, folder };
     let found = find_commands(&[place(strong), place(weak)]);
     let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
-    assert_eq!((problem.name.as_deref(), problem.rank), (Some("foo"), 0));
+    assert_eq!((problem.name.as_deref(), problem.overridden_by), (Some("foo"), 0));
     assert!(problem.message.contains("does not exist"), "{problem}");
 }
 

@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("prompt", DeValue::String(template)) => {
                 prompt = Some(template.to_string());
-                written.place = at(inside(text, value.span().start));
+                written.template_position = at(inside(text, value.span().start));
             }
             ("prompt", _) => return Err(wrong("a string")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
@@ -90,7 +90,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             ("mode" | "timeout", _) => return Err(wrong("a string")),
             // Possibly meant for another program.
-            (other, _) => written.unused.push(other.to_owned()),
+            (other, _) => written.unknown_fields.push(other.to_owned()),
         }
     }
     written.prompt = prompt.ok_or_else(|| CommandParseError {

@@ -35,8 +35,8 @@ impl ExtensionScope<'_> {
 /// The rules of both user directories; those in `~/.parallax` come last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Enablement {
-    theirs: Vec<(String, Vec<String>)>,
-    ours: Vec<(String, Vec<String>)>,
+    gemini_rules: Vec<(String, Vec<String>)>,
+    own_rules: Vec<(String, Vec<String>)>,
 }
 
 impl Enablement {
@@ -49,7 +49,7 @@ impl Enablement {
                 Vec::new()
             }
         };
-        Self { theirs: rules(&dirs.gemini), ours: rules(&dirs.parallax) }
+        Self { gemini_rules: rules(&dirs.gemini), own_rules: rules(&dirs.parallax) }
     }
 
     /// Whether an extension is enabled in a directory.
@@ -58,7 +58,7 @@ impl Enablement {
         let of = |rules: &[(String, Vec<String>)]| {
             rules.iter().find(|(known, _)| known == name).map(|(_, rules)| rules.clone())
         };
-        let rules = of(&self.theirs).into_iter().chain(of(&self.ours)).flatten();
+        let rules = of(&self.gemini_rules).into_iter().chain(of(&self.own_rules)).flatten();
         let mut on = true;
         for rule in rules {
             let (rule, says) = match rule.strip_prefix('!') {
@@ -74,7 +74,7 @@ impl Enablement {
 
     /// Whether the rules in `~/.gemini` alone would disable it somewhere.
     fn theirs_refuse(&self, name: &str) -> bool {
-        let theirs = self.theirs.iter().find(|(known, _)| known == name);
+        let theirs = self.gemini_rules.iter().find(|(known, _)| known == name);
         theirs.is_some_and(|(_, rules)| rules.iter().any(|rule| rule.starts_with('!')))
     }
 }
@@ -92,7 +92,7 @@ pub fn switch_extension(
 ) -> Result<(), ConfigError> {
     let known = Enablement::read(dirs, &mut Vec::new());
     let mut rules = Vec::new();
-    if let Some((_, ours)) = known.ours.iter().find(|(known, _)| known == name) {
+    if let Some((_, ours)) = known.own_rules.iter().find(|(known, _)| known == name) {
         rules.clone_from(ours);
     }
     match scope {
@@ -176,8 +176,11 @@ mod tests {
     #[test]
     fn last_matching_enablement_rule_wins() {
         let rules = |rules: &[&str]| Enablement {
-            theirs: vec![("e".to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect())],
-            ours: Vec::new(),
+            gemini_rules: vec![(
+                "e".to_owned(),
+                rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            )],
+            own_rules: Vec::new(),
         };
         for (list, on) in [
             (&[][..], true),

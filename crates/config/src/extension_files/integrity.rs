@@ -109,7 +109,7 @@ pub fn fingerprint(folder: &Path) -> String {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ExtensionChanges {
     /// Whether its manifest, hooks, agents, or rules changed.
-    pub(crate) powers: bool,
+    pub(crate) has_code_changes: bool,
     /// Whether the programs of its servers changed.
     pub(crate) programs: bool,
     /// Whether its commands, context files, or skills changed.
@@ -124,7 +124,11 @@ impl ExtensionChanges {
             // A hash that was not recorded counts as unchanged.
             noted.next().is_some_and(|noted| noted != now(folder))
         };
-        Self { powers: differs(&power_hash), programs: differs(&programs), texts: differs(&texts) }
+        Self {
+            has_code_changes: differs(&power_hash),
+            programs: differs(&programs),
+            texts: differs(&texts),
+        }
     }
 }
 
@@ -256,7 +260,10 @@ mod tests {
             ("commands/c.toml", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
             ("GEMINI.md", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
             ("skills/s/SKILL.md", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
-            ("hooks/hooks.json", ExtensionChanges { powers: true, ..ExtensionChanges::default() }),
+            (
+                "hooks/hooks.json",
+                ExtensionChanges { has_code_changes: true, ..ExtensionChanges::default() },
+            ),
             ("README.md", ExtensionChanges::default()),
             ("dist/s.log", ExtensionChanges::default()),
         ] {

@@ -32,7 +32,7 @@ pub struct LockEntry {
     /// The hash of all its files.
     pub hash: String,
     /// The hash of the files that run code or change permissions ([`super::fingerprint`]).
-    pub powers: String,
+    pub code_hash: String,
 }
 
 fn file(dirs: &UserDirs) -> PathBuf {
@@ -84,7 +84,7 @@ fn read_entry(entry: &Value) -> Option<LockEntry> {
         install: InstallMetadata::from_json(object)?,
         commit: text("commit"),
         hash: text("hash")?,
-        powers: text("powers")?,
+        code_hash: text("powers")?,
     })
 }
 
@@ -117,7 +117,7 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
             fields.push((key, value));
         }
         fields.extend(entry.commit.iter().map(|commit| text("commit", commit)));
-        fields.extend([text("hash", &entry.hash), text("powers", &entry.powers)]);
+        fields.extend([text("hash", &entry.hash), text("powers", &entry.code_hash)]);
         let value = CstInputValue::Object(fields);
         match root.get(name) {
             Some(there) => there.set_value(value),
@@ -298,7 +298,7 @@ mod tests {
             },
             commit: Some("c".into()),
             hash: "h".into(),
-            powers: "p".into(),
+            code_hash: "p".into(),
         };
         lock(&dirs, "e", Some(&entry)).expect("noted");
         assert_eq!(locked(&dirs, "e"), Some(entry.clone()));

@@ -53,14 +53,14 @@ fn secret_name(extension: &str, scope: &str, variable: &str) -> String {
 /// The file of all values, read once for all extensions.
 #[derive(Debug, Default)]
 pub(crate) struct ValueFile {
-    known: Object,
+    values: Object,
     keychain: Keychain,
 }
 
 impl ValueFile {
     pub(crate) fn read(dirs: &UserDirs, keychain: &Keychain, warnings: &mut Vec<String>) -> Self {
         match jsonc::read_object(&file(dirs)) {
-            Ok(known) => Self { known: known.unwrap_or_default(), keychain: keychain.clone() },
+            Ok(known) => Self { values: known.unwrap_or_default(), keychain: keychain.clone() },
             Err(error) => {
                 warnings.push(format!("{error}; the settings of extensions are unknown"));
                 Self::default()
@@ -83,7 +83,7 @@ impl ValueFile {
         }
         for scope in [ExtensionScope::User, ExtensionScope::Workspace(workspace)] {
             let scope = scope_name(scope);
-            let known = self.known.get(name).and_then(|known| known.get(&scope));
+            let known = self.values.get(name).and_then(|known| known.get(&scope));
             for (variable, value) in known.and_then(Value::as_object).into_iter().flatten() {
                 if is_in_keychain(value) {
                     match self.keychain.get(&secret_name(name, &scope, variable)) {

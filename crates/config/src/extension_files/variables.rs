@@ -15,7 +15,7 @@ pub struct ExtensionVariables {
     /// Paths, then visible values, then secrets.
     pairs: Vec<(String, String)>,
     /// The number of visible values.
-    shown: usize,
+    visible_values: usize,
 }
 
 impl ExtensionVariables {
@@ -35,16 +35,16 @@ impl ExtensionVariables {
             ("pathSeparator".to_owned(), separator),
         ];
         pairs.extend(values.iter().cloned());
-        let shown = pairs.len();
+        let visible_values = pairs.len();
         pairs.extend(secrets.iter().cloned());
-        Self { pairs, shown }
+        Self { pairs, visible_values }
     }
 
     /// Returns only the path separators, which are the same for every extension.
     pub(crate) fn separators() -> Self {
         let all = Self::new(Path::new(""), Path::new(""), &[], &[]);
         let pairs: Vec<_> = all.pairs.into_iter().skip(PATHS - SEPARATORS).collect();
-        Self { shown: pairs.len(), pairs }
+        Self { visible_values: pairs.len(), pairs }
     }
 
     /// Expands a text in one pass: values are not expanded again. Unknown names are kept.
@@ -54,7 +54,7 @@ impl ExtensionVariables {
 
     /// Expands a text that the model reads, without secrets.
     pub fn expand_for_model(&self, text: &str) -> String {
-        fill(text, self.pairs.get(..self.shown).unwrap_or_default())
+        fill(text, self.pairs.get(..self.visible_values).unwrap_or_default())
     }
 
     /// Expands paths only, for a shell command. The values of settings are passed in the

@@ -163,7 +163,7 @@ fn modified_extension_starts_no_programs() {
         install: InstallMetadata::read(&folder).expect("metadata"),
         commit: None,
         hash: content_hash(&folder).expect("hash"),
-        powers: fingerprint(&folder),
+        code_hash: fingerprint(&folder),
     };
     lock(&world.config().dirs, "a", Some(&entry)).expect("noted");
     let hooks = |found: &Extensions| {
@@ -193,7 +193,7 @@ fn modified_extension_starts_no_programs() {
             None => std::fs::remove_file(world.path(&path)).expect("removed"),
         }
     }
-    assert!(!world.found(&[]).all[0].altered);
+    assert!(!world.found(&[]).all[0].is_modified);
 }
 
 #[test]

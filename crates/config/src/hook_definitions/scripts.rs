@@ -177,7 +177,7 @@ impl Words {
                 );
             }
         }
-        if line.trouble.is_some() {
+        if line.unanalyzable_reason.is_some() {
             // A command that cannot be parsed is read word by word.
             let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
             for word in text.split(ends) {

@@ -148,7 +148,7 @@ mod tests {
 
     fn read(value: &Value, source: McpSource) -> Result<AuthProvider, String> {
         let server = McpServer::read("s", value, source);
-        server.map(|server| server.provider).map_err(|error| error.why)
+        server.map(|server| server.provider).map_err(|error| error.reason)
     }
 
     #[test]

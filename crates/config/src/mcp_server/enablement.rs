@@ -27,8 +27,8 @@ pub(crate) fn old_form(entry: &str) -> Option<&str> {
 /// The files that store which servers are disabled.
 #[derive(Debug, Clone)]
 pub struct EnablementFiles {
-    theirs: PathBuf,
-    ours: PathBuf,
+    gemini_file: PathBuf,
+    own_file: PathBuf,
 }
 
 /// The contents of these files.
@@ -46,13 +46,13 @@ impl Enablement {
 impl EnablementFiles {
     /// Returns the files in the user's directories.
     pub fn for_user(dirs: &UserDirs) -> Self {
-        Self { theirs: dirs.gemini.join(FILE), ours: dirs.parallax.join(FILE) }
+        Self { gemini_file: dirs.gemini.join(FILE), own_file: dirs.parallax.join(FILE) }
     }
 
     /// Reads the files. The one in `~/.parallax` is read last and overrides the other.
     pub(crate) fn read(&self, warnings: &mut Vec<String>) -> Enablement {
         let mut enablement = Enablement::default();
-        for path in [&self.theirs, &self.ours] {
+        for path in [&self.gemini_file, &self.own_file] {
             match jsonc::read_object(path) {
                 Ok(file) => {
                     for (name, entry) in file.into_iter().flatten() {
@@ -73,7 +73,7 @@ impl EnablementFiles {
     /// Returns an error if the file cannot be read or written.
     pub fn set(&self, name: &str, enabled: bool) -> Result<(), ConfigError> {
         let name = name.trim().to_lowercase();
-        json_state_file::update(&self.ours, |root| {
+        json_state_file::update(&self.own_file, |root| {
             let entry =
                 CstInputValue::Object(vec![("enabled".to_owned(), CstInputValue::Bool(enabled))]);
             match root.get(&name) {
@@ -94,17 +94,17 @@ mod tests {
     fn parallax_switch_overrides_gemini_file_without_writing_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = EnablementFiles {
-            theirs: folder.path().join("g").join(FILE),
-            ours: folder.path().join("p").join(FILE),
+            gemini_file: folder.path().join("g").join(FILE),
+            own_file: folder.path().join("p").join(FILE),
         };
         std::fs::create_dir(folder.path().join("g")).expect("made");
-        std::fs::write(&files.theirs, r#"{"my_srv": {"enabled": false}}"#).expect("written");
+        std::fs::write(&files.gemini_file, r#"{"my_srv": {"enabled": false}}"#).expect("written");
         assert!(files.read(&mut Vec::new()).is_disabled("My_Srv"));
         files.set("MY_SRV", true).expect("set");
         files.set("other", false).expect("set");
         let read = files.read(&mut Vec::new());
         assert!(!read.is_disabled("my_srv") && read.is_disabled("other"));
-        let theirs = std::fs::read_to_string(&files.theirs).expect("theirs");
+        let theirs = std::fs::read_to_string(&files.gemini_file).expect("theirs");
         assert!(theirs.contains("false"));
     }
 

@@ -105,12 +105,12 @@ pub struct McpServer {
 
 /// A server whose configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the MCP server `{name}` cannot be used: {why}")]
+#[error("the MCP server `{name}` cannot be used: {reason}")]
 pub struct ServerError {
     /// The server.
     pub name: String,
     /// What is wrong and how to fix it.
-    pub why: String,
+    pub reason: String,
 }
 
 impl McpServer {
@@ -119,7 +119,7 @@ impl McpServer {
     /// # Errors
     /// Returns an error if the value is not an object or does not say how to reach the server.
     pub fn read(name: &str, value: &Value, source: McpSource) -> Result<Self, ServerError> {
-        let failed = |why: &str| ServerError { name: name.to_owned(), why: why.to_owned() };
+        let failed = |why: &str| ServerError { name: name.to_owned(), reason: why.to_owned() };
         if name.trim().is_empty() {
             return Err(failed("its name is empty"));
         }

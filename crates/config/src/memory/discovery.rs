@@ -16,7 +16,7 @@ const NOTES: [&str; 2] = ["MEMORY.md", "GEMINI.md"];
 const HIGHEST: usize = 128;
 
 pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
-    let mut reader = MemoryReader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut reader = MemoryReader { options, identities: HashSet::new(), warnings: Vec::new() };
     let mut global = Vec::new();
     for home in [&options.dirs.gemini, &options.dirs.parallax] {
         for name in options.names {
@@ -64,7 +64,7 @@ pub fn collect_upwards(
     root: &Path,
     known: &dyn Fn(&Path) -> bool,
 ) -> Memory {
-    let mut reader = MemoryReader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut reader = MemoryReader { options, identities: HashSet::new(), warnings: Vec::new() };
     let mut project = Vec::new();
     if options.trusted && folder.starts_with(root) {
         let inside = |folder: &&Path| folder.starts_with(root);
@@ -161,7 +161,7 @@ fn identity(path: &Path, _metadata: &Metadata) -> Identity {
 
 struct MemoryReader<'a> {
     options: &'a MemoryOptions<'a>,
-    seen: HashSet<Identity>,
+    identities: HashSet<Identity>,
     warnings: Vec<String>,
 }
 
@@ -210,10 +210,10 @@ impl MemoryReader<'_> {
                 return None;
             }
         };
-        if !self.seen.insert(identity(path, &read.metadata)) {
+        if !self.identities.insert(identity(path, &read.metadata)) {
             return None;
         }
-        if read.cut {
+        if read.is_truncated {
             self.warnings.push(format!(
                 "The context file `{}` is larger than {LIMIT} bytes; only its beginning is used",
                 path.display()

@@ -26,11 +26,11 @@ pub(super) struct ImportExpander<'a> {
     root: PathBuf,
     ignored: &'a dyn Fn(&Path) -> bool,
     format: ImportFormat,
-    seen: HashSet<PathBuf>,
+    visited: HashSet<PathBuf>,
     bytes: usize,
     count: usize,
     /// Imported files after the first one, for the flat format.
-    flat: Vec<(String, String)>,
+    imported: Vec<(String, String)>,
     /// Failed imports with the reason, each listed once.
     failed: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct ImportExpander<'a> {
 
 enum ImportTarget {
     File {
-        real: PathBuf,
+        resolved: PathBuf,
         text: String,
     },
     /// Not an existing file, and the text does not look like a file name.
@@ -59,10 +59,10 @@ impl<'a> ImportExpander<'a> {
             root,
             ignored,
             format,
-            seen: HashSet::new(),
+            visited: HashSet::new(),
             bytes: 0,
             count: 0,
-            flat: Vec::new(),
+            imported: Vec::new(),
             failed: Vec::new(),
             warnings: Vec::new(),
         }
@@ -70,15 +70,15 @@ impl<'a> ImportExpander<'a> {
 
     /// Returns the text of `file` with its imports expanded.
     pub(super) fn process(&mut self, text: String, file: &Path) -> String {
-        self.seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
+        self.visited.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
         let text = self.expand(text, &folder, 0);
         self.report_failures(file);
-        if self.flat.is_empty() {
+        if self.imported.is_empty() {
             return text;
         }
         let mut out = text;
-        for (name, text) in self.flat.drain(..) {
+        for (name, text) in self.imported.drain(..) {
             out.push_str(&format!(
                 "\n\n--- File: {name} ---\n{}\n--- End of File: {name} ---",
                 text.trim()
@@ -127,8 +127,8 @@ impl<'a> ImportExpander<'a> {
                     }
                     comment(&format!("Import of {written} failed: {reason}"))
                 }
-                ImportTarget::File { real, text } => {
-                    let below = real.parent().unwrap_or(&self.root).to_owned();
+                ImportTarget::File { resolved, text } => {
+                    let below = resolved.parent().unwrap_or(&self.root).to_owned();
                     match self.format {
                         ImportFormat::Tree => {
                             let inner = self.expand(text, &below, depth + 1);
@@ -139,15 +139,15 @@ impl<'a> ImportExpander<'a> {
                             format!("{}\n{}\n{}", comment(&from), inner.trim(), comment(&to))
                         }
                         ImportFormat::Flat => {
-                            let place = self.flat.len();
-                            let name = real
+                            let place = self.imported.len();
+                            let name = resolved
                                 .strip_prefix(&self.root)
-                                .unwrap_or(&real)
+                                .unwrap_or(&resolved)
                                 .display()
                                 .to_string();
-                            self.flat.push((name, String::new()));
+                            self.imported.push((name, String::new()));
                             let inner = self.expand(text, &below, depth + 1);
-                            if let Some(entry) = self.flat.get_mut(place) {
+                            if let Some(entry) = self.imported.get_mut(place) {
                                 entry.1 = inner;
                             }
                             continue;
@@ -182,7 +182,7 @@ impl<'a> ImportExpander<'a> {
             return ImportTarget::Failed("URLs cannot be imported".to_owned());
         }
         let path = folder.join(name);
-        let Ok(real) = std::fs::canonicalize(&path) else {
+        let Ok(resolved) = std::fs::canonicalize(&path) else {
             // `@alice` and `@Override` are words, not files.
             return if name.contains(['.', '/']) {
                 ImportTarget::Failed("file not found".to_owned())
@@ -190,23 +190,23 @@ impl<'a> ImportExpander<'a> {
                 ImportTarget::NotAnImport
             };
         };
-        if !real.starts_with(&self.root) {
+        if !resolved.starts_with(&self.root) {
             return ImportTarget::Failed("it is outside the project".to_owned());
         }
-        if real.is_dir() {
+        if resolved.is_dir() {
             return if name.contains(['.', '/']) {
                 ImportTarget::Failed("it is a directory".to_owned())
             } else {
                 ImportTarget::NotAnImport
             };
         }
-        let below = real.strip_prefix(&self.root).unwrap_or(&real);
+        let below = resolved.strip_prefix(&self.root).unwrap_or(&resolved);
         if is_closed(below) || is_closed(Path::new(name)) {
             return ImportTarget::Failed(
                 "files with this name are protected from tools".to_owned(),
             );
         }
-        if (self.ignored)(&path) || (self.ignored)(&real) {
+        if (self.ignored)(&path) || (self.ignored)(&resolved) {
             return ImportTarget::Failed("it is ignored".to_owned());
         }
         if depth >= DEEPEST {
@@ -214,27 +214,27 @@ impl<'a> ImportExpander<'a> {
                 "imports are nested more than {DEEPEST} levels deep"
             ));
         }
-        if !self.seen.insert(real.clone()) {
+        if !self.visited.insert(resolved.clone()) {
             return ImportTarget::Failed(ALREADY.to_owned());
         }
         self.count += 1;
         if self.count > MOST_IMPORTS || self.bytes >= MOST_BYTES {
             return ImportTarget::Failed("there are too many imports".to_owned());
         }
-        match read_at_most(&real, LIMIT) {
+        match read_at_most(&resolved, LIMIT) {
             Ok(Some(read)) => {
-                if read.cut {
+                if read.is_truncated {
                     self.warnings.push(format!(
                         "The context file `{}` is larger than {LIMIT} bytes; only its beginning is \
                          used",
-                        real.display()
+                        resolved.display()
                     ));
                 }
                 if is_binary(&read.bytes) {
                     return ImportTarget::Failed("it is not text".to_owned());
                 }
                 self.bytes += read.bytes.len();
-                ImportTarget::File { real, text: to_text(&read.bytes) }
+                ImportTarget::File { resolved, text: to_text(&read.bytes) }
             }
             Ok(None) => ImportTarget::Failed("file not found".to_owned()),
             Err(ReadError::NotAFile | ReadError::TooLarge) => {

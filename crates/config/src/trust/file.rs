@@ -118,7 +118,7 @@ pub fn set(
     folder: &Path,
     level: Option<TrustLevel>,
 ) -> Result<(), ConfigError> {
-    let refused = |why: String| ConfigError::Folder { path: folder.to_owned(), why };
+    let refused = |reason: String| ConfigError::Folder { path: folder.to_owned(), reason };
     // A rule may outlive its folder, but none is created for a missing folder: any user who
     // creates the folder later would be trusted.
     let real = match std::fs::canonicalize(folder) {

@@ -24,14 +24,14 @@ pub(super) enum Names {
 
 pub(super) struct DirectoryScanner<'a> {
     folder: &'a Path,
-    left: usize,
+    remaining: usize,
     pub(super) problems: Vec<String>,
-    pub(super) cut: bool,
+    pub(super) is_truncated: bool,
 }
 
 impl<'a> DirectoryScanner<'a> {
     pub(super) fn new(folder: &'a Path) -> Self {
-        Self { folder, left: BUDGET, problems: Vec::new(), cut: false }
+        Self { folder, remaining: BUDGET, problems: Vec::new(), is_truncated: false }
     }
 
     /// Returns the sorted names found in several places.
@@ -149,7 +149,7 @@ impl<'a> DirectoryScanner<'a> {
                     if depth < DEPTH {
                         open.push((path, depth + 1));
                     } else {
-                        self.cut = true;
+                        self.is_truncated = true;
                     }
                 } else if path.to_string_lossy().ends_with(ending) {
                     found.extend(path.strip_prefix(folder).map(Path::to_owned));
@@ -172,11 +172,11 @@ impl<'a> DirectoryScanner<'a> {
         };
         let mut found = Vec::new();
         for entry in entries.flatten() {
-            if self.left == 0 {
-                self.cut = true;
+            if self.remaining == 0 {
+                self.is_truncated = true;
                 break;
             }
-            self.left -= 1;
+            self.remaining -= 1;
             if let Ok(kind) = entry.file_type() {
                 found.push((entry.path(), kind));
             }

@@ -34,23 +34,26 @@ pub(super) fn effective(outer: &OuterSettings, project: Option<&Object>) -> Obje
 
 /// The settings with and without the values of a project file.
 pub(super) struct SettingsDifference {
-    without: Object,
-    with: Object,
+    without_project: Object,
+    with_project: Object,
 }
 
 impl SettingsDifference {
     pub(super) fn new(outer: &OuterSettings, project: &Object) -> Self {
-        Self { without: effective(outer, None), with: effective(outer, Some(project)) }
+        Self {
+            without_project: effective(outer, None),
+            with_project: effective(outer, Some(project)),
+        }
     }
 
     /// Returns the settings without the project file.
     pub(super) fn without(&self) -> &Object {
-        &self.without
+        &self.without_project
     }
 
     /// Whether the project file changes the effective value of the setting.
     pub(super) fn is_in(&self, key: &str) -> bool {
-        value_of(&self.with, key) != value_of(&self.without, key)
+        value_of(&self.with_project, key) != value_of(&self.without_project, key)
     }
 
     /// Whether the setting names the authentication method that is used without the project file.
@@ -60,10 +63,10 @@ impl SettingsDifference {
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let enforced = "security.auth.enforcedType";
-        let users = text(&self.without, "security.auth.selectedType")
+        let users = text(&self.without_project, "security.auth.selectedType")
             .unwrap_or_else(|| outer.auth_method.clone());
-        text(&self.with, key).as_ref() == Some(&users)
-            && text(&self.without, enforced).is_none_or(|enforced| enforced == users)
+        text(&self.with_project, key).as_ref() == Some(&users)
+            && text(&self.without_project, enforced).is_none_or(|enforced| enforced == users)
     }
 }
 

@@ -154,24 +154,24 @@ fn loosening_project_settings_apply_only_after_acceptance() {
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.settings.allowed_tools(), Vec::<String>::new());
     assert_eq!(config.settings.model_name().as_deref(), Some("m"));
-    assert_eq!(config.loose.len(), 1);
+    assert_eq!(config.loosening_settings.len(), 1);
     assert!(config.warnings.iter().any(|text| text.contains("`tools.allowed`")));
 
     let accepted = accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accept");
-    assert_eq!(accepted[0].keys, config.loose[0].keys);
+    assert_eq!(accepted[0].keys, config.loosening_settings[0].keys);
     assert_eq!(loose_settings(&config.dirs, &config.outer, &config.cwd).expect("read"), accepted);
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
-    assert!(config.loose.is_empty());
+    assert!(config.loosening_settings.is_empty());
 
     // A changed file needs a new decision.
     world.write("project/.gemini/settings.json", &settings.replace("\"m\"", "\"n\""));
-    assert_eq!(world.load(&[]).expect("loaded").loose.len(), 1);
+    assert_eq!(world.load(&[]).expect("loaded").loosening_settings.len(), 1);
     world.write("project/.gemini/settings.json", settings);
-    assert!(world.load(&[]).expect("loaded").loose.is_empty());
+    assert!(world.load(&[]).expect("loaded").loosening_settings.is_empty());
     world.write("home/.parallax/accepted-settings.json", "{ broken");
     let config = world.load(&[]).expect("loaded");
-    assert_eq!(config.loose.len(), 1);
+    assert_eq!(config.loosening_settings.len(), 1);
     assert!(config.warnings.iter().any(|text| text.contains("accepted-settings.json")));
 }
 
@@ -191,7 +191,8 @@ fn project_can_only_lower_a_budget() {
     ] {
         world.write("project/.gemini/settings.json", &format!(r#"{{"budget": {budget}}}"#));
         let config = world.load(&[]).expect("loaded");
-        let found = config.loose.first().map(|loose| loose.keys.clone()).unwrap_or_default();
+        let found =
+            config.loosening_settings.first().map(|loose| loose.keys.clone()).unwrap_or_default();
         assert_eq!(found, loose, "{budget}");
     }
 }
@@ -330,10 +331,15 @@ fn saving_a_project_setting_rejects_loosening_and_keeps_accepted_ones() {
     world.trust();
     world.write("project/.parallax/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);
     let config = world.load(&[]).expect("config");
-    assert_eq!(config.loose.len(), 1);
+    assert_eq!(config.loosening_settings.len(), 1);
     decline_settings(&config.dirs, &config.outer, &config.cwd).expect("declined");
     let config = world.load(&[]).expect("config");
-    assert!(config.loose.first().is_some_and(|loose| loose.acceptance == Acceptance::Declined));
+    assert!(
+        config
+            .loosening_settings
+            .first()
+            .is_some_and(|loose| loose.acceptance == Acceptance::Declined)
+    );
     accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accepted");
     let set = |key: &str, value: Value| {
         let done = set_setting(&config, SettingScope::Workspace, key, Some(&value));
@@ -349,6 +355,6 @@ fn saving_a_project_setting_rejects_loosening_and_keeps_accepted_ones() {
     }
     set("ui.hideTips", json!(true)).expect("set");
     let config = world.load(&[]).expect("config");
-    assert!(config.loose.is_empty() && config.settings.flag("ui.hideTips"));
+    assert!(config.loosening_settings.is_empty() && config.settings.flag("ui.hideTips"));
     assert_eq!(config.settings.allowed_tools(), ["glob"]);
 }

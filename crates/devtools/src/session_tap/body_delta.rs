@@ -12,7 +12,7 @@ const CHAIN: u32 = 32;
 #[derive(Debug, Default)]
 pub(super) struct BodyHistory {
     next: u64,
-    kept: VecDeque<KeptBody>,
+    bodies: VecDeque<KeptBody>,
 }
 
 #[derive(Debug)]
@@ -36,14 +36,14 @@ pub(super) struct BodyDelta {
 impl BodyHistory {
     /// Later bodies do not refer to earlier ones.
     pub(super) fn clear(&mut self) {
-        self.kept.clear();
+        self.bodies.clear();
     }
 
     pub(super) fn add(&mut self, role: &str, text: String) -> BodyDelta {
         self.next += 1;
         let key = self.next;
-        let at = self.kept.iter().position(|kept| kept.role == role);
-        let earlier = at.and_then(|at| self.kept.remove(at));
+        let at = self.bodies.iter().position(|kept| kept.role == role);
+        let earlier = at.and_then(|at| self.bodies.remove(at));
         let base = earlier.filter(|earlier| earlier.chain < CHAIN);
         let (delta, chain) = match base {
             Some(base) => (difference(key, &base, &text), base.chain + 1),
@@ -52,9 +52,9 @@ impl BodyHistory {
                 (BodyDelta { key, base: None, prefix: 0, suffix: 0, text }, 0)
             }
         };
-        self.kept.push_back(KeptBody { key, role: role.to_owned(), text, chain });
-        while self.kept.len() > KEPT {
-            self.kept.pop_front();
+        self.bodies.push_back(KeptBody { key, role: role.to_owned(), text, chain });
+        while self.bodies.len() > KEPT {
+            self.bodies.pop_front();
         }
         delta
     }

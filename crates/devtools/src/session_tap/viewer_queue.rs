@@ -13,7 +13,7 @@ const BATCH: usize = 256 << 10;
 /// A bounded queue: the oldest lines are dropped for new ones.
 #[derive(Debug, Default)]
 pub(super) struct ViewerQueue {
-    waiting: Mutex<QueuedLines>,
+    queued_lines: Mutex<QueuedLines>,
     /// Notified of new lines.
     pub(super) ready: Notify,
 }
@@ -22,22 +22,22 @@ pub(super) struct ViewerQueue {
 struct QueuedLines {
     lines: VecDeque<Arc<str>>,
     bytes: usize,
-    dropped: u64,
+    dropped_lines: u64,
 }
 
 impl ViewerQueue {
     /// Adds a line. Returns whether any was dropped. Never waits.
     pub(super) fn push(&self, line: Arc<str>) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = waiting.dropped;
+        let mut waiting = self.queued_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = waiting.dropped_lines;
         waiting.bytes += line.len();
         waiting.lines.push_back(line);
         while waiting.bytes > LIMIT {
             let Some(oldest) = waiting.lines.pop_front() else { break };
             waiting.bytes -= oldest.len();
-            waiting.dropped += 1;
+            waiting.dropped_lines += 1;
         }
-        let has_dropped = waiting.dropped != before;
+        let has_dropped = waiting.dropped_lines != before;
         drop(waiting);
         self.ready.notify_one();
         has_dropped
@@ -45,7 +45,7 @@ impl ViewerQueue {
 
     /// The next lines, and how many were dropped before them.
     pub(super) fn take(&self) -> Option<(String, u64)> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.queued_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = String::new();
         while batch.len() < BATCH
             && let Some(line) = waiting.lines.pop_front()
@@ -53,7 +53,7 @@ impl ViewerQueue {
             waiting.bytes -= line.len();
             batch.push_str(&line);
         }
-        let dropped = std::mem::take(&mut waiting.dropped);
+        let dropped = std::mem::take(&mut waiting.dropped_lines);
         (dropped > 0 || !batch.is_empty()).then_some((batch, dropped))
     }
 }

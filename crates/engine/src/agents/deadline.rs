@@ -5,32 +5,32 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) struct PausableDeadline {
-    left: Duration,
+    remaining: Duration,
     /// When the clock was started; `None` while it is paused.
-    since: Option<Instant>,
+    started: Option<Instant>,
 }
 
 impl PausableDeadline {
     /// Creates a running clock.
-    pub(super) fn new(left: Duration) -> Self {
-        Self { left, since: Some(Instant::now()) }
+    pub(super) fn new(remaining: Duration) -> Self {
+        Self { remaining, started: Some(Instant::now()) }
     }
 
     pub(super) fn pause(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.left = self.left.saturating_sub(since.elapsed());
+        if let Some(since) = self.started.take() {
+            self.remaining = self.remaining.saturating_sub(since.elapsed());
         }
     }
 
     pub(super) fn resume(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
+        self.started.get_or_insert_with(Instant::now);
     }
 
     /// Completes when the time is up; never while the clock is paused.
     pub(super) async fn run_out(&self) {
-        match self.since {
+        match self.started {
             // A deadline beyond the range of the clock is never reached.
-            Some(since) => match since.checked_add(self.left) {
+            Some(since) => match since.checked_add(self.remaining) {
                 Some(end) => tokio::time::sleep_until(end).await,
                 None => std::future::pending().await,
             },
@@ -47,9 +47,9 @@ mod tests {
     async fn paused_clock_keeps_the_remaining_time() {
         let mut clock = PausableDeadline::new(Duration::from_secs(10));
         clock.pause();
-        let left = clock.left;
+        let left = clock.remaining;
         clock.pause();
-        assert!(clock.left == left && left <= Duration::from_secs(10));
+        assert!(clock.remaining == left && left <= Duration::from_secs(10));
         let stands = tokio::time::timeout(Duration::ZERO, clock.run_out());
         assert!(stands.await.is_err());
         let mut up = PausableDeadline::new(Duration::ZERO);

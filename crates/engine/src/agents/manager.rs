@@ -54,7 +54,7 @@ struct ManagerState {
     /// Journal ids of subagents that have started, by item.
     journals: HashMap<ItemId, String>,
     /// Open approval requests of subagents, by the ids that front ends know.
-    asks: HashMap<ApprovalId, (ItemId, ApprovalId)>,
+    pending_approvals: HashMap<ApprovalId, (ItemId, ApprovalId)>,
 }
 
 impl SubagentManager {
@@ -75,7 +75,7 @@ impl SubagentManager {
             turn: options.turns,
             children: HashMap::new(),
             journals: HashMap::new(),
-            asks: HashMap::new(),
+            pending_approvals: HashMap::new(),
         };
         Self {
             agents,
@@ -131,7 +131,7 @@ impl SubagentManager {
     pub(super) fn remove(&self, item: &ItemId) {
         let mut state = self.state();
         state.children.remove(item);
-        state.asks.retain(|_, (of, _)| of != item);
+        state.pending_approvals.retain(|_, (of, _)| of != item);
     }
 
     /// Records the journal of a subagent that has started.
@@ -154,7 +154,7 @@ impl SubagentManager {
         let mut ask = ask;
         let shown = public_id(item, &ask.id);
         let own = std::mem::replace(&mut ask.id, shown.clone());
-        self.state().asks.insert(shown, (item.clone(), own));
+        self.state().pending_approvals.insert(shown, (item.clone(), own));
         // The call id that front ends know.
         let call = item.as_str();
         ask.call = call.strip_prefix("tool-").unwrap_or(call).into();
@@ -167,14 +167,14 @@ impl SubagentManager {
     /// Closes an approval request that was answered or withdrawn.
     pub(super) fn close(&self, item: &ItemId, ask: &ApprovalId, outcome: Option<ApprovalResponse>) {
         let shown = public_id(item, ask);
-        self.state().asks.remove(&shown);
+        self.state().pending_approvals.remove(&shown);
         self.bus.send(EventBody::ApprovalClosed { ask: shown, outcome });
     }
 
     /// Passes a response to the subagent that asked. Returns the response if no subagent asked.
     pub(crate) fn answer(&self, decide: Box<Decide>) -> Option<Box<Decide>> {
         let state = self.state();
-        let found = state.asks.get(&decide.ask);
+        let found = state.pending_approvals.get(&decide.ask);
         let Some((child, own)) =
             found.and_then(|(item, own)| Some((state.children.get(item)?, own)))
         else {
@@ -261,8 +261,8 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         store: Arc::new(NoStore),
         mode,
         interactive,
-        keeps_file_texts: false,
-        replaces: false,
+        includes_file_texts: false,
+        is_replacement: false,
         trusted,
         workspace: Arc::clone(&workspace),
         describe_directories: Arc::new(|_| String::new()),
@@ -273,8 +273,8 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         model_changed: Box::new(|_| {}),
         system: Box::new(|_, _| Arc::from("")),
         preface: None,
-        cut_off: false,
-        unfinished: None,
+        was_interrupted: false,
+        unfinished_answer: None,
         history: Vec::new(),
         compactions: Vec::new(),
         compaction: room.clone(),

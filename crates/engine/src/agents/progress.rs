@@ -17,7 +17,7 @@ const RESULT: usize = 2_000;
 pub(super) struct ProgressTracker {
     progress: AgentProgress,
     /// Active time until the last pause.
-    worked: Duration,
+    active_time: Duration,
     /// When the active time started; `None` while waiting for the user.
     working_since: Option<Instant>,
     /// The items of the steps, in order.
@@ -31,7 +31,7 @@ impl ProgressTracker {
         let progress = AgentProgress { agent: agent.to_owned(), ..AgentProgress::default() };
         Self {
             progress,
-            worked: Duration::ZERO,
+            active_time: Duration::ZERO,
             working_since: Some(Instant::now()),
             items: Vec::new(),
             text: String::new(),
@@ -86,7 +86,7 @@ impl ProgressTracker {
                 }
                 self.progress.thought = subject;
             }
-            EventBody::ItemDone { done: ItemDone::Text { text, dropped: false }, .. } => {
+            EventBody::ItemDone { done: ItemDone::Text { text, is_dropped: false }, .. } => {
                 text.as_str().clone_into(&mut self.text);
                 return false;
             }
@@ -124,13 +124,13 @@ impl ProgressTracker {
 
     /// Sets whether the subagent waits for the user; returns whether that changed.
     pub(super) fn waits(&mut self, waiting: bool) -> bool {
-        self.worked = self.worked();
+        self.active_time = self.worked();
         self.working_since = (!waiting).then(Instant::now);
-        std::mem::replace(&mut self.progress.waiting, waiting) != waiting
+        std::mem::replace(&mut self.progress.is_waiting, waiting) != waiting
     }
 
     fn worked(&self) -> Duration {
-        self.worked + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.active_time + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Returns the current progress.
@@ -142,7 +142,7 @@ impl ProgressTracker {
     /// Returns the final progress.
     pub(super) fn ended(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
         self.progress.end = Some(end);
-        self.progress.waiting = false;
+        self.progress.is_waiting = false;
         // Calls that were still running end with the subagent.
         for step in self.progress.steps.iter_mut().filter(|step| step.status.is_none()) {
             step.status = Some(ToolStatus::Cancelled);

@@ -15,21 +15,21 @@ pub(crate) struct AgentRole {
     pub(crate) result: AgentResult,
     /// Cancels the subagent and everything it started.
     pub(crate) cancel: CancellationToken,
-    last_chance: Arc<AtomicBool>,
+    is_final_turn: Arc<AtomicBool>,
 }
 
 impl AgentRole {
     pub(crate) fn new(name: &str, result: AgentResult, cancel: CancellationToken) -> Self {
-        Self { name: name.into(), result, cancel, last_chance: Arc::default() }
+        Self { name: name.into(), result, cancel, is_final_turn: Arc::default() }
     }
 
     /// Allows one more request, whose only accepted call is `complete_task`.
     pub(crate) fn allow_final_turn(&self) {
-        self.last_chance.store(true, Ordering::Relaxed);
+        self.is_final_turn.store(true, Ordering::Relaxed);
     }
 
     /// Whether only the result is accepted.
     pub(crate) fn is_final_turn(&self) -> bool {
-        self.last_chance.load(Ordering::Relaxed)
+        self.is_final_turn.load(Ordering::Relaxed)
     }
 }

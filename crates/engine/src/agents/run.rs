@@ -78,7 +78,7 @@ pub(super) struct SubagentRun {
     /// The id of its journal.
     journal: Option<String>,
     /// The id for resuming it, if it was interrupted.
-    kept: Option<String>,
+    resume_id: Option<String>,
     /// What it left in its own workspace.
     finished: Option<FinishedWorkspace>,
     /// The trace context of the call, for a remote agent.
@@ -106,7 +106,7 @@ impl SubagentRun {
             task: None,
             resume,
             journal: None,
-            kept: None,
+            resume_id: None,
             finished: None,
             traceparent: None,
         }
@@ -231,7 +231,7 @@ impl SubagentRun {
         let can_be_resumed = self.can_be_resumed(ending);
         let Some(id) = self.journal.take() else { return };
         if can_be_resumed {
-            self.kept = Some(id);
+            self.resume_id = Some(id);
             return;
         }
         let subagents = Arc::clone(&self.subagents);
@@ -259,7 +259,7 @@ impl SubagentRun {
                 ));
             }
             let run = journal.as_ref().map(|journal| journal.id.as_str());
-            let task = AgentTask { prompt: &prompt, run, resumes: resume.is_some() };
+            let task = AgentTask { prompt: &prompt, run, is_resumed: resume.is_some() };
             let kit = subagents.agents.prepare_run(&agent, task, subagents.tools(), result);
             if let (Err(_), Some(id), false) = (&kit, run, resume.is_some()) {
                 subagents.agents.forget(id);
@@ -365,8 +365,8 @@ impl SubagentRun {
         handle: &SessionHandle,
         events: &mut EventReader,
     ) -> TurnEnd {
-        let typed = self.task.clone();
-        let prompt = Prompt { text, typed, ..Prompt::default() };
+        let typed_command = self.task.clone();
+        let prompt = Prompt { text, typed_command, ..Prompt::default() };
         if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
             return TurnEnd::Gone;
         }
@@ -520,7 +520,7 @@ impl SubagentRun {
                 data["worktree"] = worktree;
             }
         }
-        if let Some(id) = &self.kept {
+        if let Some(id) = &self.resume_id {
             answer.push_str(&format!("\n{}", resume_hint(id)));
             data["resume"] = json!(id);
         }

@@ -81,7 +81,7 @@ pub(crate) async fn request_increase(
         ledger.refuse();
         return Ok(false);
     }
-    let more = decide.more.filter(|more| more.is_finite() && *more > 0.0);
+    let more = decide.increase.filter(|more| more.is_finite() && *more > 0.0);
     let limit = spent.used.max(spent.limit) + more.unwrap_or(spent.limit);
     ledger.set(spent.kind, spent.scope, Some(limit));
     let (kind, scope) = (spent.kind, spent.scope);

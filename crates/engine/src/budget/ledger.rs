@@ -34,9 +34,9 @@ struct LedgerState {
     /// Requests that are not in a journal yet.
     unrecorded: Vec<RequestRecord>,
     /// When the running turn was started or resumed.
-    begun: Option<Instant>,
+    started: Option<Instant>,
     /// Whether the user declined to spend more on this prompt.
-    refused: bool,
+    declined_increase: bool,
     /// The time limit that the prompt itself sets.
     turn_limit: Option<Duration>,
 }
@@ -44,7 +44,7 @@ struct LedgerState {
 impl LedgerState {
     /// Both budgets, including the time of the running turn.
     fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
-        let running = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let running = self.started.map_or(Duration::ZERO, |begun| begun.elapsed());
         [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)].map(
             |(scope, mut account)| {
                 account.spent.time += running;
@@ -54,7 +54,7 @@ impl LedgerState {
     }
 
     fn stop(&mut self) {
-        let Some(begun) = self.begun.take() else { return };
+        let Some(begun) = self.started.take() else { return };
         for account in [&mut self.session, &mut self.prompt] {
             account.spent.time += begun.elapsed();
         }
@@ -192,7 +192,7 @@ impl Ledger {
                     accounts.turn_limit = None;
                 }
             }
-            accounts.refused = false;
+            accounts.declined_increase = false;
         });
         self.changed.notify_waiters();
     }
@@ -208,7 +208,7 @@ impl Ledger {
     pub(super) fn begin(&self) {
         self.change(|accounts| {
             accounts.prompt.spent = Spending::default();
-            accounts.refused = false;
+            accounts.declined_increase = false;
             accounts.turn_limit = None;
         });
         self.start_clock();
@@ -223,8 +223,8 @@ impl Ledger {
     /// Starts the clock; returns whether it was stopped before.
     pub(super) fn start_clock(&self) -> bool {
         let begins = self.change(|accounts| {
-            let begins = accounts.begun.is_none();
-            accounts.begun.get_or_insert_with(Instant::now);
+            let begins = accounts.started.is_none();
+            accounts.started.get_or_insert_with(Instant::now);
             begins
         });
         self.changed.notify_waiters();
@@ -256,11 +256,11 @@ impl Ledger {
 
     /// Records that the user declined to spend more on this prompt.
     pub(crate) fn refuse(&self) {
-        self.change(|accounts| accounts.refused = true);
+        self.change(|accounts| accounts.declined_increase = true);
     }
 
     pub(crate) fn is_declined(&self) -> bool {
-        self.change(|accounts| accounts.refused)
+        self.change(|accounts| accounts.declined_increase)
     }
 
     /// Returns how long the turn may still run, and which limit is reached then. `None` while the
@@ -274,7 +274,8 @@ impl Ledger {
             let spent = ExhaustedBudget { kind: BudgetKind::Time, scope, limit: used, used };
             Some((limit.saturating_sub(account.spent.time), spent))
         };
-        let accounts = self.change(|accounts| accounts.begun.is_some().then(|| accounts.now()))?;
+        let accounts =
+            self.change(|accounts| accounts.started.is_some().then(|| accounts.now()))?;
         accounts.into_iter().filter_map(left).min_by_key(|(left, _)| *left)
     }
 

@@ -66,7 +66,7 @@ pub(crate) async fn irreversible_changes(
 
 /// Whether the call runs a command that may change files.
 pub(crate) fn is_command(effects: &Effects) -> bool {
-    !effects.only_reads && !effects.runs.is_empty()
+    !effects.is_read_only && !effects.runs.is_empty()
 }
 
 async fn save_checkpoint(

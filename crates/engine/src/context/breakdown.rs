@@ -103,7 +103,7 @@ fn context_items(
             tool: original.name.clone(),
             title: call_title(original),
             tokens: tokens::estimate_text(now.map_or(&original.text, |now| &now.text)),
-            dropped: now.is_some_and(|now| now.text != original.text),
+            is_dropped: now.is_some_and(|now| now.text != original.text),
             pinned,
         })
     });

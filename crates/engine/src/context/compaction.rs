@@ -74,7 +74,7 @@ pub(super) struct CompactionState {
     /// How often the distance to the next compaction was doubled because the gains were small.
     backoff_doublings: u32,
     /// Large gains in a row since then.
-    large_gains: u32,
+    consecutive_large_gains: u32,
     /// Whether summaries are worth their requests.
     usefulness: SummaryUsefulness,
     /// The user was warned that the threshold is too low.
@@ -92,7 +92,7 @@ impl CompactionState {
             is_paused: false,
             scanned_at: 0,
             backoff_doublings: 0,
-            large_gains: 0,
+            consecutive_large_gains: 0,
             usefulness: SummaryUsefulness::default(),
             warned_low: false,
             warned_above: false,
@@ -114,7 +114,7 @@ struct CompactionInput {
     /// The current view.
     view: Vec<ViewEntry>,
     /// The view with masked results.
-    short: Vec<ViewEntry>,
+    masked_view: Vec<ViewEntry>,
     kinds: Arc<HashMap<String, ToolKind>>,
     active: Option<usize>,
     /// Tokens of the request outside the view.
@@ -142,8 +142,8 @@ impl CompactionInput {
 
     /// Whether a summary would save noticeably more than masking alone.
     fn is_worthwhile(&self, split: HistorySplit) -> bool {
-        let raw = self.fixed + tokens_of(&self.short);
-        let summary = split.dropped(&self.short) * SUMMARY_PERCENT / 100;
+        let raw = self.fixed + tokens_of(&self.masked_view);
+        let summary = split.dropped(&self.masked_view) * SUMMARY_PERCENT / 100;
         is_worthwhile(raw, raw - summary.min(raw))
     }
 
@@ -300,7 +300,7 @@ impl Compactor<'_> {
         let is_declined = cause == CompactionCause::Overflow && before <= window;
         let fits = if is_declined { before / 2 } else { window / 10 * 9 };
         let (mut how, mut remark) = (None, None);
-        let mut shorter = input.short.clone();
+        let mut shorter = input.masked_view.clone();
         let by_results = input.estimate(&shorter);
         // Saving 60 % is enough, unless the user asked for a summary.
         let enough = cause == CompactionCause::Threshold && by_results <= target_tokens(before);
@@ -308,8 +308,9 @@ impl Compactor<'_> {
             how = Some(CompactionMethod::Results);
         }
         if !enough {
-            let budget = tokens_of(&input.short) * TAIL_PERCENT / 100;
-            let split = HistorySplit::with_tail_budget(&input.short, input.active, budget, ANSWERS);
+            let budget = tokens_of(&input.masked_view) * TAIL_PERCENT / 100;
+            let split =
+                HistorySplit::with_tail_budget(&input.masked_view, input.active, budget, ANSWERS);
             let pays = split.is_some_and(|split| input.is_worthwhile(split));
             let asks = cause != CompactionCause::Threshold
                 || (pays || self.context.compaction.job.is_some())
@@ -349,14 +350,14 @@ impl Compactor<'_> {
             // Last resort: no model, one message, no full result.
             limits = MaskingLimits { protect: 0, protect_newest: false, ..limits };
             input = self.input(limits).await;
-            let split = HistorySplit::with_tail_budget(&input.short, input.active, 0, 1);
+            let split = HistorySplit::with_tail_budget(&input.masked_view, input.active, 0, 1);
             if let Some(split) = split {
                 let view = mechanical_view(self.conversation, &input, split);
                 if input.estimate(&view) < input.estimate(&shorter) {
                     (shorter, how) = (view, Some(CompactionMethod::Mechanical));
                 }
-            } else if input.estimate(&input.short) < input.estimate(&shorter) {
-                shorter = input.short.clone();
+            } else if input.estimate(&input.masked_view) < input.estimate(&shorter) {
+                shorter = input.masked_view.clone();
                 how = Some(CompactionMethod::Results);
             }
         }
@@ -400,11 +401,11 @@ impl Compactor<'_> {
     async fn mask_old_results(&mut self, threshold: u64) {
         let limits = self.context.compaction.options.masking_limits(threshold);
         let input = self.input(limits).await;
-        let (before, after) = (input.before, input.estimate(&input.short));
+        let (before, after) = (input.before, input.estimate(&input.masked_view));
         if !is_worthwhile(before, after) {
             return;
         }
-        self.apply_view(input.short, CompactionMethod::Results, before, after);
+        self.apply_view(input.masked_view, CompactionMethod::Results, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Threshold,
             how: Some(CompactionMethod::Results),
@@ -431,7 +432,7 @@ impl Compactor<'_> {
             view.iter().position(|entry| entry.origin.content_index() == Some(mark.at))
         });
         CompactionInput {
-            short: short.unwrap_or_else(|| view.clone()),
+            masked_view: short.unwrap_or_else(|| view.clone()),
             view,
             kinds,
             active,
@@ -494,7 +495,7 @@ impl Compactor<'_> {
         match snapshot {
             Ok(snapshot) => {
                 let facts = collect_facts(self.conversation, input, split);
-                let view = summary::replace(&input.short, split, &facts, &snapshot);
+                let view = summary::replace(&input.masked_view, split, &facts, &snapshot);
                 Some((view, CompactionMethod::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
@@ -551,7 +552,7 @@ fn mechanical_view(
         characters.saturating_mul(3).max(600),
     );
     let facts = collect_facts(conversation, input, split);
-    summary::replace(&input.short, split, &facts, &summary)
+    summary::replace(&input.masked_view, split, &facts, &summary)
 }
 
 /// Collects facts about the whole session that are copied verbatim instead of summarized.

@@ -119,7 +119,7 @@ impl ContextManager {
                 continue;
             }
             let (whole, tool) = (std::mem::take(text), name.to_owned());
-            let save_output = match outcome.for_model.whole.clone() {
+            let save_output = match outcome.for_model.output_file.clone() {
                 // The tool truncated it and saved the full text.
                 Some(file) => {
                     Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as SaveOutput)

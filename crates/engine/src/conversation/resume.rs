@@ -50,12 +50,12 @@ impl Conversation {
     /// call is at that position.
     pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
         let contents = self.history.contents();
-        let content = contents.get(order.keep.checked_sub(1)?)?.open().ok()?;
+        let content = contents.get(order.keep_contents.checked_sub(1)?)?.open().ok()?;
         let calls: Vec<_> = content.calls().collect();
         if content.role != Role::Model || order.call >= calls.len() {
             return None;
         }
-        let answers = contents.get(order.keep).and_then(|answers| answers.open().ok());
+        let answers = contents.get(order.keep_contents).and_then(|answers| answers.open().ok());
         let results = answers.map(|answers| split(answers.parts)).unwrap_or_default();
         if results.len() < order.call {
             return None;
@@ -72,7 +72,7 @@ impl Conversation {
                 wire: to_raw_value(&parts).ok()?,
                 status: "success".into(),
                 display: None,
-                told: None,
+                details: None,
             })
         });
         Some(results.collect())

@@ -172,9 +172,9 @@ impl HookRunner {
             (None, None) => Ok(None),
             (None, Some(why)) => {
                 let text = format!("Agent execution blocked: {}", after.named(why));
-                let kind = format!("AfterAgent {}", after.deciders.join(", "));
+                let kind = format!("AfterAgent {}", after.deciding_hooks.join(", "));
                 self.notices.show_kind(Level::Warning, &kind, text);
-                continuations.add(&after.deciders, why).map(Some)
+                continuations.add(&after.deciding_hooks, why).map(Some)
             }
         };
         AfterAgent { clears_context, next }

@@ -25,7 +25,7 @@ pub(crate) struct BeforeTool {
     /// The arguments, if they were changed.
     pub(crate) arguments: Option<Object>,
     /// Why approval is required.
-    pub(crate) asks: Option<String>,
+    pub(crate) approval_reason: Option<String>,
 }
 
 /// A finished call, for `AfterTool` hooks.
@@ -63,7 +63,7 @@ impl HookRunner {
             let message = format!("Tool execution blocked: {}", outcome.named(why));
             return Err(ToolError::new(ToolErrorKind::PolicyViolation, message));
         }
-        let asks =
+        let approval_reason =
             (outcome.decision == Some(HookDecision::Ask)).then(|| match outcome.reason.as_str() {
                 "" => "a hook requires approval".to_owned(),
                 reason => reason.to_owned(),
@@ -73,7 +73,7 @@ impl HookRunner {
             arguments.extend(changed.clone());
             arguments
         });
-        Ok(BeforeTool { arguments, asks })
+        Ok(BeforeTool { arguments, approval_reason })
     }
 
     /// Runs the `AfterTool` hooks, which may change the result. Returns the replacement call that
@@ -156,7 +156,7 @@ impl Registry {
     fn tool_input(&self, call: &ToolCall) -> Object {
         let name = self.declared_name(&call.name);
         let mut input = object(json!({"tool_name": name}));
-        let asked = call.replaces.as_ref().unwrap_or(&call.name);
+        let asked = call.replaced_name.as_ref().unwrap_or(&call.name);
         if name != *asked {
             input.insert("original_request_name".to_owned(), asked.clone().into());
         }

@@ -35,7 +35,7 @@ impl TurnInput {
     /// Returns the text that the user typed.
     pub(crate) fn display_text(&self) -> &str {
         match self {
-            Self::Prompt(Prompt { typed: Some(typed), .. }) => typed,
+            Self::Prompt(Prompt { typed_command: Some(typed), .. }) => typed,
             _ => self.text(),
         }
     }
@@ -64,7 +64,7 @@ impl QueuedInput {
 #[derive(Default)]
 pub(super) struct InputQueue {
     inputs: VecDeque<QueuedInput>,
-    steers: Vec<Steer>,
+    steering: Vec<Steer>,
 }
 
 impl InputQueue {
@@ -97,7 +97,7 @@ impl InputQueue {
     /// Adds a steering message, or replaces a queued one with the same id. Without a running turn
     /// it becomes a prompt.
     pub(super) fn steer(&mut self, steer: Steer, is_turn_running: bool) {
-        if let Some(waiting) = self.steers.iter_mut().find(|waiting| waiting.id == steer.id) {
+        if let Some(waiting) = self.steering.iter_mut().find(|waiting| waiting.id == steer.id) {
             waiting.prompt = steer.prompt;
             return;
         }
@@ -105,7 +105,7 @@ impl InputQueue {
         if let Some(queued) = self.inputs.iter_mut().find(named) {
             queued.input = TurnInput::Prompt(steer.prompt);
         } else if is_turn_running {
-            self.steers.push(steer);
+            self.steering.push(steer);
         } else {
             self.inputs.push_back(QueuedInput::steer_input(steer));
         }
@@ -113,20 +113,20 @@ impl InputQueue {
 
     /// Removes a steering message, wherever it waits. Returns its text.
     pub(super) fn withdraw(&mut self, id: &SteerId) -> Option<String> {
-        if let Some(at) = self.steers.iter().position(|steer| steer.id == *id) {
-            return Some(self.steers.remove(at).prompt.text);
+        if let Some(at) = self.steering.iter().position(|steer| steer.id == *id) {
+            return Some(self.steering.remove(at).prompt.text);
         }
         let at = self.inputs.iter().position(|queued| queued.steer.as_ref() == Some(id))?;
         self.inputs.remove(at).map(|queued| queued.input.text().to_owned())
     }
 
     pub(super) fn has_steers(&self) -> bool {
-        !self.steers.is_empty()
+        !self.steering.is_empty()
     }
 
     /// Takes the steering messages.
     pub(super) fn take_steers(&mut self) -> Vec<Steer> {
-        std::mem::take(&mut self.steers)
+        std::mem::take(&mut self.steering)
     }
 
     /// Turns steering messages that came too late into prompts.

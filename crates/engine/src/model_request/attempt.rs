@@ -24,7 +24,7 @@ pub(crate) struct Attempt {
     /// What is in the journal: another request can continue it.
     resumable: Option<UnfinishedAnswer>,
     /// When the current request was sent.
-    pub(super) begun: Instant,
+    pub(super) sent_at: Instant,
     /// Its size in bytes.
     pub(super) request_bytes: u64,
     /// Its number for observers.
@@ -35,7 +35,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Creates an attempt for a request with its send time and size.
-    pub(crate) fn new(begun: Instant, request_bytes: u64) -> Self {
+    pub(crate) fn new(sent_at: Instant, request_bytes: u64) -> Self {
         Self {
             answer: ResponseBuilder::default(),
             text: None,
@@ -45,7 +45,7 @@ impl Attempt {
             unjournaled: None,
             is_journaled: false,
             resumable: None,
-            begun,
+            sent_at,
             request_bytes,
             observed: 0,
             first_chunk_ms: None,

@@ -38,8 +38,10 @@ impl ResponseReceiver<'_> {
         let images = Image::from_parts(&content.parts, None);
         if let Some(item) = item {
             let text = Arc::new(attempt.strip_shown(text_of(content)));
-            self.bus
-                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
+            self.bus.send(EventBody::ItemDone {
+                item,
+                done: ItemDone::Text { text, is_dropped: false },
+            });
         }
         for image in images {
             self.bus.send(EventBody::Image(image));
@@ -72,8 +74,10 @@ impl ResponseReceiver<'_> {
         }
         if let Some(item) = item {
             let text = Arc::new(attempt.strip_shown(text_of(content)));
-            self.bus
-                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
+            self.bus.send(EventBody::ItemDone {
+                item,
+                done: ItemDone::Text { text, is_dropped: false },
+            });
         }
     }
 
@@ -89,7 +93,7 @@ impl ResponseReceiver<'_> {
     /// Ends the text that an attempt shows.
     pub(super) fn finish_text(&mut self, attempt: &mut Attempt, text: String) {
         if let Some(item) = attempt.text.take() {
-            let done = ItemDone::Text { text: Arc::new(text), dropped: false };
+            let done = ItemDone::Text { text: Arc::new(text), is_dropped: false };
             self.bus.send(EventBody::ItemDone { item, done });
         }
     }
@@ -110,7 +114,7 @@ fn incomplete_notice(finish: &Finish) -> Option<Cow<'static, str>> {
     }
     // An unknown reason may be an ordinary end.
     let is_early = matches!(finish.reason, FinishReason::Other | FinishReason::Continue);
-    let word = one_line(&finish.word);
+    let word = one_line(&finish.provider_reason);
     is_early.then(|| {
         format!("The service ended the answer early (`{word}`); it may be incomplete").into()
     })

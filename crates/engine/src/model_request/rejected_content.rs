@@ -34,9 +34,9 @@ enum RemovalStep {
 pub(crate) struct RejectedContent {
     /// The view and the failure before the first removal.
     first: Option<(Vec<ViewEntry>, Failure)>,
-    tried: Option<RemovalStep>,
+    last_step: Option<RemovalStep>,
     /// Media and results that are removed now.
-    removed: Vec<String>,
+    removed_parts: Vec<String>,
     /// MCP servers whose tools are all excluded now, and the tools excluded before.
     servers: Vec<String>,
     hidden: HashSet<String>,
@@ -59,10 +59,10 @@ impl RejectedContent {
         let first = self.first.get_or_insert_with(|| (history.view().to_vec(), failure.clone()));
         let reason: String = first.1.message.chars().take(MAX_REASON).collect();
         let accepted = accepted(history.contents());
-        let tried = self.tried;
+        let tried = self.last_step;
         let steps = [RemovalStep::NewMedia, RemovalStep::AllMedia, RemovalStep::NewResults];
         for step in steps.into_iter().filter(|step| tried.is_none_or(|tried| *step > tried)) {
-            self.tried = Some(step);
+            self.last_step = Some(step);
             let mut removed = Vec::new();
             let view: Vec<ViewEntry> = first
                 .0
@@ -70,13 +70,13 @@ impl RejectedContent {
                 .map(|entry| without_removed(entry, step, accepted, &reason, &mut removed))
                 .collect();
             // Without a difference from the previous step, the service would reject it again.
-            if removed.len() > self.removed.len() {
-                self.removed = removed;
+            if removed.len() > self.removed_parts.len() {
+                self.removed_parts = removed;
                 history.show(view);
                 return true;
             }
         }
-        self.removed.clear();
+        self.removed_parts.clear();
         history.show(first.0.clone());
         self.exclude_servers(registry)
     }
@@ -121,7 +121,7 @@ impl RejectedContent {
             format!(
                 "{}. Removed from the conversation: {}",
                 sentence(&reason),
-                self.removed.join(", ")
+                self.removed_parts.join(", ")
             ),
         );
     }

@@ -32,7 +32,7 @@ pub(crate) struct RequestBuilder<'a> {
 /// The attempt that a request is for.
 pub(crate) struct AttemptKind {
     /// Whether a note asks for a response.
-    pub(crate) nudges: bool,
+    pub(crate) is_nudge: bool,
     /// Whether the request carries tool results.
     pub(crate) after_tool: bool,
     pub(crate) is_retry: bool,
@@ -57,7 +57,7 @@ impl RequestBuilder<'_> {
             }));
         }
         let mut contents = contents_of(self.history.view());
-        if attempt.nudges {
+        if attempt.is_nudge {
             nudge(&mut contents, attempt.after_tool);
         }
         debug_assert_eq!(invariants::violation(&contents), None);

@@ -22,7 +22,7 @@ pub(crate) struct ResponseBuilder {
     /// Thought summaries, one entry per run of thought parts.
     pub(crate) thoughts: Vec<String>,
     in_thought: bool,
-    lost_signature: bool,
+    missing_signature: bool,
     pub(crate) finish: Option<Finish>,
     pub(crate) finish_message: Option<String>,
     pub(crate) usage: Option<Usage>,
@@ -56,7 +56,7 @@ impl ResponseBuilder {
     fn push_part(&mut self, part: Part, pieces: &mut Vec<StreamedText>) {
         match part.view() {
             PartView::Thought(text) => {
-                self.lost_signature |= part.signature().is_some();
+                self.missing_signature |= part.signature().is_some();
                 if !text.is_empty() {
                     if self.in_thought
                         && let Some(last) = self.thoughts.last_mut()
@@ -145,7 +145,7 @@ impl ResponseBuilder {
     pub(crate) fn into_content(self) -> Content {
         let mut parts = self.parts;
         let signed = parts.iter().any(|part| part.signature().is_some());
-        if self.lost_signature && !signed {
+        if self.missing_signature && !signed {
             let first = parts.iter_mut().find(|part| matches!(part.view(), PartView::Call(_)));
             if let Some(call) = first {
                 *call = call.with_signature(SYNTHETIC_SIGNATURE);

@@ -38,7 +38,8 @@ impl InvalidResponse {
             return None;
         }
         let reason = answer.finish.as_ref().map(|finish| finish.reason);
-        if answer.finish.as_ref().is_some_and(|finish| finish.word == MISSING_SIGNATURE) {
+        if answer.finish.as_ref().is_some_and(|finish| finish.provider_reason == MISSING_SIGNATURE)
+        {
             return Some(Self::MissingSignature);
         }
         match reason {
@@ -109,26 +110,29 @@ impl InvalidResponse {
             }
             Self::SafetyBlocked => "the response was blocked by the service's safety filters",
             Self::RecitationBlocked => "the response was blocked because it recites a source",
-            Self::OtherBlocked => match answer.finish.as_ref().map(|finish| finish.word.as_str()) {
-                Some("TOO_MANY_TOOL_CALLS") => {
-                    "the service ended the response because of too many tool calls in a row"
+            Self::OtherBlocked => {
+                match answer.finish.as_ref().map(|finish| finish.provider_reason.as_str()) {
+                    Some("TOO_MANY_TOOL_CALLS") => {
+                        "the service ended the response because of too many tool calls in a row"
+                    }
+                    Some("NO_IMAGE") => "the service should have returned an image, but did not",
+                    _ => "the service returned no response and no reason",
                 }
-                Some("NO_IMAGE") => "the service should have returned an image, but did not",
-                _ => "the service returned no response and no reason",
-            },
+            }
             Self::ThinkingOnlyResponse => "the model returned only thoughts and no response",
             Self::NoResponseText => "the model returned an empty response",
         };
         let mut message = format!("{what} ({})", self.as_str());
         if let Some(finish) = &answer.finish {
-            message.push_str(&format!("; finish reason `{}`", finish.word));
+            message.push_str(&format!("; finish reason `{}`", finish.provider_reason));
         }
         if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
             message.push_str(&format!(": {said}"));
         }
         // The words of services whose models explain a refusal are lower case.
         let explains = |word: &str| !word.chars().any(char::is_uppercase);
-        let refused = answer.finish.as_ref().is_some_and(|finish| explains(&finish.word));
+        let refused =
+            answer.finish.as_ref().is_some_and(|finish| explains(&finish.provider_reason));
         if self == Self::SafetyBlocked && refused && answer.has_visible_text() {
             let text: String = one_line(&answer.text()).chars().take(REFUSAL).collect();
             message.push_str(&format!("; the model wrote: {text}"));

@@ -36,9 +36,9 @@ pub(crate) enum StreamEnd {
 /// Where the stream comes from, and what hooks need.
 pub(crate) struct StreamSource<'a> {
     /// The response of a hook, which replaces the request.
-    pub(crate) given: Option<EventStream>,
+    pub(crate) hook_response: Option<EventStream>,
     /// The request as `AfterModel` hooks see it, if there are any.
-    pub(crate) seen: Option<&'a serde_json::Value>,
+    pub(crate) hook_request: Option<&'a serde_json::Value>,
 }
 
 /// Returns a stream of a single chunk: a hook's response.
@@ -56,8 +56,8 @@ impl ResponseReceiver<'_> {
         cancel: &CancellationToken,
     ) -> StreamEnd {
         let model = request.model.clone();
-        attempt.observed = self.bus.observe_request(&request, attempt.begun.elapsed());
-        let mut stream = match played.given {
+        attempt.observed = self.bus.observe_request(&request, attempt.sent_at.elapsed());
+        let mut stream = match played.hook_response {
             Some(events) => events,
             None => self.client.model().stream(request, cancel.clone()),
         };
@@ -86,7 +86,7 @@ impl ResponseReceiver<'_> {
                         role: "main".into(),
                         usage: Usage::default(),
                         cost: None,
-                        latency_ms: millis(attempt.begun),
+                        latency_ms: millis(attempt.sent_at),
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
                     };
@@ -95,13 +95,13 @@ impl ResponseReceiver<'_> {
                     self.count_request(&call, details);
                     self.bus.send(EventBody::ModelCall(call));
                     // The wait does not count towards the next request's latency.
-                    attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
+                    attempt.sent_at = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.bus.send(EventBody::Retry(retry));
                 }
                 Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
-                    attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.begun));
-                    if let Some(seen) = played.seen {
+                    attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.sent_at));
+                    if let Some(seen) = played.hook_request {
                         let said = ResponseView {
                             text: visible(&chunk.parts),
                             finish: chunk.finish.as_ref(),
@@ -213,8 +213,10 @@ impl ResponseReceiver<'_> {
         if let Some(item) = attempt.text.take() {
             let content = std::mem::take(&mut attempt.answer).into_content();
             let text = Arc::new(attempt.strip_shown(text_of(content)));
-            self.bus
-                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: true } });
+            self.bus.send(EventBody::ItemDone {
+                item,
+                done: ItemDone::Text { text, is_dropped: true },
+            });
         }
     }
 
@@ -231,7 +233,7 @@ impl ResponseReceiver<'_> {
                 true => cost(self.client.catalog().price(model), &usage, attempt.request_bytes),
                 false => cost_of(self.client.catalog().price(model), &usage),
             },
-            latency_ms: millis(attempt.begun),
+            latency_ms: millis(attempt.sent_at),
             request_bytes: attempt.request_bytes,
             error: match ended {
                 StreamEnd::Failed(error) => Some(error_class(error)),
@@ -252,7 +254,7 @@ impl ResponseReceiver<'_> {
         self.count_request(&call, details);
         let response = call.error.is_none().then(|| ResponseFacts {
             parts: answer.parts(),
-            finish: answer.finish.as_ref().map(|finish| finish.word.clone()),
+            finish: answer.finish.as_ref().map(|finish| finish.provider_reason.clone()),
             id: answer.response_id.as_deref(),
             first_chunk_ms: attempt.first_chunk_ms,
         });

@@ -18,13 +18,13 @@ pub(super) struct UnjournaledParts {
     /// The parts after the newest token.
     after: Vec<Part>,
     bytes: usize,
-    since: Instant,
+    started: Instant,
 }
 
 impl UnjournaledParts {
     pub(super) fn new() -> Self {
         let (parts, after) = (Vec::new(), Vec::new());
-        Self { parts, token: None, after, bytes: 0, since: Instant::now() }
+        Self { parts, token: None, after, bytes: 0, started: Instant::now() }
     }
 
     /// Adds the parts of a chunk, which may end with a token.
@@ -44,7 +44,7 @@ impl UnjournaledParts {
 
     /// Whether the parts should be journaled now.
     pub(super) fn is_due(&self) -> bool {
-        self.bytes >= PIECE_BYTES || self.since.elapsed() >= PIECE_TIME
+        self.bytes >= PIECE_BYTES || self.started.elapsed() >= PIECE_TIME
     }
 
     /// Takes the parts up to the newest token, if there is one.

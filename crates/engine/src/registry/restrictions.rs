@@ -26,7 +26,7 @@ pub(super) struct Restrictions {
 
 struct DeclaredTools {
     mode: ApprovalMode,
-    offered: Vec<bool>,
+    is_declared: Vec<bool>,
     tools: ToolDeclarations,
 }
 
@@ -98,10 +98,10 @@ impl Registry {
         mode: ApprovalMode,
         interactive: bool,
     ) -> ToolDeclarations {
-        let offered: Vec<bool> = self.tools.iter().map(|tool| tool.is_declared(mode)).collect();
+        let is_declared: Vec<bool> = self.tools.iter().map(|tool| tool.is_declared(mode)).collect();
         if let Some(declared) = &self.restrictions.declared
             && declared.mode == mode
-            && declared.offered == offered
+            && declared.is_declared == is_declared
         {
             return declared.tools.clone();
         }
@@ -110,7 +110,8 @@ impl Registry {
                 && self.is_enabled(&spec.name)
                 && !self.restrictions.rejected.contains(&spec.name)
         });
-        self.restrictions.declared = Some(DeclaredTools { mode, offered, tools: tools.clone() });
+        self.restrictions.declared =
+            Some(DeclaredTools { mode, is_declared, tools: tools.clone() });
         tools
     }
 

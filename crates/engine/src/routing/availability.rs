@@ -16,7 +16,7 @@ struct Outage {
     /// The service's message.
     message: String,
     /// When it may be used again; `None`: not in this session.
-    until: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Each turn may try it once, with a single attempt.
     one_attempt: bool,
 }
@@ -43,7 +43,7 @@ impl ModelAvailability {
         let outage = Outage {
             cause,
             message: message.to_owned(),
-            until: match (passing, retried) {
+            retry_at: match (passing, retried) {
                 (false, _) => None,
                 (true, true) => Some(Instant::now()),
                 (true, false) => Some(Instant::now() + CAPACITY_COOLDOWN),
@@ -78,7 +78,7 @@ impl ModelAvailability {
     /// Returns why a model is unavailable now, and the service's message.
     pub(crate) fn outage(&self, model: &str) -> Option<(FallbackCause, String)> {
         let outage = self.outages.get(model)?;
-        let open = outage.until.is_some_and(|until| until <= Instant::now());
+        let open = outage.retry_at.is_some_and(|until| until <= Instant::now());
         (!open).then(|| (outage.cause, outage.message.clone()))
     }
 

@@ -28,7 +28,7 @@ const SCORE: &str = include_str!("../../prompts/route_score.md");
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClassifierResult {
     /// Whether the prompt needs the strong model.
-    pub(super) strong: bool,
+    pub(super) needs_strong_model: bool,
     pub(super) reason: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ClassifierRequest {
     /// The score from which the strong model is used.
     pub(super) threshold: u64,
     /// Its time limit.
-    pub(super) patience: Duration,
+    pub(super) time_limit: Duration,
     /// The prompt with the preceding turns.
     pub(super) text: String,
 }
@@ -75,11 +75,11 @@ pub(super) async fn ask(
         continuation: None,
     };
     let answer = question.model.generate(request, cancel);
-    match tokio::time::timeout(question.patience, answer).await {
+    match tokio::time::timeout(question.time_limit, answer).await {
         Ok(Ok(answer)) => read(&answer.text(), question.scale, question.threshold),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => {
-            let patience = question.patience.as_millis();
+            let patience = question.time_limit.as_millis();
             Err(format!("no answer within {patience} ms (`model.routingTimeoutMs`)"))
         }
     }
@@ -127,12 +127,12 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
     match scale {
         Scale::Choice => {
             let choice: ChoiceReply = serde_json::from_str(text).map_err(bad)?;
-            let strong = match choice.model_choice.as_str() {
+            let needs_strong_model = match choice.model_choice.as_str() {
                 "pro" => true,
                 "flash" => false,
                 other => return Err(format!("unknown choice `{}`", short(other, 40))),
             };
-            Ok(ClassifierResult { strong, reason: short(&choice.reasoning, REASON) })
+            Ok(ClassifierResult { needs_strong_model, reason: short(&choice.reasoning, REASON) })
         }
         Scale::Score => {
             let score: ScoreReply = serde_json::from_str(text).map_err(bad)?;
@@ -141,10 +141,10 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
                 return Err(format!("the score {number} is out of range"));
             }
             #[expect(clippy::cast_precision_loss, reason = "a number up to 100")]
-            let strong = number >= threshold as f64;
+            let needs_strong_model = number >= threshold as f64;
             let reason = short(&score.complexity_reasoning, REASON);
             Ok(ClassifierResult {
-                strong,
+                needs_strong_model,
                 reason: format!("score {number} of 100, threshold {threshold}: {reason}"),
             })
         }
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn classifier_responses_are_parsed_or_rejected() {
-        let score = |text| read(text, Scale::Score, 90).map(|said| said.strong);
+        let score = |text| read(text, Scale::Score, 90).map(|said| said.needs_strong_model);
         assert_eq!(score(r#"{"complexity_reasoning": "x", "complexity_score": 90}"#), Ok(true));
         assert_eq!(score("```json\n{\"complexity_score\": 89}\n```"), Ok(false));
         assert!(score(r#"{"complexity_score": 900}"#).is_err());
         assert!(score("no").is_err());
-        let choice = |text| read(text, Scale::Choice, 90).map(|said| said.strong);
+        let choice = |text| read(text, Scale::Choice, 90).map(|said| said.needs_strong_model);
         assert_eq!(choice(r#"{"reasoning": "x", "model_choice": "pro"}"#), Ok(true));
         assert_eq!(choice(r#"{"model_choice": "flash"}"#), Ok(false));
         assert!(choice(r#"{"model_choice": "mine"}"#).is_err());

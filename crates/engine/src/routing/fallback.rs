@@ -99,7 +99,7 @@ impl ModelRouter {
         configured: &str,
     ) -> Option<FallbackModel> {
         let mut chain = self.catalog().fallback_models(model, self.is_active(configured));
-        chain.retain(|other| other.only.is_none() || other.only == cause);
+        chain.retain(|other| other.only_for.is_none() || other.only_for == cause);
         let ready = chain.iter().find(|other| self.availability.is_ready(&other.model));
         // The last resort is tried once per turn, whatever is known about it.
         let last = || {
@@ -127,8 +127,8 @@ impl ModelRouter {
             to: other,
             cause,
             message: message.to_owned(),
-            lasting: false,
-            agreed: false,
+            is_for_session: false,
+            is_approved: false,
         };
         // Plan mode changes nothing, so it is enough to notify the user.
         let free = auto_fallback.covers(cause) || users.inbox.mode() == ApprovalMode::Plan;
@@ -138,9 +138,9 @@ impl ModelRouter {
             FallbackPolicy::Ask if free => {}
             FallbackPolicy::Ask if !users.is_interactive() => return Ok(FallbackResult::NoModel),
             FallbackPolicy::Ask => match request_switch(&fallback, users, cancel).await? {
-                ApprovalResponse::ProceedOnce => fallback.agreed = true,
+                ApprovalResponse::ProceedOnce => fallback.is_approved = true,
                 ApprovalResponse::ProceedAlways => {
-                    (fallback.agreed, fallback.lasting) = (true, true)
+                    (fallback.is_approved, fallback.is_for_session) = (true, true)
                 }
                 ApprovalResponse::Retry => {
                     self.availability.mark_available(model);
@@ -154,23 +154,23 @@ impl ModelRouter {
     }
 
     fn switch(&mut self, fallback: Fallback, conversation: &mut Conversation, inbox: &mut Inbox) {
-        let Fallback { from, to, cause, lasting, .. } = &fallback;
+        let Fallback { from, to, cause, is_for_session, .. } = &fallback;
         let why = words(*cause);
-        let how_long = if *lasting { "this session" } else { "this prompt" };
+        let how_long = if *is_for_session { "this session" } else { "this prompt" };
         let text = format!(
             "`{from}` {why}. Using `{to}` for {how_long} ({}). Run `/model` to choose another, \
                 or set `model.fallback` to `off` to disable fallback",
             fallback.message
         );
-        if *lasting {
+        if *is_for_session {
             inbox.set_model(to);
         }
         let reason = format!("`{from}` {why}");
-        let asked = inbox.model().to_owned();
+        let requested = inbox.model().to_owned();
         let source = RouteSource::Fallback;
         let (model, error) = (to.clone(), None);
         let latency_ms = 0;
-        let route = Route { model, asked, source, reason, latency_ms, error };
+        let route = Route { model, requested, source, reason, latency_ms, error };
         self.set_route(route, conversation, inbox);
         self.bus.send(EventBody::FellBack(Box::new(fallback)));
         inbox.notice(Level::Warning, text);

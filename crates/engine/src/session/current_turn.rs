@@ -21,7 +21,7 @@ pub(crate) struct CurrentTurn {
     /// The time limit that its prompt sets.
     time_limit: Option<Duration>,
     /// Whether its prompt was removed from the history.
-    taken_back: bool,
+    was_removed: bool,
     /// The time limit that ended it.
     timed_out: Arc<OnceLock<ExhaustedBudget>>,
 }
@@ -83,17 +83,17 @@ impl CurrentTurn {
 
     /// Records that the prompt was removed from the history.
     pub(crate) fn take_back(&mut self) {
-        self.taken_back = true;
+        self.was_removed = true;
     }
 
     /// Whether the prompt was removed from the history.
     pub(crate) fn is_removed(&self) -> bool {
-        self.taken_back
+        self.was_removed
     }
 
     /// Ends the turn. Returns whether its prompt was removed from the history.
     pub(crate) fn end(&mut self) -> bool {
-        std::mem::take(&mut self.taken_back)
+        std::mem::take(&mut self.was_removed)
     }
 }
 

@@ -25,9 +25,9 @@ struct RequestState {
     model: String,
     /// The answer of an earlier process or attempt that the request continues. It is taken once its
     /// text is in the history.
-    resumed: Option<UnfinishedAnswer>,
+    unfinished_answer: Option<UnfinishedAnswer>,
     /// How many bytes of its text the front ends show.
-    shown: usize,
+    shown_bytes: usize,
     /// Whether the request carries tool results.
     after_tool: bool,
     /// The number of the attempt; it begins again after a change of the request.
@@ -43,9 +43,9 @@ struct RequestState {
 struct FailedAttempt {
     action: RetryAction,
     /// Maximum number of attempts for this failure.
-    most: u32,
+    max_attempts: u32,
     /// Why another model may answer.
-    trouble: Option<FallbackCause>,
+    fallback_cause: Option<FallbackCause>,
     /// Whether the service may accept the request without some of its contents.
     rejects: bool,
 }
@@ -66,13 +66,13 @@ impl Session {
         self.avoid_unavailable_model(cancel).await?;
         let model = self.main_model();
         self.check_budget(&model, cancel).await?;
-        let resumed = self.client.take_unfinished(&model, &mut self.conversation);
+        let unfinished_answer = self.client.take_unfinished(&model, &mut self.conversation);
         // Interactive front ends show the history.
-        let shown = resumed.as_ref().filter(|_| self.environment.interactive);
+        let shown = unfinished_answer.as_ref().filter(|_| self.environment.interactive);
         let mut state = RequestState {
             model: model.clone(),
-            shown: shown.map_or(0, UnfinishedAnswer::text_length),
-            resumed,
+            shown_bytes: shown.map_or(0, UnfinishedAnswer::text_length),
+            unfinished_answer,
             after_tool: self.conversation.history().ends_with_results(),
             number: 0,
             has_nudged: false,
@@ -81,8 +81,8 @@ impl Session {
             rejected: RejectedContent::default(),
         };
         let reply = self.request_with_retries(&mut state, cancel).await;
-        if let (Err(_), Some(unfinished)) = (&reply, state.resumed) {
-            self.receiver().show_unfinished(&unfinished, state.shown);
+        if let (Err(_), Some(unfinished)) = (&reply, state.unfinished_answer) {
+            self.receiver().show_unfinished(&unfinished, state.shown_bytes);
             self.client.restore_unfinished(unfinished, &mut self.conversation);
         }
         let reply = reply?;
@@ -105,7 +105,7 @@ impl Session {
                 Err(failed) => failed,
             };
             if failed.rejects
-                && let Some(unfinished) = state.resumed.take()
+                && let Some(unfinished) = state.unfinished_answer.take()
             {
                 // The token has expired, or the request differs from the original one.
                 self.give_up_continuation(&unfinished, state);
@@ -138,11 +138,12 @@ impl Session {
         let sent = self.conversation.history().len();
         let mut attempt = Attempt::new(begun, request.bytes());
         let mut receiver = self.receiver();
-        if let Some(unfinished) = &state.resumed {
+        if let Some(unfinished) = &state.unfinished_answer {
             request.continuation = Some(unfinished.token.clone());
-            receiver.begin_with(&mut attempt, unfinished, state.shown);
+            receiver.begin_with(&mut attempt, unfinished, state.shown_bytes);
         }
-        let played = StreamSource { given: hooked.map(single_chunk), seen: seen.as_ref() };
+        let played =
+            StreamSource { hook_response: hooked.map(single_chunk), hook_request: seen.as_ref() };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
         self.budget.save_requests(self.conversation.history_mut());
@@ -157,12 +158,12 @@ impl Session {
         {
             self.conversation.history_mut().counted(sent, usage.prompt);
         }
-        let trouble = match &ended {
+        let fallback_cause = match &ended {
             StreamEnd::Failed(error) => cause(error),
             _ => None,
         };
         let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
-        let mut most = ATTEMPTS;
+        let mut max_attempts = ATTEMPTS;
         let action = match ended {
             StreamEnd::Cancelled => {
                 // No hook has seen this text, so it is discarded.
@@ -170,17 +171,17 @@ impl Session {
                     self.receiver().discard_output(&mut attempt);
                 } else if let Some(resumable) = self.resumable_after_end(&mut attempt, &state.model)
                 {
-                    state.resumed = Some(resumable);
-                    state.shown = usize::MAX;
+                    state.unfinished_answer = Some(resumable);
+                    state.shown_bytes = usize::MAX;
                     self.receiver().finish_resumable(attempt);
                 } else {
-                    state.resumed = None;
+                    state.unfinished_answer = None;
                     self.receiver().commit_partial(attempt, &state.model);
                 }
                 return Err(EndReason::Cancelled);
             }
             StreamEnd::RepetitionDetected => {
-                state.resumed = None;
+                state.unfinished_answer = None;
                 self.receiver().commit_partial(attempt, &state.model);
                 return Ok(Ok(ModelReply::RepetitionDetected));
             }
@@ -193,11 +194,11 @@ impl Session {
                     self.router.mark_available(&state.model);
                     let rejected = std::mem::take(&mut state.rejected);
                     rejected.commit(self.conversation.history_mut(), self.inbox.notices());
-                    state.resumed = None;
+                    state.unfinished_answer = None;
                     return Ok(Ok(self.receiver().commit(attempt, &state.model)));
                 }
                 Some((action, attempts)) => {
-                    most = attempts;
+                    max_attempts = attempts;
                     action
                 }
             },
@@ -207,14 +208,19 @@ impl Session {
                 {
                     // The next attempt continues what is in the journal.
                     self.receiver().discard_output(&mut attempt);
-                    state.resumed = Some(resumable);
-                    return Ok(Err(FailedAttempt { action, most, trouble, rejects }));
+                    state.unfinished_answer = Some(resumable);
+                    return Ok(Err(FailedAttempt {
+                        action,
+                        max_attempts,
+                        fallback_cause,
+                        rejects,
+                    }));
                 }
                 action
             }
         };
         self.retract(state, attempt);
-        Ok(Err(FailedAttempt { action, most, trouble, rejects }))
+        Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects }))
     }
 
     /// Returns what another process can continue of an answer that was interrupted. If the user
@@ -232,7 +238,7 @@ impl Session {
 
     /// Gives up on an answer that the service does not continue.
     fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer, state: &mut RequestState) {
-        let shown = std::mem::take(&mut state.shown);
+        let shown = std::mem::take(&mut state.shown_bytes);
         self.receiver().show_unfinished(unfinished, shown);
         self.conversation.give_up_continuation(unfinished);
     }
@@ -241,7 +247,7 @@ impl Session {
     fn retract(&mut self, state: &RequestState, mut attempt: Attempt) {
         let mut receiver = self.receiver();
         receiver.discard_output(&mut attempt);
-        receiver.invalidate_pieces(&mut attempt, &state.model, state.resumed.as_ref());
+        receiver.invalidate_pieces(&mut attempt, &state.model, state.unfinished_answer.as_ref());
     }
 
     /// Changes the request after a failed attempt, or waits, so that another one may succeed.
@@ -254,7 +260,7 @@ impl Session {
         failed: FailedAttempt,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let FailedAttempt { action, most, trouble, rejects } = failed;
+        let FailedAttempt { action, max_attempts, fallback_cause, rejects } = failed;
         match action {
             RetryAction::Fail(failure) if rejects => {
                 if !exclude_named_tool(&failure, &mut self.registry, self.inbox.notices())
@@ -267,7 +273,7 @@ impl Session {
                 state.number = 0;
             }
             RetryAction::Fail(failure) => {
-                let Some(cause) = trouble else { return Err(EndReason::Failed(failure)) };
+                let Some(cause) = fallback_cause else { return Err(EndReason::Failed(failure)) };
                 self.fall_back(state, cause, failure, cancel).await?;
             }
             RetryAction::ReplaceSignatures => {
@@ -286,11 +292,11 @@ impl Session {
                 }
             }
             RetryAction::Retry(failure, asked) => {
-                self.wait(state, &failure, most, asked, cancel).await?;
+                self.wait(state, &failure, max_attempts, asked, cancel).await?;
             }
             RetryAction::Nudge(failure) => {
                 state.has_nudged = true;
-                self.wait(state, &failure, most, None, cancel).await?;
+                self.wait(state, &failure, max_attempts, None, cancel).await?;
             }
         }
         Ok(())
@@ -341,7 +347,7 @@ impl Session {
             return Err(EndReason::Failed(failure));
         }
         state.model = self.main_model();
-        if let Some(unfinished) = state.resumed.take_if(|it| it.model != state.model) {
+        if let Some(unfinished) = state.unfinished_answer.take_if(|it| it.model != state.model) {
             self.give_up_continuation(&unfinished, state);
         }
         state.number = 0;
@@ -380,7 +386,7 @@ impl Session {
             history: self.conversation.history(),
         };
         builder.build(&AttemptKind {
-            nudges: state.has_nudged,
+            is_nudge: state.has_nudged,
             after_tool: state.after_tool,
             is_retry: state.number > 1,
         })

@@ -106,7 +106,7 @@ impl Session {
         let undone = restored
             .unwrap_or_else(|why| UndoResult { problem: Some(why), ..UndoResult::default() });
         if undone.problem.is_none() {
-            self.rewind_conversation(order.keep).await;
+            self.rewind_conversation(order.keep_contents).await;
             self.conversation.restore_results(earlier);
             self.inbox.push_input(TurnInput::Rerun);
         }

@@ -289,14 +289,14 @@ impl Session {
         found_loop: Option<&LoopAction>,
         cancel: &CancellationToken,
     ) -> Result<bool, EndReason> {
-        let BatchResult { results, injected, fatal, stopped, declined, .. } = results;
+        let BatchResult { results, injected, fatal, stopped, was_declined, .. } = results;
         let mut tail: Vec<Part> = Vec::new();
         for mut report in self.inbox.take_reports() {
             self.environment.redact(&mut report.text);
             tail.push(Part::text(report.text));
         }
         // Unless the user sent a steering message meanwhile.
-        let declined = declined && !self.inbox.has_steers();
+        let declined = was_declined && !self.inbox.has_steers();
         let ends = fatal.is_some()
             || stopped.is_some()
             || declined

@@ -40,7 +40,7 @@ impl UserMessages<'_> {
         for notice in std::mem::take(&mut prompt.notices) {
             self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
         }
-        let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
+        let mut shown = prompt.typed_command.unwrap_or_else(|| prompt.text.clone());
         self.environment.redact(&mut shown);
         let item = self.conversation.next_item("user");
         self.bus.send(EventBody::ItemStarted {

@@ -29,7 +29,7 @@ impl ToolRunner<'_> {
         let question = question(call, &prepared);
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
-            prepared.policy_decision.why = sandbox_denial_reason(&prepared.effects.permissions);
+            prepared.policy_decision.reason = sandbox_denial_reason(&prepared.effects.permissions);
         }
         let not_undoable = match self.checkpoints.store() {
             Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
@@ -64,7 +64,7 @@ impl ToolRunner<'_> {
             not_undoable,
         };
         self.hooks.notify_of_approval(&asked, &self.registry.declared_name(&call.name));
-        if !self.environment.keeps_file_texts
+        if !self.environment.includes_file_texts
             && let Some(Preview::Diff(diff)) = &mut asked.preview
         {
             diff.texts = None;
@@ -77,8 +77,9 @@ impl ToolRunner<'_> {
     /// Returns the responses to offer.
     fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<ApprovalResponse> {
         let limits = self.approvals.limits();
-        let lasting =
-            limits.lasting && !prepared.policy_decision.always_ask && question != Question::AskUser;
+        let lasting = limits.allow_session
+            && !prepared.policy_decision.always_ask
+            && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
         let mut outcomes = vec![ApprovalResponse::ProceedOnce];
         let mut offer = |outcome, holds: bool| {
@@ -91,7 +92,7 @@ impl ToolRunner<'_> {
         let trusted = self.environment.trusted;
         if question == Question::ExitPlanMode {
             // "Always" also allows the edits that carry out the plan.
-            offer(ApprovalResponse::ProceedAlways, limits.lasting && trusted);
+            offer(ApprovalResponse::ProceedAlways, limits.allow_session && trusted);
             offer(ApprovalResponse::ModifyWithEditor, true);
             offer(ApprovalResponse::Cancel, true);
             return outcomes;
@@ -135,8 +136,8 @@ impl ToolRunner<'_> {
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
             {
-                batch.declined |= decide.outcome == ApprovalResponse::Cancel;
-                batch.ends |= decide.ends;
+                batch.was_declined |= decide.outcome == ApprovalResponse::Cancel;
+                batch.ends_turn |= decide.ends_turn;
             }
             let transition = self.respond(decide, *prepared).await;
             self.advance(batch, index, transition, cancel).await;
@@ -145,7 +146,7 @@ impl ToolRunner<'_> {
 
     /// Returns what a response means for its call.
     async fn respond(&mut self, decide: Decide, mut prepared: PreparedCall) -> Transition {
-        prepared.decided = Some(decide.outcome);
+        prepared.response = Some(decide.outcome);
         let run = |prepared, decision, answers| Transition::Run {
             prepared: Box::new(prepared),
             decision,
@@ -209,9 +210,11 @@ impl ToolRunner<'_> {
         }
         let offered = match decide.outcome {
             ApprovalResponse::ProceedAlwaysServer => prepared.rules.last(),
-            _ => {
-                prepared.rules.iter().find(|rule| rule.suggested).or_else(|| prepared.rules.first())
-            }
+            _ => prepared
+                .rules
+                .iter()
+                .find(|rule| rule.is_default)
+                .or_else(|| prepared.rules.first()),
         };
         let mut rule = decide.rule.as_ref().or(offered).cloned()?;
         // A rule without modes applies in the modes of the suggested rule.

@@ -45,7 +45,7 @@ pub(crate) struct BatchResult {
     /// The reason, if a tool requested the end of the run.
     pub(crate) stopped: Option<String>,
     /// Whether the user denied all calls without a message for the model.
-    pub(crate) declined: bool,
+    pub(crate) was_declined: bool,
 }
 
 /// The state of a call.
@@ -132,15 +132,15 @@ pub(super) struct PreparedCall {
     /// The responses offered.
     pub(super) outcomes: Vec<ApprovalResponse>,
     /// The user's response.
-    pub(super) decided: Option<ApprovalResponse>,
+    pub(super) response: Option<ApprovalResponse>,
     pub(super) rerun: RerunContext,
 }
 
 /// A running call.
 pub(super) struct RunningCall {
-    pub(super) begun: Instant,
+    pub(super) started: Instant,
     /// How long requests to the user had been open when the call started.
-    pub(super) waited: Duration,
+    pub(super) user_wait_at_start: Duration,
     pub(super) title: String,
     pub(super) kind: ToolKind,
     pub(super) policy_decision: PolicyDecision,
@@ -249,9 +249,9 @@ pub(super) struct ToolBatch<'a> {
     pub(super) stopped: Option<String>,
     /// Whether the user denied a call without a message, so that calls that have not started are
     /// skipped.
-    pub(super) declined: bool,
+    pub(super) was_declined: bool,
     /// Whether the turn ends as well.
-    pub(super) ends: bool,
+    pub(super) ends_turn: bool,
     /// The number of calls that were not cancelled.
     pub(super) executed: usize,
     /// Images of results, by index, until the previous calls are done.
@@ -281,8 +281,8 @@ impl<'a> ToolBatch<'a> {
             replacements: VecDeque::new(),
             fatal: None,
             stopped: None,
-            declined: false,
-            ends: false,
+            was_declined: false,
+            ends_turn: false,
             executed: 0,
             images: BTreeMap::new(),
         }
@@ -399,8 +399,9 @@ impl<'a> ToolBatch<'a> {
     pub(super) fn replace(&mut self, index: usize, name: String, args: Object) {
         let Some(call) = self.calls.get_mut(index) else { return };
         let number = call.replacement.as_ref().map_or(0, |(_, number)| *number);
-        let replaces = Some(call.requested.name.clone());
-        let replacement = ToolCall { name, args: Ok(args), replaces, ..call.requested.clone() };
+        let replaced_name = Some(call.requested.name.clone());
+        let replacement =
+            ToolCall { name, args: Ok(args), replaced_name, ..call.requested.clone() };
         call.replacement = Some((replacement, number + 1));
         self.set_stage(index, CallStage::Queued);
         self.replacements.push_back(index);
@@ -438,7 +439,7 @@ impl<'a> ToolBatch<'a> {
             injected: Vec::new(),
             fatal: self.fatal,
             stopped: self.stopped,
-            declined: self.ends && self.executed == 0,
+            was_declined: self.ends_turn && self.executed == 0,
         };
         for call in self.calls {
             if let CallStage::Done(response) = call.stage {
@@ -483,7 +484,7 @@ mod tests {
             wire_id: None,
             name: (*name).to_owned(),
             args: Ok(Object::new()),
-            replaces: None,
+            replaced_name: None,
         };
         names.iter().enumerate().map(call).collect()
     }
@@ -499,8 +500,8 @@ mod tests {
             let task = batch.tasks.spawn(std::future::pending()).id();
             let runs_alone = batch.call(index).is_some_and(|call| registry.runs_alone(call));
             let call = RunningCall {
-                begun: Instant::now(),
-                waited: Duration::ZERO,
+                started: Instant::now(),
+                user_wait_at_start: Duration::ZERO,
                 title: String::new(),
                 kind: ToolKind::Read,
                 policy_decision: PolicyDecision::new(
@@ -565,7 +566,7 @@ mod tests {
         }
         assert!(!batch.may_replace(0));
         let call = batch.call(0).expect("a call");
-        assert_eq!((call.name.as_str(), call.replaces.as_deref()), ("read", Some("edit")));
+        assert_eq!((call.name.as_str(), call.replaced_name.as_deref()), ("read", Some("edit")));
         assert_eq!(call.id, calls[0].id);
         assert_eq!(batch.open(), [0, 1]);
     }

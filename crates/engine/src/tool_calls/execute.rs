@@ -47,7 +47,7 @@ impl ToolRunner<'_> {
     ) -> CallStage {
         let cancel = cancel.child_token();
         let PreparedCall {
-            tool, invocation, effects, title, policy_decision, rerun, decided, ..
+            tool, invocation, effects, title, policy_decision, rerun, response, ..
         } = prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().union(&policy_decision.grants);
@@ -71,9 +71,9 @@ impl ToolRunner<'_> {
                 processes,
             }),
             permissions: permissions.clone(),
-            asked: effects.permissions.clone(),
+            requested: effects.permissions.clone(),
             mode: self.inbox.mode(),
-            decided,
+            response,
             answers,
         };
         let checkpointed = CheckpointedCall {
@@ -85,8 +85,8 @@ impl ToolRunner<'_> {
         };
         let task = batch.tasks.spawn(checkpointed.run()).id();
         let call = RunningCall {
-            begun: Instant::now(),
-            waited: self.bus.user_wait(),
+            started: Instant::now(),
+            user_wait_at_start: self.bus.user_wait(),
             title,
             kind,
             policy_decision,
@@ -135,7 +135,8 @@ impl ToolRunner<'_> {
         let name = (call.name.as_str(), running.kind);
         self.approvals.learn(name, &running.effects, &outcome, is_build_file);
         let mut summary = self.summarize(&running, &outcome);
-        let refused = std::mem::take(&mut outcome.refused).difference(&running.permissions);
+        let refused =
+            std::mem::take(&mut outcome.denied_permissions).difference(&running.permissions);
         let reruns = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
         if running.changed && outcome.error.is_none() {
             add_note(&mut outcome, CHANGED_BY_USER);
@@ -182,13 +183,13 @@ impl ToolRunner<'_> {
     }
 
     fn summarize(&self, running: &RunningCall, outcome: &ToolResult) -> CallSummary {
-        let took = running.begun.elapsed();
+        let took = running.started.elapsed();
         let worked = match running.kind {
             // A user question takes as long as the user does.
             ToolKind::Communicate => Duration::ZERO,
             // A subagent pauses while the user responds.
             ToolKind::Agent => {
-                took.saturating_sub(self.bus.user_wait().saturating_sub(running.waited))
+                took.saturating_sub(self.bus.user_wait().saturating_sub(running.user_wait_at_start))
             }
             _ => took,
         };

@@ -97,7 +97,7 @@ impl ToolRunner<'_> {
         match &mut outcome.for_user {
             Some(Display::Text { text }) => self.environment.redact(text),
             // Hooks have read them; full files are not kept.
-            Some(Display::Diff(diff)) if !self.environment.keeps_file_texts => diff.texts = None,
+            Some(Display::Diff(diff)) if !self.environment.includes_file_texts => diff.texts = None,
             _ => {}
         }
         if let Some(error) = &mut outcome.error {
@@ -142,7 +142,7 @@ impl ToolRunner<'_> {
                 wire_id: call.wire_id.as_deref(),
                 name: &call.name,
                 nested_media: self.model.1.multimodal_tool_results,
-                may_inject: matches!(spec_name, "read_file" | "read_many_files"),
+                allows_media: matches!(spec_name, "read_file" | "read_many_files"),
             },
             outcome,
         );
@@ -159,7 +159,7 @@ impl ToolRunner<'_> {
             }
             .to_owned(),
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
-            told: Some(told),
+            details: Some(told),
         }));
         let item = call.item();
         let done = Box::new(ToolDone {
@@ -215,10 +215,10 @@ fn display_data(
         title,
         duration_ms: summary.duration_ms,
         exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
-        refused: summary.decision == Some(CallDecision::Reject),
+        was_rejected: summary.decision == Some(CallDecision::Reject),
         decision: summary.decision,
         denied: denied
-            .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.why.clone())),
+            .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.reason.clone())),
         rule: summary.policy_decision.as_ref().map(|policy_decision| policy_decision.rule.clone()),
         server: None,
     }

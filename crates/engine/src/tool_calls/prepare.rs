@@ -48,7 +48,7 @@ impl ToolRunner<'_> {
             rerun.hooked =
                 hooked.arguments.as_ref().and_then(|changed| hook_change_note(call, changed));
             rerun.arguments = hooked.arguments;
-            asks = hooked.asks;
+            asks = hooked.approval_reason;
         }
         let note = rerun.hooked.clone();
         let mut prepared = match self.validate(call, &rerun).await {
@@ -118,12 +118,12 @@ impl ToolRunner<'_> {
                 Ok((invocation, made))
             })
         };
-        let (invocation, made) = match self.inbox.while_receiving(preparing).await {
+        let (invocation, created_paths) = match self.inbox.while_receiving(preparing).await {
             Ok(Ok(prepared)) => prepared,
             Ok(Err(error)) => return Err((error, Some(kind))),
             Err(panicked) => return Err((crashed(&call.name, &panicked), Some(kind))),
         };
-        let input = PolicyInput { args, workspace: (self.environment.workspace)(), made };
+        let input = PolicyInput { args, workspace: (self.environment.workspace)(), created_paths };
         Ok((tool, invocation, input))
     }
 
@@ -152,7 +152,7 @@ impl ToolRunner<'_> {
         };
         let kind = tool.spec().kind;
         // A call that a hook requests as a replacement was not the model's choice.
-        if call.replaces.is_none()
+        if call.replaced_name.is_none()
             && let Some(message) = self.registry.exclusion(&call.name)
         {
             return Err((ToolError::new(ToolErrorKind::PolicyViolation, message), Some(kind)));
@@ -184,7 +184,7 @@ impl ToolRunner<'_> {
             no_rule_reason,
             input,
             outcomes: Vec::new(),
-            decided: None,
+            response: None,
             rerun,
         }
     }
@@ -197,7 +197,7 @@ type ValidCall = (Arc<dyn Tool>, Box<dyn parallax_protocol::tool::Invocation>, P
 fn deny(mut prepared: PreparedCall) -> Transition {
     if let Some(denial) = prepared.rerun.denial.take() {
         let SandboxDenial { mut outcome, summary } = *denial;
-        add_note(&mut outcome, &prepared.denial_note(&prepared.policy_decision.why));
+        add_note(&mut outcome, &prepared.denial_note(&prepared.policy_decision.reason));
         return Transition::finish(outcome, summary);
     }
     let error = ToolError::new(
@@ -209,8 +209,8 @@ fn deny(mut prepared: PreparedCall) -> Transition {
 
 /// Returns the reason and the rule.
 fn reason_and_rule(policy_decision: &PolicyDecision) -> String {
-    let PolicyDecision { why, rule, .. } = policy_decision;
-    if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
+    let PolicyDecision { reason, rule, .. } = policy_decision;
+    if reason.contains(rule.as_str()) { reason.clone() } else { format!("{reason} [rule: {rule}]") }
 }
 
 /// Returns a note for the model about the arguments that a hook changed; `None` if it changed none.

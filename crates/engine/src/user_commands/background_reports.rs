@@ -31,14 +31,14 @@ impl BackgroundReports {
 pub(crate) struct BackgroundWatcher {
     shell: Arc<dyn Shell>,
     bus: EventBus,
-    ended: BackgroundReports,
+    reports: BackgroundReports,
     /// Processes whose end is already known.
-    known: BTreeSet<i32>,
+    ended_processes: BTreeSet<i32>,
 }
 
 impl BackgroundWatcher {
-    pub(crate) fn new(shell: Arc<dyn Shell>, bus: EventBus, ended: BackgroundReports) -> Self {
-        Self { shell, bus, ended, known: BTreeSet::new() }
+    pub(crate) fn new(shell: Arc<dyn Shell>, bus: EventBus, reports: BackgroundReports) -> Self {
+        Self { shell, bus, reports, ended_processes: BTreeSet::new() }
     }
 
     /// Checks for processes that ended.
@@ -56,8 +56,8 @@ impl BackgroundWatcher {
         for process in processes {
             match process.state {
                 // The PID may have been reused.
-                BackgroundState::Running => drop(self.known.remove(&process.pid)),
-                _ if !self.known.insert(process.pid) => {}
+                BackgroundState::Running => drop(self.ended_processes.remove(&process.pid)),
+                _ if !self.ended_processes.insert(process.pid) => {}
                 _ => self.report_end(&process, completion),
             }
         }
@@ -79,7 +79,7 @@ impl BackgroundWatcher {
                 false => text.push_str(&format!(" {what}:\n{}", untrusted::wrap(&end))),
             }
         }
-        self.ended.texts.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        self.reports.texts.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 }
 

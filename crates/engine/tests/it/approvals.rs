@@ -136,16 +136,16 @@ async fn rule_that_does_not_match_the_call_is_reported() {
 #[tokio::test]
 async fn denial_by_the_user_ends_the_turn() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-    for (ends, requests) in [(true, 0), (false, 1)] {
+    for (ends_turn, requests) in [(true, 0), (false, 1)] {
         let replies = vec![calls(&[("ask_run", 1)]), has_text("something else")];
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
-        let decide = Decide { ends, ..Decide::new(asked.id, ApprovalResponse::Cancel) };
+        let decide = Decide { ends_turn, ..Decide::new(asked.id, ApprovalResponse::Cancel) };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
         let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
-        assert_eq!(events.iter().filter(called).count(), requests, "ends: {ends}");
+        assert_eq!(events.iter().filter(called).count(), requests, "ends: {ends_turn}");
         assert!(tools_done(&events)[0].for_model.contains("User denied"));
     }
 }
@@ -227,7 +227,7 @@ fn online() -> Arc<TestTool> {
         Box::pin(async move {
             let mut outcome =
                 ToolResult::text(format!("run {n}: network {}", run.permissions.network));
-            outcome.refused.network = !run.permissions.network;
+            outcome.denied_permissions.network = !run.permissions.network;
             outcome
         })
     })
@@ -262,7 +262,7 @@ async fn broader_permissions_are_granted_when_chosen() {
         let run = tool("run", Sharing::Shared, |_, run| {
             Box::pin(async move {
                 let mut outcome = ToolResult::text(format!("caches {}", run.permissions.caches));
-                outcome.refused.network = !run.permissions.network;
+                outcome.denied_permissions.network = !run.permissions.network;
                 outcome
             })
         });

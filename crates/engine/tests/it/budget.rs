@@ -124,7 +124,8 @@ async fn turn_continues_when_the_user_raises_the_budget() {
     let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
     // Increased by the original amount: 2100, of which 2200 are spent. Now a custom amount:
-    let more = |id| Decide { more: Some(100.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+    let more =
+        |id| Decide { increase: Some(100.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
     // Setting a limit meanwhile also answers the request.
@@ -159,7 +160,7 @@ async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
     let ended = rig.until(|body| matches!(body, EventBody::TurnEnded(_))).await;
     let EventBody::TurnEnded(ended) = ended.body else { unreachable!() };
-    assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.taken_back, "{ended:?}");
+    assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.is_removed, "{ended:?}");
     rig.prompt("three").await;
     answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Done));
@@ -175,7 +176,8 @@ async fn turn_over_its_time_limit_continues_after_a_raise() {
         Budget::new(limits, BudgetLimits::default(), Spending::default()).with_user_prompts(true);
     let mut rig = rig(vec![reply, has_text("the rest")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
-    let more = |id| Decide { more: Some(60.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+    let more =
+        |id| Decide { increase: Some(60.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("time limit of this session"), "{}", asked.title);
     let (reason, _) = rig.finish().await;

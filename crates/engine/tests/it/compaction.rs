@@ -53,8 +53,10 @@ fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
             Record::Result(result) => results.push(result.wire.clone()),
             Record::Round(round) => {
                 let wires: Vec<_> = results.iter().map(|wire| &**wire).collect();
-                contents
-                    .push(parallax_protocol::store::assemble_round(&wires, round.tail.as_deref()));
+                contents.push(parallax_protocol::store::assemble_round(
+                    &wires,
+                    round.parts_after_results.as_deref(),
+                ));
                 results.clear();
             }
             Record::Compaction(compaction) => compactions.push(compaction.clone()),
@@ -76,7 +78,7 @@ impl Hooks for Keeper {
     }
 
     fn run(&self, call: HookCall, _: CancellationToken) -> BoxFuture<'static, HookOutcome> {
-        let context = Some(format!("keep the ports, for it is {}", call.subject));
+        let context = Some(format!("keep the ports, for it is {}", call.matcher_subject));
         Box::pin(std::future::ready(HookOutcome { context, ..HookOutcome::default() }))
     }
 }

@@ -204,14 +204,14 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
     assert_eq!(results(&before).len(), 2);
     assert!(before.blocks.iter().any(|block| block.kind == BlockKind::Memory && block.tokens == 3));
     let look = before.items.iter().find(|item| item.tool == "look").expect("item");
-    assert!(!look.dropped && !look.pinned && look.tokens > 1_000);
+    assert!(!look.is_dropped && !look.pinned && look.tokens > 1_000);
     rig.send(Op::DropResults(vec![look.place])).await;
     let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
     assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
     assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
     let after = breakdown(&mut rig).await;
-    assert!(after.items.iter().any(|item| item.tool == "look" && item.dropped), "{after:?}");
+    assert!(after.items.iter().any(|item| item.tool == "look" && item.is_dropped), "{after:?}");
     rig.turn("second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.contains("dropped this result") && sent.contains("/kept/look"), "{sent}");

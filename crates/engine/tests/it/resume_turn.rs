@@ -112,7 +112,9 @@ async fn rewind_to_a_change_reruns_only_its_call() {
         ..Setup::default()
     };
     let mut rig = rig(vec![has_text("done again")], setup);
-    let order = |keep, call| Op::Restore(Restore { moment: 77, keep, call, force: false });
+    let order = |keep_contents, call| {
+        Op::Restore(Restore { change_time: 77, keep_contents, call, force: false })
+    };
     // A position without such a call.
     for (keep, call) in [(0, 0), (1, 0), (2, 2), (9, 0)] {
         rig.send(order(keep, call)).await;

@@ -55,7 +55,9 @@ async fn rewind_removes_turns_and_prompt_numbers_stay_unique() {
     assert_eq!(listed.iter().map(|prompt| prompt.number).collect::<Vec<_>>(), [1, 2]);
     {
         let records = rig.store.0.lock().expect("records");
-        assert!(records.iter().any(|record| matches!(record, Record::Truncate { keep: 2 })));
+        assert!(
+            records.iter().any(|record| matches!(record, Record::Truncate { keep_contents: 2 }))
+        );
         let numbers: Vec<u64> = records
             .iter()
             .filter_map(|record| match record {
@@ -101,7 +103,7 @@ async fn files_are_reverted_turn_by_turn() {
         let files = done.files.expect("files");
         let paths = |paths: Vec<&str>| paths.into_iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(files.restored, paths(restored));
-        let left: Vec<PathBuf> = files.kept.into_iter().map(|(path, _)| path).collect();
+        let left: Vec<PathBuf> = files.skipped.into_iter().map(|(path, _)| path).collect();
         assert_eq!(left, paths(kept));
         assert_eq!(*versions.undone.lock().expect("log"), [(3, force), (2, force)]);
         // The conversation is unchanged.

@@ -119,7 +119,7 @@ async fn chosen_model_without_capacity_falls_back_with_a_notice() {
     assert!(matches!(reason, EndReason::Done));
     let [fallback] = fallbacks(&events).try_into().expect("one");
     assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("strong", "fast"));
-    assert_eq!((fallback.cause, fallback.agreed), (FallbackCause::Capacity, false));
+    assert_eq!((fallback.cause, fallback.is_approved), (FallbackCause::Capacity, false));
     assert!(warnings(&events).contains("Using `fast`"));
     // The next prompt tries the model again, once.
     rig.turn("Refactor the lexer").await;

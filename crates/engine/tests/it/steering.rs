@@ -31,7 +31,7 @@ async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
 
 fn fates(events: &[Event]) -> Vec<(String, String, SteeringOutcome)> {
     let fate = |event: &Event| match &event.body {
-        EventBody::SteerEnded(end) => Some((end.id.0.clone(), end.text.clone(), end.fate)),
+        EventBody::SteerEnded(end) => Some((end.id.0.clone(), end.text.clone(), end.outcome)),
         _ => None,
     };
     events.iter().filter_map(fate).collect()

@@ -19,7 +19,7 @@ async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
     assert!(matches!(reason, EndReason::Done));
     assert_eq!(prepared.load(std::sync::atomic::Ordering::SeqCst), 1);
     assert!(events.iter().any(|event| matches!(&event.body,
-        EventBody::ItemDone { done: ItemDone::Text { text, dropped: true }, .. } if **text == "I will ")));
+        EventBody::ItemDone { done: ItemDone::Text { text, is_dropped: true }, .. } if **text == "I will ")));
     assert_eq!(texts(&events), ["done"]);
     rig.script.assert_prefixes();
 }

@@ -185,7 +185,7 @@ impl ModelCatalog for Script {
 
     fn routes(&self, name: &str) -> Option<Routes> {
         (name == "auto").then(|| Routes {
-            strong: "strong".into(),
+            strong_model: "strong".into(),
             fast: "fast".into(),
             classifier: "small".into(),
             scale: Scale::Score,
@@ -199,7 +199,12 @@ impl ModelCatalog for Script {
             _ => return Vec::new(),
         };
         let auto_fallback = if chosen { AutoFallback::PASSING } else { AutoFallback::NEVER };
-        vec![FallbackModel { model: other.into(), auto_fallback, last_resort: false, only: None }]
+        vec![FallbackModel {
+            model: other.into(),
+            auto_fallback,
+            last_resort: false,
+            only_for: None,
+        }]
     }
 }
 
@@ -403,8 +408,8 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             store: store.clone(),
             mode: setup.mode,
             interactive: !setup.unattended,
-            keeps_file_texts: false,
-            replaces: false,
+            includes_file_texts: false,
+            is_replacement: false,
             trusted: true,
             workspace: Arc::new(move || {
                 let added = folders.lock().expect("folders");
@@ -422,8 +427,8 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             model_changed: Box::new(|_| {}),
             system: Box::new(|_, _| Arc::from("system")),
             preface: Some("<session_context/>".into()),
-            cut_off: setup.cut_off,
-            unfinished: None,
+            was_interrupted: setup.cut_off,
+            unfinished_answer: None,
             history: setup.history,
             pending: setup.pending,
             compactions: setup.compactions,
@@ -521,7 +526,7 @@ pub fn texts(events: &[Event]) -> Vec<String> {
     events
         .iter()
         .filter_map(|event| match &event.body {
-            EventBody::ItemDone { done: ItemDone::Text { text, dropped: false }, .. } => {
+            EventBody::ItemDone { done: ItemDone::Text { text, is_dropped: false }, .. } => {
                 Some(String::clone(text))
             }
             _ => None,
@@ -572,7 +577,7 @@ impl Checkpoints for TestCheckpoints {
         let path = PathBuf::from(format!("/w/{turn}"));
         let mut undone = UndoResult { turn, ..UndoResult::default() };
         match turn == 2 && !force {
-            true => undone.kept.push((path, "it was changed since".into())),
+            true => undone.skipped.push((path, "it was changed since".into())),
             false => undone.restored.push(path),
         }
         Ok(undone)

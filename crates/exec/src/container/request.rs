@@ -92,7 +92,7 @@ impl ContainerRequest {
         let read = |entry: &&str| {
             let refused = |why: &str| ProgramSandboxError::Setting {
                 name: "SANDBOX_MOUNTS",
-                why: format!("`{entry}`: {why}"),
+                reason: format!("`{entry}`: {why}"),
             };
             let mut parts = entry.split(':');
             let from = Path::new(parts.next().unwrap_or_default());

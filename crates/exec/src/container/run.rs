@@ -84,7 +84,7 @@ async fn connect_proxy(program: &'static str) -> Result<(), ProgramSandboxError>
     if tokio::time::timeout(PATIENCE, listening).await.is_err() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
-            why: format!(
+            reason: format!(
                 "nothing is listening on port {PROXY_PORT} after {} s",
                 PATIENCE.as_secs()
             ),
@@ -131,7 +131,7 @@ async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let words = line.arguments.iter().take(2).map(|word| word.to_string_lossy());
     Err(ProgramSandboxError::Step {
         command: std::iter::once(line.program.into()).chain(words).collect::<Vec<_>>().join(" "),
-        why: last.chars().take(500).collect(),
+        reason: last.chars().take(500).collect(),
     })
 }
 

@@ -12,9 +12,9 @@ use crate::support::{TestProject, finished};
 async fn exit_code_and_both_streams_are_captured_in_order() {
     let project = TestProject::new();
     let done = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
-    assert_eq!(done.output.kept.head, "one\ntwo\nthree");
+    assert_eq!(done.output.captured.head, "one\ntwo\nthree");
     assert_eq!(done.ending, Ending::Exited { code: 3 });
-    assert!(done.left_running.is_empty() && done.stop.is_none());
+    assert!(done.remaining_processes.is_empty() && done.stop.is_none());
 
     let done = project.run_text("kill -9 $$").await;
     assert_eq!(done.ending, Ending::Signalled { signal: 9 });
@@ -25,7 +25,7 @@ async fn stdin_is_closed_and_no_terminal_is_available() {
     let project = TestProject::new();
     let began = Instant::now();
     let done = project.run_text("cat; read x < /dev/tty || echo none").await;
-    assert!(done.output.kept.head.ends_with("none"), "{:?}", done.output);
+    assert!(done.output.captured.head.ends_with("none"), "{:?}", done.output);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
@@ -39,7 +39,7 @@ async fn command_longer_than_an_argument_runs_as_written() {
     command.directory = project.folder.path().to_owned();
     let done = project.run(command).await;
     assert_eq!(done.ending, Ending::Exited { code: 0 }, "{:?}", done.output);
-    assert!(done.output.kept.head.contains("0   -   -       ["), "{:?}", done.output);
+    assert!(done.output.captured.head.contains("0   -   -       ["), "{:?}", done.output);
     let written = std::fs::read_to_string(project.folder.path().join("out")).unwrap();
     assert!(written == lines);
 }
@@ -48,11 +48,11 @@ async fn command_longer_than_an_argument_runs_as_written() {
 async fn text_with_nul_is_shown() {
     let project = TestProject::new();
     let done = project.run_text(r"printf 'a.txt\0b.txt\0'").await;
-    assert_eq!(done.output.kept.head, "a.txt\u{2400}b.txt\u{2400}");
+    assert_eq!(done.output.captured.head, "a.txt\u{2400}b.txt\u{2400}");
     let done = project.run_text(r"echo hello; printf '\000'; echo FAILED").await;
-    assert_eq!(done.output.kept.head, "hello\n\u{2400}FAILED");
+    assert_eq!(done.output.captured.head, "hello\n\u{2400}FAILED");
     let done = project.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
-    assert!(done.output.binary && done.output.kept.head.is_empty(), "{:?}", done.output);
+    assert!(done.output.binary && done.output.captured.head.is_empty(), "{:?}", done.output);
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn command_uses_only_the_given_environment_and_directory() {
     command.environment.push(("GIVEN".into(), "yes".into()));
     let done = project.run(command).await;
     let folder = project.folder.path().canonicalize().unwrap();
-    assert_eq!(done.output.kept.head, format!("yes-\n{}", folder.display()));
+    assert_eq!(done.output.captured.head, format!("yes-\n{}", folder.display()));
 
     let mut command = project.command("true");
     command.directory = "/no/such/folder".into();
@@ -74,7 +74,7 @@ async fn command_uses_only_the_given_environment_and_directory() {
 async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
     let project = TestProject::new();
     let done = project.run_text("seq 1 1000000").await;
-    let kept = &done.output.kept;
+    let kept = &done.output.captured;
     assert!(kept.head.starts_with("1\n2\n") && kept.head.len() <= 8_000);
     let tail = kept.tail.as_deref().unwrap();
     assert!(tail.ends_with("\n999999\n1000000") && tail.len() <= 32_000);
@@ -93,7 +93,7 @@ async fn copy_that_cannot_be_written_does_not_stop_the_output() {
     let mut command = project.command("seq 1 100000");
     command.copy = Some("/dev/null/copy".into());
     let done = project.run(command).await;
-    assert!(done.output.kept.tail.unwrap().ends_with("\n100000"));
+    assert!(done.output.captured.tail.unwrap().ends_with("\n100000"));
     let file = done.output.file.unwrap();
     assert!(!file.complete && file.problem.is_some());
 }
@@ -144,7 +144,7 @@ async fn binary_output_is_counted_and_discarded() {
     );
     assert!(done.output.binary);
     assert_eq!(done.output.bytes, 200 * 1024 * 1024);
-    assert_eq!(done.output.kept.head, "");
+    assert_eq!(done.output.captured.head, "");
     assert_eq!(done.output.file, None);
     assert!(live.contains("Binary output"), "{live:?}");
 }
@@ -176,7 +176,7 @@ async fn silent_command_is_ended_and_its_output_kept() {
     command.limits = Limits { inactivity: Some(silence), ..command.limits };
     let done = project.run(command).await;
     assert_eq!(done.stop, Some(StopReason::Inactive(silence)));
-    assert_eq!(done.output.kept.head, "before");
+    assert_eq!(done.output.captured.head, "before");
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ async fn cancelled_command_leaves_no_process() {
         .await;
     let done = finished(ended);
     assert_eq!(done.stop, Some(StopReason::Cancelled));
-    assert_eq!(done.output.kept.head, "ready");
+    assert_eq!(done.output.captured.head, "ready");
     assert!(began.unwrap().elapsed() < Duration::from_millis(1500));
     let pids = pids(&project, "pids");
     assert_eq!(pids.len(), 3);
@@ -57,7 +57,7 @@ async fn dropped_registry_ends_all_processes() {
         let project = TestProject { folder, processes: processes.clone() };
         drop(processes);
         let left = project.run_text("sleep 60 >/dev/null 2>&1 & echo $! >> pids").await;
-        assert_eq!(left.left_running, pids(&project, "pids"));
+        assert_eq!(left.remaining_processes, pids(&project, "pids"));
         let running = detached(project.detach("echo $$ >> pids; sleep 60", Duration::ZERO).await);
         eventually("the second", || pids(&project, "pids").len() == 2).await;
         let pids = pids(&project, "pids");
@@ -83,9 +83,9 @@ async fn child_holding_the_pipe_does_not_delay_the_result() {
     let done =
         project.run_text("echo shown; (sleep 0.3; echo late; sleep 60) & echo $! >> pids").await;
     assert!(began.elapsed() < Duration::from_millis(1000));
-    assert_eq!(done.output.kept.head, "shown");
-    assert_eq!(done.left_running, pids(&project, "pids"));
-    let pid = done.left_running[0];
+    assert_eq!(done.output.captured.head, "shown");
+    assert_eq!(done.remaining_processes, pids(&project, "pids"));
+    let pid = done.remaining_processes[0];
     assert!(lives(pid));
     // Later output neither kills it nor is lost.
     let known = project.processes.background_process(pid).unwrap();
@@ -101,7 +101,7 @@ async fn background_process_continues_and_its_end_is_reported() {
     let text =
         "echo \x1b[31mstarted\x1b[0m; while [ ! -e go ]; do sleep 0.01; done; echo over; exit 4";
     let running = detached(project.detach(text, Duration::from_millis(100)).await);
-    assert_eq!(running.output.kept.head, "started");
+    assert_eq!(running.output.captured.head, "started");
     let mut ends = project.processes.subscribe_to_ends();
     let state = || project.processes.background_process(running.pid).unwrap().state;
     assert_eq!(state(), BackgroundState::Running);
@@ -120,7 +120,7 @@ async fn orphan_exit_code_is_collected() {
     let project = TestProject::new();
     let text = "sh -c 'while [ ! -e go ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 &";
     let done = project.run_text(text).await;
-    let pid = done.left_running[0];
+    let pid = done.remaining_processes[0];
     std::fs::write(project.folder.path().join("go"), "").unwrap();
     let exited = BackgroundState::Exited(Some(Ending::Exited { code: 5 }));
     let state = || project.processes.background_process(pid).unwrap().state;
@@ -142,7 +142,7 @@ async fn running_command_can_be_detached_and_stopped_elsewhere() {
     let control = project.processes.control(running.pid()).unwrap();
     let cancel = CancellationToken::new();
     let away = detached(running.follow(&cancel, None, &mut |_| control.detach()).await);
-    assert_eq!(away.output.kept.head, "here");
+    assert_eq!(away.output.captured.head, "here");
     project.processes.control(away.pid).unwrap().stop();
     eventually("its end", || {
         let state = project.processes.background_process(away.pid).unwrap().state;

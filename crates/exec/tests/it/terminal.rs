@@ -36,7 +36,7 @@ async fn terminal_has_a_size_and_follows_changes() {
     };
     let done = finished(running.follow(&cancel, None, &mut live).await);
     // The height does not change, because that would add blank lines to the output.
-    assert_eq!(done.output.kept.head, "30 80\n30 100");
+    assert_eq!(done.output.captured.head, "30 80\n30 100");
     assert_eq!(done.ending, Ending::Exited { code: 7 });
 }
 
@@ -54,7 +54,7 @@ async fn terminal_input_reaches_the_program() {
         }
     };
     let done = finished(running.follow(&cancel, None, &mut live).await);
-    assert_eq!(done.output.kept.head, "name? hello Jo");
+    assert_eq!(done.output.captured.head, "name? hello Jo");
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn long_output_is_read_as_text_and_bounded() {
     let mut command = in_terminal(&project, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
     command.colour = true;
     let done = project.run(command).await;
-    let kept = &done.output.kept;
+    let kept = &done.output.captured;
     assert!(kept.head.starts_with("1\n2\n3\n"), "{:?}", kept.head.get(..20));
     let joined = format!("\n20000\n{}7", "0".repeat(299));
     assert!(kept.tail.as_deref().unwrap().ends_with(&joined));
@@ -82,7 +82,7 @@ async fn cancelled_terminal_command_leaves_no_process() {
     let trigger = cancel.clone();
     let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
     assert_eq!(done.stop, Some(StopReason::Cancelled));
-    assert_eq!(done.output.kept.head, "ready");
+    assert_eq!(done.output.captured.head, "ready");
     assert!(!lives(done.pid));
     assert!(pids(&project, "pids").iter().all(|pid| !lives(*pid)));
 }

@@ -73,7 +73,7 @@ fn unpack_entry(
         EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(display_name(&name))),
         _ => Err(ArchiveError::Entry {
             name: display_name(&name),
-            why: "is not a file or directory",
+            reason: "is not a file or directory",
         }),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
             target.folder(&name)?;
             continue;
         }
-        let wrong = |why| ArchiveError::Entry { name: display_name(&name), why };
+        let wrong = |reason| ArchiveError::Entry { name: display_name(&name), reason };
         let mut entry = archive.by_index(index).map_err(|error| match error {
             ZipError::CompressionMethodNotSupported(_) | ZipError::UnsupportedArchive(_) => {
                 wrong("uses an unknown compression method")
@@ -55,7 +55,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
 
 /// Rejects what is not a plain file or a directory. Returns whether it is a directory.
 fn check(entry: &ZipFile<'_, impl io::Read>, name: &str, mode: u32) -> Result<bool, ArchiveError> {
-    let wrong = |why| ArchiveError::Entry { name: display_name(name), why };
+    let wrong = |reason| ArchiveError::Entry { name: display_name(name), reason };
     match mode & 0o170_000 {
         0o120_000 => return Err(ArchiveError::Link(display_name(name))),
         0 | 0o100_000 | 0o040_000 => {}

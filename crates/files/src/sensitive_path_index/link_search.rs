@@ -32,7 +32,7 @@ struct Listing {
     stamp: Option<DirectoryStamp>,
     entries: BTreeMap<OsString, LinkOrFolder>,
     /// The last search that visited it.
-    look: u64,
+    last_search: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) struct LinkCache(HashMap<PathBuf, Listing>);
 impl LinkCache {
     /// Forgets the directories that the search did not visit.
     pub(super) fn retain_visited(&mut self, look: u64) {
-        self.0.retain(|_, listing| listing.look == look);
+        self.0.retain(|_, listing| listing.last_search == look);
     }
 
     /// Returns the links and directories in a directory; nothing if it is none, or if there is no
@@ -62,11 +62,11 @@ impl LinkCache {
             self.0.insert(path.to_owned(), Listing::default());
         }
         let listing = self.0.get_mut(path)?;
-        if listing.look != search.look {
-            listing.look = search.look;
+        if listing.last_search != search.number {
+            listing.last_search = search.number;
             let now = stamp(path, true);
             if now.is_none() {
-                *listing = Listing { look: search.look, ..Listing::default() };
+                *listing = Listing { last_search: search.number, ..Listing::default() };
             } else if listing.stamp != now {
                 // Without time to read it, what was there before counts.
                 let is_whole = Instant::now() < search.end && listing.read(path);
@@ -98,7 +98,7 @@ pub(super) struct Search<'a> {
     pub(super) roots: &'a [PathBuf],
     pub(super) dirs: &'a [PathBuf],
     /// The number of the search.
-    pub(super) look: u64,
+    pub(super) number: u64,
     pub(super) end: Instant,
     pub(super) coarse: Duration,
 }

@@ -123,7 +123,7 @@ fn pipes_and_devices_are_rejected_without_blocking() {
     )
     .expect("a pipe");
     let found = place.workspace.resolve("pipe", Access::Write).expect("allowed");
-    assert!(matches!(found.open(), Err(FileError::NotRegular { what: "named pipe", .. })));
+    assert!(matches!(found.open(), Err(FileError::NotRegular { kind: "named pipe", .. })));
     assert!(matches!(
         atomic_write(&found, b"x", ExpectedState::Anything),
         Err(FileError::NotRegular { .. })
@@ -131,7 +131,7 @@ fn pipes_and_devices_are_rejected_without_blocking() {
 
     let socket = std::os::unix::net::UnixListener::bind(place.path("work/socket"));
     let found = place.workspace.resolve("socket", Access::Read).expect("allowed");
-    assert!(matches!(found.open(), Err(FileError::NotRegular { what: "socket", .. })));
+    assert!(matches!(found.open(), Err(FileError::NotRegular { kind: "socket", .. })));
     drop(socket);
 
     symlink("/dev/zero", place.path("work/zero")).expect("link");
@@ -142,7 +142,7 @@ fn pipes_and_devices_are_rejected_without_blocking() {
     })
     .expect("a workspace");
     let zero = everything.resolve("/dev/zero", Access::Read).expect("allowed");
-    assert!(matches!(zero.open(), Err(FileError::NotRegular { what: "device", .. })));
+    assert!(matches!(zero.open(), Err(FileError::NotRegular { kind: "device", .. })));
 }
 
 #[test]

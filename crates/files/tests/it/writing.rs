@@ -48,7 +48,7 @@ fn write_keeps_mode_attributes_and_link_target() {
     let written =
         atomic_write(&target(&place, "link"), b"new", ExpectedState::Content(hash(b"old")))
             .expect("ok");
-    assert!(!written.created && !written.in_place);
+    assert!(!written.created && !written.rewritten_in_place);
     assert_eq!((place.text("work/run.sh").as_str(), mode(&place, "work/run.sh")), ("new", 0o751));
     assert_ne!(std::fs::metadata(&path).expect("there").ino(), before);
     assert!(place.path("work/link").is_symlink());
@@ -69,7 +69,7 @@ fn write_keeps_hard_links() {
         let written =
             atomic_write(&target(&place, "two"), content.as_bytes(), ExpectedState::Anything)
                 .expect("ok");
-        assert!(written.in_place);
+        assert!(written.rewritten_in_place);
         assert_eq!(place.text("work/one"), content);
     }
     let refused =

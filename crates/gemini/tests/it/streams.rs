@@ -24,7 +24,9 @@ async fn chunks_arrive_while_the_stream_is_open() {
     cancel.cancel();
     assert!(matches!(stream.next().await, Some(Err(ModelError::Cancelled))));
     assert!(stream.next().await.is_none());
-    tokio::time::timeout(Duration::from_secs(1), server.closed.recv()).await.expect("closed");
+    tokio::time::timeout(Duration::from_secs(1), server.closed_connections.recv())
+        .await
+        .expect("closed");
 }
 
 #[tokio::test]
@@ -70,8 +72,8 @@ async fn utility_answer_is_joined_with_signatures() {
         serde_json::to_string(&answer.parts).expect("json"),
         r#"[{"text":"ab"},{"text":"","thoughtSignature":"c2ln"}]"#
     );
-    assert!(answer.meta.grounding.is_some());
-    assert_eq!(answer.meta.usage.map(|usage| usage.total), Some(9));
+    assert!(answer.metadata.grounding.is_some());
+    assert_eq!(answer.metadata.usage.map(|usage| usage.total), Some(9));
     let seen = server.requests();
     assert!(
         seen[0]

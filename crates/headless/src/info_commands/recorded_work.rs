@@ -42,7 +42,7 @@ pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
     }];
     lines.extend(last.as_ref().map(|model| format!("The latest response is from `{model}`.")));
     if let Some(route) = &route {
-        lines.push(format!("Requested: `{}`.", route.asked));
+        lines.push(format!("Requested: `{}`.", route.requested));
         lines.push(format!("It was chosen by {}: {}.", source_text(route.source), route.reason));
         lines.extend(route.error.as_ref().map(|error| format!("Error: {error}.")));
     }

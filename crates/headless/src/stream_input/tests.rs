@@ -82,7 +82,7 @@ fn approval_request_is_denied_when_the_input_has_ended() {
     let lines = lines(&done.stdout);
     let ask = of_type(&lines, "ask")[0];
     assert_eq!((&ask["id"], &ask["kind"]), (&Value::from("a1"), &Value::from("approval")));
-    assert_eq!(done.decided, ["a1"]);
+    assert_eq!(done.decisions, ["a1"]);
     assert_eq!(done.code, 0);
 }
 
@@ -113,7 +113,7 @@ fn steering_reaches_the_turn_and_interrupt_ends_it() {
         script().text(&["x"]).end_on_interrupt(),
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n{\"type\":\"interrupt\"}\n",
     );
-    assert_eq!(done.steered, ["left"]);
+    assert_eq!(done.steering, ["left"]);
     assert_eq!(done.code, 130);
     let done = converse(
         script().user("a").text(&["x"]).user("left").done(),

@@ -174,8 +174,9 @@ async fn sleep_until(at: Option<Instant>) {
 async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> {
     let options = state.options.clone();
     let discovering = tokio::task::spawn_blocking(move || discover(&options));
-    let found =
-        discovering.await.map_err(|error| DisconnectReason::Failed { why: error.to_string() })?;
+    let found = discovering
+        .await
+        .map_err(|error| DisconnectReason::Failed { reason: error.to_string() })?;
     state.snapshot.send_modify(|snapshot| snapshot.editor.clone_from(&found.editor));
     let mut failure = None;
     for candidate in found.candidates.iter().take(MAX_CANDIDATES) {
@@ -206,7 +207,7 @@ fn failed(found: &Discovered, candidate: &ServerCandidate, why: &str) -> Disconn
     let count = found.candidates.len();
     let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
     let editor = &candidate.editor.name;
-    DisconnectReason::Failed { why: format!("cannot connect to {editor}: {why}{others}") }
+    DisconnectReason::Failed { reason: format!("cannot connect to {editor}: {why}{others}") }
 }
 
 /// Serves a connection. Returns `None` if it was lost.
@@ -228,7 +229,7 @@ async fn serve(
     loop {
         tokio::select! {
             () = cancel.cancelled() => return Some(Next::End),
-            () = client.ended.cancelled() => return None,
+            () = client.disconnected.cancelled() => return None,
             command = commands.recv() => match command {
                 Some(ConnectionCommand::Disconnect) => return Some(Next::Disconnect),
                 Some(_) => {}

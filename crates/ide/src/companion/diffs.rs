@@ -25,7 +25,7 @@ pub enum DiffDecision {
     /// The diff could not be opened, or the connection was lost. The user decides in the terminal.
     Unavailable {
         /// What happened.
-        why: String,
+        reason: String,
     },
 }
 
@@ -84,7 +84,8 @@ async fn show(
         slot = state.diff_slot.acquire() => slot.ok()?,
         _ = &mut closing => return None,
     };
-    let lost = || DiffDecision::Unavailable { why: "the connection to the editor was lost".into() };
+    let lost =
+        || DiffDecision::Unavailable { reason: "the connection to the editor was lost".into() };
     let Some(client) = state.client() else { return Some(lost()) };
     let mut decisions = state.decisions.subscribe();
     let opened = tokio::select! {
@@ -95,7 +96,7 @@ async fn show(
         }
     };
     if let Err(error) = opened {
-        return Some(DiffDecision::Unavailable { why: error.to_string() });
+        return Some(DiffDecision::Unavailable { reason: error.to_string() });
     }
     loop {
         tokio::select! {
@@ -104,7 +105,7 @@ async fn show(
                 Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return Some(lost()),
             },
-            () = client.ended.cancelled() => return Some(lost()),
+            () = client.disconnected.cancelled() => return Some(lost()),
             reply = &mut closing => {
                 close(&client, path, reply.ok()).await;
                 return None;

@@ -205,7 +205,7 @@ async fn rejected_diff_is_decided_in_the_terminal() {
     let path = project.path("project").join("a.txt");
     let (_diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
-    assert_eq!(decided, Ok(DiffDecision::Unavailable { why: "no diffs here".into() }));
+    assert_eq!(decided, Ok(DiffDecision::Unavailable { reason: "no diffs here".into() }));
 }
 
 #[tokio::test]

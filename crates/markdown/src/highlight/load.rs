@@ -20,7 +20,7 @@ static THEN: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// All grammars and the roles of their scopes.
 pub(super) struct Syntaxes {
-    pub(super) set: SyntaxSet,
+    pub(super) syntaxes: SyntaxSet,
     pub(super) roles: ScopeRoles,
 }
 
@@ -31,8 +31,8 @@ pub fn load() {
     }
     // Without a thread, code stays plain.
     let loading = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
-        let set = two_face::syntax::extra_newlines();
-        let _ = LOADED.set(Syntaxes { set, roles: ScopeRoles::new() });
+        let syntaxes = two_face::syntax::extra_newlines();
+        let _ = LOADED.set(Syntaxes { syntaxes, roles: ScopeRoles::new() });
         finish();
         let then = THEN.lock().ok().and_then(|mut then| then.take());
         if let Some(then) = then {
@@ -101,7 +101,7 @@ impl Syntaxes {
             return tells
                 .iter()
                 .any(|tell| first_line.starts_with(tell))
-                .then(|| self.set.find_syntax_by_first_line(first_line))
+                .then(|| self.syntaxes.find_syntax_by_first_line(first_line))
                 .flatten();
         }
         let name = name.to_ascii_lowercase();
@@ -120,6 +120,6 @@ impl Syntaxes {
             "text" | "txt" | "plain" | "plaintext" | "none" => return None,
             other => other,
         };
-        self.set.find_syntax_by_token(name)
+        self.syntaxes.find_syntax_by_token(name)
     }
 }

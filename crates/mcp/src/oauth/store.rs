@@ -19,8 +19,8 @@ const LIMIT: u64 = 4 * 1024 * 1024;
 /// The token files: the own file is written, those of other programs are only read.
 #[derive(Debug, Clone)]
 pub struct TokenFiles {
-    ours: PathBuf,
-    theirs: Vec<PathBuf>,
+    own_file: PathBuf,
+    gemini_files: Vec<PathBuf>,
     keychain: Keychain,
 }
 
@@ -64,8 +64,8 @@ struct StoredToken {
 impl TokenFiles {
     /// Uses the file in `home`, and reads those in `others`.
     pub fn new(home: &Path, others: &[PathBuf], keychain: Keychain) -> Self {
-        let theirs = others.iter().map(|home| home.join(FILE)).collect();
-        Self { ours: home.join(FILE), theirs, keychain }
+        let gemini_files = others.iter().map(|home| home.join(FILE)).collect();
+        Self { own_file: home.join(FILE), gemini_files, keychain }
     }
 
     /// Whether there is a token for the server.
@@ -78,7 +78,7 @@ impl TokenFiles {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn forget(&self, server: &str) -> std::io::Result<bool> {
-        let mut all = read(&self.ours);
+        let mut all = read(&self.own_file);
         let before = all.len();
         all.retain(|entry| entry.server_name != server);
         if all.len() == before {
@@ -86,7 +86,7 @@ impl TokenFiles {
         }
         // A leftover entry in the keychain is harmless, because nothing refers to it.
         let _ = self.keychain.forget(SecretName::SignIn(server.to_owned()));
-        files::write(&self.ours, &all)?;
+        files::write(&self.own_file, &all)?;
         Ok(true)
     }
 
@@ -96,7 +96,7 @@ impl TokenFiles {
             entry.server_name == server
                 && entry.mcp_server_url.as_deref().is_none_or(|known| is_same_url(known, url))
         };
-        let files = std::iter::once(&self.ours).chain(&self.theirs);
+        let files = std::iter::once(&self.own_file).chain(&self.gemini_files);
         let in_files = files.flat_map(|file| read(file)).find(fits);
         in_files.or_else(|| {
             let name = SecretName::SignIn(server.to_owned());
@@ -151,10 +151,10 @@ impl TokenFiles {
 
     fn save(&self, mut entry: StoredCredential) -> std::io::Result<()> {
         self.hide(&mut entry);
-        let mut all = read(&self.ours);
+        let mut all = read(&self.own_file);
         all.retain(|other| other.server_name != entry.server_name);
         all.push(entry);
-        files::write(&self.ours, &all)
+        files::write(&self.own_file, &all)
     }
 }
 
@@ -241,7 +241,7 @@ impl ServerTokens {
 
     /// Saves the token endpoint in an entry of the own file. Blocking.
     pub(crate) fn note_token_url(&self, url: &str) {
-        let mut all = read(&self.files.ours);
+        let mut all = read(&self.files.own_file);
         let mine = |entry: &&mut StoredCredential| {
             let at = entry.mcp_server_url.as_deref();
             entry.server_name == self.server && at.is_none_or(|known| is_same_url(known, &self.url))
@@ -249,7 +249,7 @@ impl ServerTokens {
         let Some(entry) = all.iter_mut().find(mine) else { return };
         entry.token_url = Some(url.to_owned());
         // If this fails, the endpoint is discovered again.
-        if let Err(error) = files::write(&self.files.ours, &all) {
+        if let Err(error) = files::write(&self.files.own_file, &all) {
             tracing::debug!(%error, "failed to store the token endpoint");
         }
     }
@@ -402,8 +402,9 @@ mod tests {
     fn tokens_in_encrypted_files_are_read_and_saved_there_if_configured() {
         let home = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
-        let encrypted = |home: &Path, others: &[PathBuf]| {
-            let places = KeychainLocations { home, system: false, encrypted_file: true, others };
+        let encrypted = |home: &Path, other_homes: &[PathBuf]| {
+            let places =
+                KeychainLocations { home, system: false, encrypted_file: true, other_homes };
             Keychain::from_locations(places, &|_| None)
         };
         let theirs = r#"{"serverName":"t t","token":{"accessToken":"theirs","tokenType":"Bearer"},
@@ -416,7 +417,7 @@ mod tests {
             home: home.path(),
             system: false,
             encrypted_file: false,
-            others: &others,
+            other_homes: &others,
         };
         let keychain = Keychain::from_locations(places, &|_| None);
         let files = TokenFiles::new(home.path(), &others, keychain);

@@ -13,11 +13,11 @@ impl Server {
         let server = Arc::clone(self);
         let looking = tokio::task::spawn_blocking(move || {
             let url = server.config.endpoint.url().unwrap_or_default();
-            server.shared.around.tokens.has(&server.config.name, url)
+            server.shared_servers.environment.tokens.has(&server.config.name, url)
         });
-        let again = looking.await.unwrap_or(false);
+        let is_renewal = looking.await.unwrap_or(false);
         self.disconnect().await;
-        let error = McpError::SignIn { again };
+        let error = McpError::SignIn { is_renewal };
         self.failed(error.clone());
         error
     }
@@ -27,7 +27,7 @@ impl Server {
     pub(crate) fn wants_sign_in(&self) -> Option<bool> {
         let state = self.state();
         match (&state.error, state.start_block) {
-            (Some(McpError::SignIn { again }), StartBlock::Open) => Some(*again),
+            (Some(McpError::SignIn { is_renewal }), StartBlock::Open) => Some(*is_renewal),
             _ => None,
         }
     }

@@ -23,15 +23,15 @@ pub(super) struct ServerState {
     pub(super) link: Option<Link>,
     pub(super) catalog: Arc<Catalog>,
     /// Whether the catalog was read in this session.
-    pub(super) live: bool,
+    pub(super) is_live: bool,
     /// Whether nothing is known about the server, so that waiting may help.
     pub(super) unknown: bool,
     pub(super) error: Option<McpError>,
     /// Why it failed in an earlier session, until it answers.
-    pub(super) earlier: Option<String>,
+    pub(super) previous_error: Option<String>,
     pub(super) failed_at: Option<Instant>,
     pub(super) handshake: Option<Duration>,
-    pub(super) starts: RestartBackoff,
+    pub(super) backoff: RestartBackoff,
     pub(super) notes: Vec<String>,
     pub(super) generation: u64,
     pub(super) tasks: Vec<JoinHandle<()>>,
@@ -52,13 +52,13 @@ impl ServerState {
             status: Status::for_start_block(config.start_block),
             link: None,
             catalog: Arc::default(),
-            live: false,
+            is_live: false,
             unknown: false,
             error: None,
-            earlier: None,
+            previous_error: None,
             failed_at: None,
             handshake: None,
-            starts: RestartBackoff::default(),
+            backoff: RestartBackoff::default(),
             notes: config.notes.clone(),
             generation: 0,
             tasks: Vec::new(),
@@ -69,7 +69,7 @@ impl ServerState {
                 state.status = Status::Cached;
             }
             Some(CachedServer::Nothing) => state.unknown = true,
-            Some(CachedServer::Failed(why)) => state.earlier = Some(why),
+            Some(CachedServer::Failed(why)) => state.previous_error = Some(why),
             None => {}
         }
         state
@@ -77,7 +77,7 @@ impl ServerState {
 
     /// Returns a message about a failure in an earlier session.
     pub(super) fn earlier(&self) -> Option<String> {
-        let why = self.earlier.as_deref()?;
+        let why = self.previous_error.as_deref()?;
         Some(match why {
             "" => "no response yet, nor in an earlier session".to_owned(),
             why => format!("no response yet; in an earlier session: {why}"),

@@ -8,9 +8,9 @@ pub struct PendingSignIn {
     /// The server name.
     pub server: String,
     /// Whether an earlier sign-in is no longer valid.
-    pub again: bool,
+    pub is_renewal: bool,
     /// Whether to ask the user immediately (`oauth.enabled`).
-    pub asks: bool,
+    pub asks_immediately: bool,
 }
 
 impl Servers {
@@ -30,10 +30,14 @@ impl Servers {
     pub fn sign_ins(&self) -> Vec<PendingSignIn> {
         let mut told = self.lock_reported();
         let wanting = self.inner.servers.iter().filter_map(|server| {
-            let again = server.wants_sign_in()?;
+            let is_renewal = server.wants_sign_in()?;
             let name = server.config.name.clone();
-            let asks = server.config.oauth.enabled;
-            told.insert(name.clone()).then_some(PendingSignIn { server: name, again, asks })
+            let asks_immediately = server.config.oauth.enabled;
+            told.insert(name.clone()).then_some(PendingSignIn {
+                server: name,
+                is_renewal,
+                asks_immediately,
+            })
         });
         wanting.collect()
     }

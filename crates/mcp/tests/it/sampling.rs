@@ -35,8 +35,8 @@ impl Model for Blue {
         self.0.lock().expect("no panic").push(request);
         let usage = Usage { total: 60, ..Usage::default() };
         let finish = Some(Finish::new(FinishReason::Stop, "STOP"));
-        let meta = Chunk { usage: Some(usage), finish, ..Chunk::default() };
-        Box::pin(async move { Ok(Reply { parts: vec![Part::text("blue")], meta }) })
+        let metadata = Chunk { usage: Some(usage), finish, ..Chunk::default() };
+        Box::pin(async move { Ok(Reply { parts: vec![Part::text("blue")], metadata }) })
     }
 
     fn catalog(&self) -> &dyn ModelCatalog {
@@ -126,11 +126,11 @@ async fn sampling_is_answered_after_approval() {
     }
     assert!(got.contains("\"model\": \"the-model\""), "{got}");
     let asked = scene.user.asked.lock().expect("no panic").first().cloned();
-    let Some(UserRequest::Sample { system, prompt, tokens, left }) = asked else {
+    let Some(UserRequest::Sample { system, prompt, tokens, remaining_tokens }) = asked else {
         unreachable!("another question")
     };
     assert_eq!((system.as_str(), prompt.as_str()), ("Be brief.", "Which colour?"));
-    assert_eq!((tokens, left), (100, 10_000));
+    assert_eq!((tokens, remaining_tokens), (100, 10_000));
     {
         let requests = scene.model.0.lock().expect("no panic");
         let request = requests.first().expect("a request");

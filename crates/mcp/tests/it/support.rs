@@ -49,7 +49,7 @@ impl World {
     pub fn made(
         r#do: &str,
         more: &Value,
-        asker: Option<Arc<dyn Asker>>,
+        prompter: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
         tool_budget: Option<u64>,
     ) -> Self {
@@ -77,7 +77,7 @@ impl World {
             watch: None,
             http: ClientOptions::default(),
             roots: Arc::new(move || vec![root.clone()]),
-            asker,
+            prompter,
             sampling,
             lazy: true,
             first_wait: Duration::from_secs(20),

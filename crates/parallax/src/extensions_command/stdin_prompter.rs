@@ -17,25 +17,25 @@ const LONGEST: usize = 64 * 1024;
 pub(crate) struct StdinPrompter {
     is_terminal: bool,
     /// Whether the input has ended.
-    gone: bool,
+    input_ended: bool,
     /// Values of settings that need no question.
-    given: Vec<(String, String)>,
+    provided: Vec<(String, String)>,
 }
 
 impl StdinPrompter {
     /// Creates it with the values of settings, by variable, that a file provides.
-    pub(crate) fn new(given: Vec<(String, String)>) -> Self {
-        Self { is_terminal: io::stdin().is_terminal(), gone: false, given }
+    pub(crate) fn new(provided: Vec<(String, String)>) -> Self {
+        Self { is_terminal: io::stdin().is_terminal(), input_ended: false, provided }
     }
 
     /// Whether a file provides the value of a setting.
     pub(crate) fn has(&self, variable: &str) -> bool {
-        self.given.iter().any(|(name, _)| name == variable)
+        self.provided.iter().any(|(name, _)| name == variable)
     }
 
     /// Whether more answers may follow.
     pub(crate) fn can_be_asked(&self) -> bool {
-        !self.gone
+        !self.input_ended
     }
 
     pub(crate) fn print(&self, text: &str) {
@@ -74,7 +74,7 @@ impl StdinPrompter {
         extension: &str,
         setting: &ExtensionSetting,
     ) -> Result<String, Failure> {
-        let given = self.given.iter().find(|(name, _)| *name == setting.variable);
+        let given = self.provided.iter().find(|(name, _)| *name == setting.variable);
         if let Some((_, value)) = given {
             return Ok(value.trim().to_owned());
         }
@@ -115,7 +115,7 @@ impl StdinPrompter {
                 break;
             }
         }
-        self.gone = line.is_empty();
+        self.input_ended = line.is_empty();
         (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
     }
 }

@@ -109,8 +109,8 @@ pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Comma
     let mut text = String::new();
     for trouble in &found {
         let line = match trouble.extension.is_empty() {
-            true => trouble.what.clone(),
-            false => format!("{}: {}", trouble.extension, trouble.what),
+            true => trouble.description.clone(),
+            false => format!("{}: {}", trouble.extension, trouble.description),
         };
         let _ = writeln!(text, "✗ {}", one_line(&line));
     }
@@ -120,7 +120,7 @@ pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Comma
     }
     let json: Vec<Value> = found
         .iter()
-        .map(|trouble| json!({"extension": trouble.extension, "problem": trouble.what}))
+        .map(|trouble| json!({"extension": trouble.extension, "problem": trouble.description}))
         .collect();
     let code = if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
     Ok(CommandResult { code, ..CommandResult::new(text, json!({"problems": json})) })

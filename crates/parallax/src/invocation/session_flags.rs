@@ -97,8 +97,11 @@ pub(super) fn session_flags(
         ignore_env: typed.ignore_env,
         ..LaunchOptions::default()
     };
-    let worktree =
-        typed.worktree.map(|name| WorktreeRequest { name, from: typed.from, carry: typed.carry });
+    let worktree = typed.worktree.map(|name| WorktreeRequest {
+        name,
+        revision: typed.from,
+        include_changes: typed.carry,
+    });
     let debug = typed.debug || around.debug;
     Ok(SessionFlags { options, mcp_config: typed.mcp_config, worktree, debug })
 }

@@ -451,7 +451,7 @@ fn programs_started_by_bash_were_predicted() {
         let lines: Vec<String> = lines
             .into_iter()
             .filter(|line| {
-                let trouble = analyse(line).trouble;
+                let trouble = analyse(line).unanalyzable_reason;
                 unclear += usize::from(trouble.is_some());
                 trouble.is_none()
             })

@@ -539,7 +539,7 @@ fn security_page_lists_every_protected_name() {
             Protection::Closed => "no",
             Protection::Instructions => "yes",
         };
-        let row = format!("| {} | {} | {may_change} |", names.read_by, listed.join(", "));
+        let row = format!("| {} | {} | {may_change} |", names.readers, listed.join(", "));
         assert!(page.lines().any(|line| line == row), "docs/security.md lacks this row:\n{row}");
     }
 }

@@ -21,8 +21,8 @@ const DEEPEST: usize = 8;
 const MOST: usize = 64;
 
 /// Analyzes a text as a shell would read it. The strictest interpretation applies:
-/// [`ShellLine::trouble`] is set if the meaning depends on run-time values, on rarely used syntax, or on
-/// a change of how the shell parses its input.
+/// [`ShellLine::unanalyzable_reason`] is set if the meaning depends on run-time values, on rarely
+/// used syntax, or on a change of how the shell parses its input.
 ///
 /// Two parsers must agree: one that follows bash character by character, and the published grammar.
 pub fn analyse(text: &str) -> ShellLine {
@@ -79,9 +79,9 @@ impl Default for Analysis {
 
 #[derive(Clone, Default)]
 struct AnalysisContext {
-    place: CommandPosition,
+    position: CommandPosition,
     wrappers: Vec<String>,
-    handed_on: bool,
+    is_passed_on: bool,
     background: bool,
     depth: usize,
     /// Whether the shell may be one other than bash.
@@ -92,8 +92,8 @@ struct AnalysisContext {
 
 impl Analysis {
     fn mark_unanalyzable(&mut self, why: impl Into<String>) {
-        if self.line.trouble.is_none() {
-            self.line.trouble = Some(why.into());
+        if self.line.unanalyzable_reason.is_none() {
+            self.line.unanalyzable_reason = Some(why.into());
         }
     }
 
@@ -114,11 +114,11 @@ impl Analysis {
         if let Some(why) = describe_deceptive_characters(text) {
             found.mark_unanalyzable(why);
         }
-        reader::read(text, context.place, true, 0, &mut found);
-        if context.plain_sh && found.only_bash {
+        reader::read(text, context.position, true, 0, &mut found);
+        if context.plain_sh && found.is_bash_only {
             found.mark_unanalyzable("a shell other than bash may parse it differently");
         }
-        if found.trouble.is_none()
+        if found.unanalyzable_reason.is_none()
             && self.expander.is_none()
             && let Some(why) = grammar::disagreement(text, &found)
         {
@@ -137,7 +137,7 @@ impl Analysis {
         }
         self.values.extend(&found.values);
         self.check_indirect_variables(&mut found);
-        if let Some(why) = found.trouble {
+        if let Some(why) = found.unanalyzable_reason {
             self.mark_unanalyzable(why);
         }
         self.line.redirections.extend(found.redirections);
@@ -169,7 +169,7 @@ impl Analysis {
         found: &mut ShellFindings,
     ) {
         simple.command.wrappers = context.wrappers.clone();
-        simple.command.handed_on = context.handed_on;
+        simple.command.is_passed_on = context.is_passed_on;
         simple.command.background |= context.background;
         for assignment in &simple.command.assignments {
             if matches!(assignment.name.as_str(), "BASH_CMDS" | "BASH_ALIASES") {
@@ -190,7 +190,7 @@ impl Analysis {
         self.alias(&simple.command, context);
         for script in scripts {
             let mut inner = nested_context(&simple.command, context);
-            inner.place = CommandPosition::Script;
+            inner.position = CommandPosition::Script;
             self.enter(&inner, |analysis| analysis.text(&script, &inner));
         }
     }
@@ -247,12 +247,12 @@ impl Analysis {
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
                 WrappedCommand::HandedOn(words) => {
-                    inner.handed_on = true;
+                    inner.is_passed_on = true;
                     let wrapped = wrapped(simple, words, Vec::new());
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
                 WrappedCommand::Script { text, plain_sh } => {
-                    inner.place = CommandPosition::Script;
+                    inner.position = CommandPosition::Script;
                     inner.plain_sh = plain_sh;
                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                 }
@@ -261,7 +261,7 @@ impl Analysis {
                         for inside in shells::text_for(command.name().unwrap_or("sh"), text) {
                             match inside {
                                 WrappedCommand::Script { text, plain_sh } => {
-                                    inner.place = CommandPosition::Script;
+                                    inner.position = CommandPosition::Script;
                                     inner.plain_sh = plain_sh;
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
@@ -305,7 +305,7 @@ fn wrapped(outer: &SimpleCommand, words: Vec<Word>, assignments: Vec<Assignment>
         tokens: words.iter().map(token).collect(),
         command: Command {
             assignments,
-            place: outer.command.place,
+            position: outer.command.position,
             background: outer.command.background,
             source,
             words,
@@ -334,7 +334,7 @@ fn nested_context(command: &Command, context: &AnalysisContext) -> AnalysisConte
     let mut inner = context.clone();
     inner.depth += 1;
     inner.background = command.background;
-    inner.place = command.place;
+    inner.position = command.position;
     inner.wrappers.push(command.name().unwrap_or_default().to_owned());
     inner
 }

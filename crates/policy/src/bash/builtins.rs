@@ -478,7 +478,7 @@ fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
             found.mark_unanalyzable("`test -v` evaluates a name");
         }
         // Such words may become `-v` and `a[…]`.
-        if token.substitutes {
+        if token.has_substitution {
             found.mark_unanalyzable("`test` has arguments that are known only at run time");
         }
         found.values.evaluated.extend(token.variables.iter().cloned());

@@ -113,7 +113,7 @@ fn git(command: &Command) -> Option<&'static str> {
     if call.configured {
         return Some("options of git choose a program to run");
     }
-    let runs = call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
+    let runs = call.words.iter().filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
         // Git accepts any unambiguous abbreviation of a long option.
         [
@@ -144,7 +144,7 @@ fn git(command: &Command) -> Option<&'static str> {
     // Matches the letters of a cluster such as `-qx`, up to the first letter that takes the rest as
     // its value.
     let short = |letters: &[char], with_value: &str| {
-        call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
+        call.words.iter().filter_map(|word| word.text.as_deref()).any(|text| {
             let flags = text.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
             flags.is_some_and(|flags| {
                 let end = flags.find(|letter| with_value.contains(letter));
@@ -162,12 +162,12 @@ fn git(command: &Command) -> Option<&'static str> {
             call.name,
             "fetch" | "pull" | "clone" | "ls-remote" | "push" | "archive" | "submodule" | "remote"
         ) && call
-            .rest
+            .words
             .iter()
             .filter_map(|word| word.text.as_deref())
             .any(|text| text.contains("ext::")))
         || call
-            .rest
+            .words
             .iter()
             .filter_map(|word| word.text.as_deref())
             .any(|text| text.starts_with("ext::") || text.contains("=ext::"))
@@ -181,8 +181,8 @@ fn git(command: &Command) -> Option<&'static str> {
         | "merge-index" | "merge-one-file" | "http-backend" | "cvsserver" | "cvsexportcommit"
         | "archimport" | "quiltimport" | "gui" | "citool" | "maintenance" | "bisect"
         | "fast-import" | "p4" | "svn" | "cvsimport" => Some("this git command runs programs"),
-        "config" if !config_only_reads(call.rest) => Some("it changes the programs that git runs"),
-        "submodule" if call.rest.iter().any(|word| word.text.as_deref() == Some("foreach")) => {
+        "config" if !config_only_reads(call.words) => Some("it changes the programs that git runs"),
+        "submodule" if call.words.iter().any(|word| word.text.as_deref() == Some("foreach")) => {
             Some("this git command runs programs")
         }
         _ => None,

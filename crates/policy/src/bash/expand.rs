@@ -237,10 +237,10 @@ fn commands(found: &ShellFindings, variables: &Variables, depth: usize) -> Vec<S
         let mut input = PrintedText::Unknown;
         let mut source = String::new();
         for stage in stages {
-            let place = commands.get(stage.start).map(|simple| simple.command.place);
+            let place = commands.get(stage.start).map(|simple| simple.command.position);
             let mut output: Option<PrintedText> = None;
             for simple in commands.get_mut(stage.clone()).unwrap_or_default() {
-                if Some(simple.command.place) != place {
+                if Some(simple.command.position) != place {
                     continue;
                 }
                 let printed =
@@ -278,7 +278,7 @@ fn feed(simple: &mut SimpleCommand, input: &PrintedText, source: &str) {
     };
     let kind = RedirectionKind::HereString;
     if output::here_text(&simple.redirections).is_none() {
-        simple.redirections.push(Redirection { kind, target, alone: false });
+        simple.redirections.push(Redirection { kind, target, is_standalone: false });
     }
 }
 
@@ -336,7 +336,7 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
         };
         let target = Word { text, source: taken.source.clone(), quoted: true, glob: false };
         let kind = RedirectionKind::HereString;
-        simple.redirections.push(Redirection { kind, target, alone: false });
+        simple.redirections.push(Redirection { kind, target, is_standalone: false });
     }
     simple.tokens = simple.command.words.iter().map(token).collect();
 }
@@ -419,7 +419,7 @@ fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     let mut found = ShellFindings::default();
     reader::read(text, CommandPosition::Line, false, depth, &mut found);
     let commands = commands(&found, variables, depth);
-    let own = |simple: &&SimpleCommand| simple.command.place == CommandPosition::Line;
+    let own = |simple: &&SimpleCommand| simple.command.position == CommandPosition::Line;
     let stages = found.pipelines.last();
     let from = stages.and_then(|stages| stages.first()).map(|stage| stage.start);
     let piped = stages.and_then(|stages| stages.last());

@@ -26,7 +26,7 @@ pub(super) struct ShellToken {
     /// Whether an unquoted expansion may turn it into several words or none.
     pub(super) splits: bool,
     /// Whether it contains an unquoted command substitution.
-    pub(super) substitutes: bool,
+    pub(super) has_substitution: bool,
     /// The variables that are expanded outside quotes.
     pub(super) variables: Vec<String>,
     /// The assignment, if it has the form `NAME=…`.
@@ -50,12 +50,12 @@ pub(super) struct ShellFindings {
     pub(super) commands: Vec<SimpleCommand>,
     pub(super) redirections: Vec<Redirection>,
     pub(super) features: Vec<&'static str>,
-    pub(super) trouble: Option<String>,
+    pub(super) unanalyzable_reason: Option<String>,
     /// Whether the text uses syntax that other shells interpret differently.
-    pub(super) only_bash: bool,
+    pub(super) is_bash_only: bool,
     pub(super) values: VariableValues,
     /// Ranges of the text that cannot be compared with the grammar parse.
-    pub(super) apart: Vec<Range<usize>>,
+    pub(super) uncompared_ranges: Vec<Range<usize>>,
     /// Positions of reserved words (`time`, `coproc`) before a command, each with the index of the
     /// command after it.
     pub(super) prefixed: Vec<(usize, usize)>,
@@ -71,8 +71,8 @@ pub(super) struct ShellFindings {
 impl ShellFindings {
     /// Records why the line cannot be analyzed; the first reason is kept.
     pub(super) fn mark_unanalyzable(&mut self, why: impl Into<String>) {
-        if self.trouble.is_none() {
-            self.trouble = Some(why.into());
+        if self.unanalyzable_reason.is_none() {
+            self.unanalyzable_reason = Some(why.into());
         }
     }
 
@@ -140,7 +140,7 @@ pub(super) fn token(word: &Word) -> ShellToken {
     ShellToken {
         plain: !word.quoted,
         splits: word.text.is_none(),
-        substitutes: word.text.is_none(),
+        has_substitution: word.text.is_none(),
         word: word.clone(),
         assignment,
         ..ShellToken::default()

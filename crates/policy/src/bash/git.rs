@@ -8,10 +8,10 @@ pub struct GitCall<'c> {
     /// The subcommand: `log`, `commit`, …
     pub name: &'c str,
     /// The words after the subcommand.
-    pub rest: &'c [Word],
+    pub words: &'c [Word],
     /// Whether global options select another repository or directory (`-C`, `--git-dir`,
     /// `--work-tree`, `--namespace`).
-    pub elsewhere: bool,
+    pub selects_other_repository: bool,
     /// Whether global options set configuration or programs (`-c`, `--config-env`, `--exec-path`,
     /// `-p`) or are unknown.
     pub configured: bool,
@@ -34,7 +34,7 @@ pub fn git_subcommand(command: &Command) -> Option<GitCall<'_>> {
 }
 
 pub(super) fn subcommand(arguments: &[Word]) -> Option<GitCall<'_>> {
-    let mut elsewhere = false;
+    let mut selects_other_repository = false;
     let mut configured = false;
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
@@ -57,7 +57,7 @@ pub(super) fn subcommand(arguments: &[Word]) -> Option<GitCall<'_>> {
             | "--no-advice"
             | "--bare" => {}
             "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--attr-source" => {
-                elsewhere = true;
+                selects_other_repository = true;
                 at += usize::from(!glued);
             }
             "-c" | "--config-env" => {
@@ -81,8 +81,8 @@ pub(super) fn subcommand(arguments: &[Word]) -> Option<GitCall<'_>> {
                 }
             }
             _ => {
-                let rest = arguments.get(at..).unwrap_or_default();
-                return Some(GitCall { name: text, rest, elsewhere, configured });
+                let words = arguments.get(at..).unwrap_or_default();
+                return Some(GitCall { name: text, words, selects_other_repository, configured });
             }
         }
     }

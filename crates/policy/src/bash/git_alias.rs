@@ -56,8 +56,8 @@ impl GitAliases {
         let name = call.name.to_ascii_lowercase();
         let (_, text) = self.0.iter().rfind(|(alias, _)| *alias == name)?;
         let text = match text.trim_start().strip_prefix('!') {
-            Some(script) => joined(script, call.rest),
-            None => joined(&format!("git {text}"), call.rest),
+            Some(script) => joined(script, call.words),
+            None => joined(&format!("git {text}"), call.words),
         };
         Some((format!("git {name}"), text))
     }

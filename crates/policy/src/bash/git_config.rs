@@ -8,8 +8,10 @@ use super::safe::redirects_nowhere;
 /// reports a blocked write only after the branch is created or the push is done, so a caller that
 /// protects the file must check before it runs the command.
 pub fn writes_git_configuration(command: &Command) -> bool {
-    let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
-    let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+    let Some(call) = git_subcommand(command).filter(|call| !call.selects_other_repository) else {
+        return false;
+    };
+    let words: Vec<&str> = call.words.iter().filter_map(|word| word.text.as_deref()).collect();
     let has =
         |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is_option(word, name)));
     let operands = words.iter().filter(|word| !word.starts_with('-'));
@@ -49,12 +51,12 @@ pub fn writes_git_configuration(command: &Command) -> bool {
         "worktree" if first == Some("add") => {
             has(&["--track", "--guess-remote"])
                 || !has(&["--no-track", "--detach", "-d"])
-                    && operands_of(call.rest).get(2).is_some_and(is_remote)
+                    && operands_of(call.words).get(2).is_some_and(is_remote)
         }
         // In an existing repository, `init` writes the values for this file system again.
         "init" => {
             let here = |folder: &&str| matches!(*folder, "." | "./");
-            operands_of(call.rest).iter().all(here) && !has(&["--separate-git-dir"])
+            operands_of(call.words).iter().all(here) && !has(&["--separate-git-dir"])
         }
         "submodule" => match first {
             Some("update") => has(&["--init"]),
@@ -73,7 +75,9 @@ pub fn writes_git_configuration(command: &Command) -> bool {
 /// Whether the command changes the sparse-checkout patterns of a repository: a list in the `info`
 /// directory of the repository, and a configuration file next to the common one.
 pub fn writes_sparse_patterns(command: &Command) -> bool {
-    let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
+    let Some(call) = git_subcommand(command).filter(|call| !call.selects_other_repository) else {
+        return false;
+    };
     call.name == "sparse-checkout" && writes_git_configuration(command)
 }
 
@@ -90,13 +94,13 @@ pub fn moves_worktrees(line: &ShellLine) -> bool {
     let moves = |command: &Command| {
         let call =
             git_subcommand(command).filter(|call| call.name == "worktree" && !call.configured);
-        let verb = call.and_then(|call| operands_of(call.rest).first().copied());
+        let verb = call.and_then(|call| operands_of(call.words).first().copied());
         verb.is_some_and(|verb| ["remove", "move", "prune"].contains(&verb))
     };
     let is_plain = |command: &Command| {
         command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
     };
-    line.trouble.is_none()
+    line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)
         && line.redirections.iter().all(redirects_nowhere)
         && line.commands.iter().any(moves)

@@ -27,7 +27,7 @@ pub(super) fn disagreement(text: &str, found: &ShellFindings) -> Option<String> 
     let Some(commands) = commands(text) else {
         return Some("it is not valid bash".to_owned());
     };
-    let apart = |at: &usize| found.apart.iter().any(|range| range.contains(at));
+    let apart = |at: &usize| found.uncompared_ranges.iter().any(|range| range.contains(at));
     let theirs: BTreeSet<usize> = commands.into_iter().filter(|at| !apart(at)).collect();
     let mut ours: BTreeSet<usize> =
         found.commands.iter().filter_map(|simple| simple.start).collect();

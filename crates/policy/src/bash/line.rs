@@ -12,7 +12,7 @@ pub struct ShellLine {
     pub redirections: Vec<Redirection>,
     /// Why the line cannot be analyzed; the other fields are then incomplete. No rule may allow
     /// such a line, except in yolo mode.
-    pub trouble: Option<String>,
+    pub unanalyzable_reason: Option<String>,
     /// Why a part of what an expanded line runs is not visible in it, although the line itself
     /// produces that part.
     pub hidden: Option<&'static str>,
@@ -53,7 +53,7 @@ impl ShellLine {
 
     /// Returns the commands that need to be allowed by themselves.
     pub fn own_commands(&self) -> impl Iterator<Item = &Command> {
-        self.commands.iter().filter(|command| !command.handed_on)
+        self.commands.iter().filter(|command| !command.is_passed_on)
     }
 }
 
@@ -74,9 +74,9 @@ pub struct Command {
     /// Whether the command is part of the words of a command that finds programs (`uv run x`, `npx
     /// x`). A rule that allows that command allows this one, and a rule that denies this one denies
     /// both.
-    pub handed_on: bool,
+    pub is_passed_on: bool,
     /// Where the command is in the line.
-    pub place: CommandPosition,
+    pub position: CommandPosition,
     /// Whether it is started with `&` or as a coprocess.
     pub background: bool,
     /// Its source text, for display.
@@ -141,7 +141,7 @@ pub struct Redirection {
     /// The file; the number for `2>&1`; the text for here-documents.
     pub target: Word,
     /// Whether the redirection has no command, so that the file is only truncated.
-    pub alone: bool,
+    pub is_standalone: bool,
 }
 
 /// Kinds of redirections.

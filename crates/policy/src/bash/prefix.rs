@@ -140,7 +140,7 @@ const WRAPPERS: &[&str] = &[
 /// commands they start are included. A program with a path keeps it. The result has no entry for
 /// commands without a literal program and is empty for a line that cannot be analyzed.
 pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {
-    if line.trouble.is_some() {
+    if line.unanalyzable_reason.is_some() {
         return Vec::new();
     }
     let nowhere = Path::new("/nowhere");
@@ -148,7 +148,8 @@ pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {
     let place = SafeReadRoots { directory: nowhere, roots: &roots };
     let mut found: Vec<Vec<String>> = Vec::new();
     for command in &line.commands {
-        if command.handed_on || command_is_safe(command, &place) || starts_another(line, command) {
+        if command.is_passed_on || command_is_safe(command, &place) || starts_another(line, command)
+        {
             continue;
         }
         for prefix in prefixes(command) {
@@ -198,7 +199,7 @@ pub fn prefixes(command: &Command) -> Vec<Vec<String>> {
         && rest.first().is_some_and(|first| first.starts_with('-'))
         && let Some(call) = git_subcommand(command).filter(|call| !call.configured)
     {
-        let width = command.arguments().len() - call.rest.len() + 1;
+        let width = command.arguments().len() - call.words.len() + 1;
         let narrowest = words.get(..width).map(|words| words.iter().map(|it| (*it).to_owned()));
         let program = vec![(*program).to_owned()];
         return narrowest.map(Iterator::collect).into_iter().chain([program]).collect();

@@ -21,47 +21,47 @@ pub(super) struct ShellReader<'t, 'f> {
     at: usize,
     end: usize,
     depth: usize,
-    place: CommandPosition,
+    position: CommandPosition,
     /// Whether positions are offsets in the whole text.
-    mapped: bool,
-    waiting: Vec<here_document::PendingHereDocument>,
+    has_offsets: bool,
+    here_documents: Vec<here_document::PendingHereDocument>,
     /// Whether here-documents of the text around a substitution still wait for their bodies.
     outer_waits: bool,
-    found: &'f mut ShellFindings,
+    findings: &'f mut ShellFindings,
 }
 
 /// Reads the whole text. If the reader gives up, the reason is recorded as trouble.
 pub(super) fn read(
     text: &str,
-    place: CommandPosition,
-    mapped: bool,
+    position: CommandPosition,
+    has_offsets: bool,
     depth: usize,
-    found: &mut ShellFindings,
+    findings: &mut ShellFindings,
 ) {
     let mut reader = ShellReader {
         text,
         at: 0,
         end: text.len(),
         depth,
-        place,
-        mapped,
-        waiting: Vec::new(),
+        position,
+        has_offsets,
+        here_documents: Vec::new(),
         outer_waits: false,
-        found,
+        findings,
     };
     // The text after an error is read as far as possible, for denying rules.
     loop {
         let result = reader.read_all();
         let Err(UnparsedReason(why)) = result else { return };
-        reader.found.mark_unanalyzable(why);
-        reader.waiting.clear();
+        reader.findings.mark_unanalyzable(why);
+        reader.here_documents.clear();
         let rest = reader.text.get(reader.at..).unwrap_or_default();
         match rest.find(['\n', ';', '&', '|']) {
             Some(end) => reader.at += end + 1,
             None => return,
         }
         reader.depth = depth;
-        reader.place = place;
+        reader.position = position;
         reader.end = text.len();
     }
 }
@@ -75,7 +75,7 @@ impl ShellReader<'_, '_> {
     fn read_all(&mut self) -> Reading<()> {
         self.list(&[])?;
         match self.peek() {
-            None if self.waiting.is_empty() => Ok(()),
+            None if self.here_documents.is_empty() => Ok(()),
             None => Err(UnparsedReason::new("unterminated here-document")),
             Some(character) => Err(UnparsedReason::new(format!(
                 "unexpected `{character}` at the beginning of a command"
@@ -192,20 +192,20 @@ impl ShellReader<'_, '_> {
         place: CommandPosition,
         inner: impl FnOnce(&mut Self) -> Reading<T>,
     ) -> Reading<T> {
-        let before = std::mem::replace(&mut self.place, place);
+        let before = std::mem::replace(&mut self.position, place);
         let result = self.nested(inner);
-        self.place = before;
+        self.position = before;
         result
     }
 
     /// Reads a substitution; here-documents that begin in it must end in it.
     fn substitution<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.here_documents);
         let outer_waits = self.outer_waits;
         self.outer_waits |= !waiting.is_empty();
         let result = self.nested_in(CommandPosition::Substitution, inner);
-        let open = !self.waiting.is_empty();
-        self.waiting = waiting;
+        let open = !self.here_documents.is_empty();
+        self.here_documents = waiting;
         self.outer_waits = outer_waits;
         if result.is_ok() && open {
             return Err(UnparsedReason::new("unterminated here-document in a substitution"));

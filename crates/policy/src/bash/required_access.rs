@@ -18,7 +18,7 @@ pub fn needs_network(command: &Command) -> bool {
         | "yum" | "apk" | "brew" | "pacman" => true,
         "git" => git_subcommand(command).is_some_and(|call| {
             let sub = call
-                .rest
+                .words
                 .iter()
                 .filter_map(|word| word.text.as_deref())
                 .find(|word| !word.starts_with('-'));

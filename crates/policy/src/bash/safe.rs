@@ -30,7 +30,7 @@ pub fn is_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool 
 /// doubt. Symbolic links are not resolved.
 pub fn is_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
-    line.trouble.is_none()
+    line.unanalyzable_reason.is_none()
         && !line.commands.is_empty()
         // Such a loop may not terminate.
         && !line.features.contains(&"loop")
@@ -69,11 +69,12 @@ pub fn redirects_nowhere(redirection: &Redirection) -> bool {
     }
 }
 
-fn safe(command: &Command, place: &SafeReadRoots<'_>, moved: bool) -> bool {
-    let here = ReadContext { directory: place.directory, roots: place.roots, moved };
+fn safe(command: &Command, place: &SafeReadRoots<'_>, has_changed_directory: bool) -> bool {
+    let here =
+        ReadContext { directory: place.directory, roots: place.roots, has_changed_directory };
     if command.background
         || !command.assignments.is_empty()
-        || command.place == CommandPosition::Function
+        || command.position == CommandPosition::Function
         || !paths::inside(place.directory, place.roots)
     {
         return false;

@@ -224,7 +224,7 @@ fn tar(command: &Command) -> Vec<Word> {
 fn git(command: &Command) -> Vec<Word> {
     let Some(call) = git_subcommand(command) else { return Vec::new() };
     let rest = Command {
-        words: std::iter::once(Word::default()).chain(call.rest.iter().cloned()).collect(),
+        words: std::iter::once(Word::default()).chain(call.words.iter().cloned()).collect(),
         ..Command::default()
     };
     let mut found = values(&rest, '\0', "output");
@@ -248,7 +248,7 @@ fn git(command: &Command) -> Vec<Word> {
         "rm" | "mv" | "restore" => found.extend(operands(&rest, "s", &["--source"])),
         "checkout" => {
             let paths =
-                call.rest.iter().skip_while(|word| word.text.as_deref() != Some("--")).skip(1);
+                call.words.iter().skip_while(|word| word.text.as_deref() != Some("--")).skip(1);
             found.extend(paths.cloned());
         }
         "archive" | "format-patch" | "bundle" => {
@@ -256,7 +256,7 @@ fn git(command: &Command) -> Vec<Word> {
         }
         "worktree"
             if call
-                .rest
+                .words
                 .first()
                 .is_some_and(|word| matches!(word.text.as_deref(), Some("add" | "move"))) =>
         {

@@ -77,7 +77,7 @@ impl Policy {
         let why = format!("It changes `{}`, which controls what builds run", path.display());
         trace.check("build-file guard", &why);
         if finding.decision == Decision::Ask {
-            finding.needs.get_or_insert_with(|| {
+            finding.needed_to_allow.get_or_insert_with(|| {
                 "`--approval-mode yolo`, or `--approval-mode auto_edit` with the setting \
                  `security.buildFileGuard` = `off`"
                     .to_owned()
@@ -172,12 +172,12 @@ impl Policy {
         for checker in checkers.filter(|checker: &&Checker| checker.applies_to(call)) {
             let Some(objection) = checker.check(call) else { continue };
             let label = checker.label();
-            trace.check(&label, &objection.why);
+            trace.check(&label, &objection.reason);
             if objection.decision > finding.decision {
                 finding.decision = objection.decision;
                 finding.rule = label;
-                finding.why = objection.why;
-                finding.needs = Some("that safety checker removed".to_owned());
+                finding.reason = objection.reason;
+                finding.needed_to_allow = Some("that safety checker removed".to_owned());
             }
             if finding.decision == Decision::Deny {
                 return;

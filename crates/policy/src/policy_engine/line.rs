@@ -30,7 +30,7 @@ impl Policy {
         let circumstances =
             LineContext { build_guard: self.build_file_guard, may_redirect: finding.may_redirect };
         for doubt in line_checks::approval_reasons(call, shell, &granted, &circumstances) {
-            trace.check(doubt.name, &doubt.why);
+            trace.check(doubt.name, &doubt.reason);
             let needs = match doubt.name {
                 "build-file guard" => {
                     "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
@@ -45,7 +45,7 @@ impl Policy {
                 }
                 _ => YOLO,
             };
-            finding.raise(doubt.name, &doubt.why, doubt.always_ask, needs);
+            finding.raise(doubt.name, &doubt.reason, doubt.always_ask, needs);
         }
         finding
     }
@@ -76,9 +76,9 @@ impl Policy {
             }
         } else if finding.decision == Decision::Ask {
             finding.always_ask = true;
-            finding.needs.get_or_insert_with(|| YOLO.to_owned());
-            finding.why =
-                format!("{}. The command line cannot be analyzed: {trouble}", finding.why);
+            finding.needed_to_allow.get_or_insert_with(|| YOLO.to_owned());
+            finding.reason =
+                format!("{}. The command line cannot be analyzed: {trouble}", finding.reason);
         }
         finding
     }
@@ -112,7 +112,7 @@ impl Policy {
             }
             let mut finding = self.finding(call, rule);
             let built_in = rule.is_none_or(|rule| rule.source == RuleSource::BuiltIn);
-            if command.handed_on && (built_in || finding.decision == Decision::Allow) {
+            if command.is_passed_on && (built_in || finding.decision == Decision::Allow) {
                 continue;
             }
             let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
@@ -122,9 +122,9 @@ impl Policy {
                 && command.name() == Some("git")
                 && let Some(file) = shell.controlling_git_config()
             {
-                finding.why = format!(
+                finding.reason = format!(
                     "{}: `{}` cannot be read or configures programs that git always runs",
-                    finding.why,
+                    finding.reason,
                     file.display()
                 );
             }
@@ -196,7 +196,7 @@ impl Policy {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()
             })
         };
-        let mut own = shell.line.commands.iter().enumerate().filter(|(_, it)| !it.handed_on);
+        let mut own = shell.line.commands.iter().enumerate().filter(|(_, it)| !it.is_passed_on);
         call.mode != ApprovalMode::Plan && own.any(|(index, _)| names(index))
     }
 }

@@ -7,9 +7,9 @@ use parallax_protocol::policy::Decision;
 pub(crate) struct TentativeDecision {
     pub(crate) decision: Decision,
     pub(crate) rule: String,
-    pub(crate) why: String,
+    pub(crate) reason: String,
     /// What would allow the call, if not the usual flag.
-    pub(crate) needs: Option<String>,
+    pub(crate) needed_to_allow: Option<String>,
     /// Permissions that rules grant beyond the sandbox; `None` if no rule was consulted for them.
     pub(crate) grants: Option<Permissions>,
     pub(crate) always_ask: bool,
@@ -24,8 +24,8 @@ impl TentativeDecision {
         Self {
             decision,
             rule: rule.into(),
-            why: why.into(),
-            needs: None,
+            reason: why.into(),
+            needed_to_allow: None,
             grants: None,
             always_ask: false,
             may_redirect: false,
@@ -39,16 +39,16 @@ impl TentativeDecision {
             Decision::Allow => {
                 self.decision = Decision::Ask;
                 self.rule = format!("{rule} (built in)");
-                why.clone_into(&mut self.why);
+                why.clone_into(&mut self.reason);
             }
             Decision::Ask if always_ask && !self.always_ask => {
-                self.why = format!("{}. {why}", self.why);
+                self.reason = format!("{}. {why}", self.reason);
             }
             Decision::Ask | Decision::Deny => {}
         }
         if self.decision == Decision::Ask {
             self.always_ask |= always_ask;
-            self.needs.get_or_insert_with(|| needs.to_owned());
+            self.needed_to_allow.get_or_insert_with(|| needs.to_owned());
         }
     }
 }

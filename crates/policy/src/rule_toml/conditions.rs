@@ -180,7 +180,7 @@ impl RuleReader<'_> {
                 let bad = |why: String| bad_pattern("commandRegex", &why);
                 Commands::Pattern(Box::new(CommandPattern {
                     from_start: pattern::compile_from_start(&text).map_err(bad)?,
-                    anywhere: pattern::compile(&text).map_err(bad)?,
+                    unanchored: pattern::compile(&text).map_err(bad)?,
                     text,
                 }))
             }

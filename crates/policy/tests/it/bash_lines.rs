@@ -20,7 +20,7 @@ fn marks(line: &ShellLine) -> String {
             marks.push(letter);
         }
     };
-    mark(line.trouble.is_some(), 't');
+    mark(line.unanalyzable_reason.is_some(), 't');
     mark(is_safe(line, &place), 's');
     mark(line.commands.iter().any(|command| dangerous(command).is_some()), 'd');
     mark(line.commands.iter().any(|command| destructive(command).is_some()), 'x');
@@ -62,7 +62,7 @@ fn bash_lines_are_analyzed_as_the_table_says() {
                 "{row}\n   found {} | {} | {:?}",
                 marks(&analysis),
                 found.join(" "),
-                analysis.trouble
+                analysis.unanalyzable_reason
             ));
         }
     }
@@ -94,7 +94,7 @@ fn analysis_limits_hold() {
         "x\\\n".repeat(20_000),
     ] {
         let analysis = analyse(&line);
-        assert!(analysis.trouble.is_some() || line.starts_with("x\\"), "{:.20}…", line);
+        assert!(analysis.unanalyzable_reason.is_some() || line.starts_with("x\\"), "{:.20}…", line);
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
@@ -225,7 +225,7 @@ fn git_call_is_parsed() {
     let command = one("git -C sub --no-pager -c a=b log -5");
     let call = git_subcommand(&command).unwrap();
     assert_eq!(
-        (call.name, call.rest.len(), call.elsewhere, call.configured),
+        (call.name, call.words.len(), call.selects_other_repository, call.configured),
         ("log", 1, true, true)
     );
     assert!(git_subcommand(&one("git $x")).is_none());

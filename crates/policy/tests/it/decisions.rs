@@ -66,7 +66,7 @@ fn line_decisions_match_the_table() {
         if decision != wanted {
             wrong.push(format!(
                 "{header} | {row}: {decision} by {}: {}",
-                policy_decision.rule, policy_decision.why
+                policy_decision.rule, policy_decision.reason
             ));
         }
         rows += 1;

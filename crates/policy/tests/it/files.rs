@@ -92,7 +92,7 @@ fn invalid_rule_drops_only_itself() {
     let world = World::new(&[file(Tier::User, text)]);
     assert_eq!(world.policy.problems().len(), 1);
     let policy_decision = world.evaluate(Default, "glob", "a");
-    assert_eq!((policy_decision.kind, policy_decision.why.as_str()), (Deny, "Not here"));
+    assert_eq!((policy_decision.kind, policy_decision.reason.as_str()), (Deny, "Not here"));
     assert_eq!(policy_decision.rule, "closed (user, `/p/rules.toml:5`, 4.005)");
     assert!(world.policy.notices().iter().any(|notice| notice.contains("`maybe`")));
 }
@@ -283,7 +283,7 @@ fn checkers_run_after_the_rules() {
     let external = World::new(&[file(Tier::User, &checker("external", "mine"))]);
     let policy_decision = external.evaluate(Yolo, "read_file", "a");
     assert_eq!(policy_decision.kind, Deny);
-    assert!(policy_decision.why.contains("`mine` is not supported"), "{policy_decision:?}");
+    assert!(policy_decision.reason.contains("`mine` is not supported"), "{policy_decision:?}");
     assert!(
         policy_decision.rule.starts_with("safety checker mine (user, `/p/rules.toml:1`"),
         "{policy_decision:?}"

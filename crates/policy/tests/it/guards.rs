@@ -42,11 +42,11 @@ fn obstacles_to_running_git_are_named() {
     let policy_decision = world.evaluate(Default, SHELL, "git status => /w/.git/config");
     assert_eq!(policy_decision.kind, Ask);
     assert!(
-        policy_decision.why.contains("`/w/.git/config` cannot be read or configures programs"),
+        policy_decision.reason.contains("`/w/.git/config` cannot be read or configures programs"),
         "{policy_decision:?}"
     );
     let policy_decision = world.evaluate(Default, SHELL, "git push => /w/other");
-    assert!(!policy_decision.why.contains("configures programs"), "{policy_decision:?}");
+    assert!(!policy_decision.reason.contains("configures programs"), "{policy_decision:?}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn file_with_other_hard_links_requires_approval_each_time() {
     std::fs::write(&file, "").expect("a file");
     let path = other.display().to_string();
     // Outside `/w`, approval is required anyway, for a different reason.
-    let why = |mode| free().evaluate(mode, "write_file", &path).why;
+    let why = |mode| free().evaluate(mode, "write_file", &path).reason;
     std::fs::copy(&file, &other).expect("a copy");
     assert!(!why(AutoEdit).contains("hard links"));
     std::fs::remove_file(&other).expect("gone");
@@ -68,7 +68,7 @@ fn file_with_other_hard_links_requires_approval_each_time() {
             (Ask, true),
             "{policy_decision:?}"
         );
-        assert!(policy_decision.why.contains("hard links"), "{policy_decision:?}");
+        assert!(policy_decision.reason.contains("hard links"), "{policy_decision:?}");
     }
     assert!(!why(Yolo).contains("hard links"));
 }
@@ -253,7 +253,7 @@ fn table_that_tightens_yolo_applies() {
             crate::world::with_query(ask, &world.around, |query| world.policy.evaluate(query));
         let denied = policy_decision.kind == Deny;
         assert_eq!(denied, expected == Ask, "{row} {permissions:?} {policy_decision:?}");
-        assert!(!policy_decision.why.contains("approval-mode yolo"), "{policy_decision:?}");
+        assert!(!policy_decision.reason.contains("approval-mode yolo"), "{policy_decision:?}");
     }
 }
 
@@ -278,8 +278,8 @@ fn explanation_names_all_reasons() {
     assert_eq!((make.decision, push.decision), (Allow, Ask));
     assert_eq!(make.rule, "mine (user, `/p/rules.toml:1`, 4.009)");
     let tried = push.rules.first().expect("a rule");
-    assert_eq!(tried.why_not, Some("the command does not match"));
-    assert!(push.rules.last().expect("a rule").why_not.is_none());
+    assert_eq!(tried.mismatch, Some("the command does not match"));
+    assert!(push.rules.last().expect("a rule").mismatch.is_none());
     assert!(explanation.checks.iter().any(|fired| fired.check == "redirection"));
     assert_eq!(
         world.query(Default, SHELL, "make > log; git push", |query| world.policy.evaluate(query)),

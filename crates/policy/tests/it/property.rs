@@ -83,7 +83,7 @@ proptest! {
     fn any_text_gets_a_decision(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
         let world = World::new(&[]);
         let policy_decision = world.evaluate(mode, SHELL, &line);
-        prop_assert!(!policy_decision.why.is_empty());
+        prop_assert!(!policy_decision.reason.is_empty());
         let parsed = CommandPrefix::parse(&prefix);
         prop_assert_eq!(CommandPrefix::parse(&parsed.text()), parsed);
     }

@@ -62,7 +62,7 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
     ] {
         let world = World::new(&[]);
         let suggested_rules = suggested_rules(&world, Default, SHELL, line);
-        let found = suggested_rules.iter().find(|rule| rule.suggested).or(suggested_rules.first());
+        let found = suggested_rules.iter().find(|rule| rule.is_default).or(suggested_rules.first());
         let found: Vec<String> = found
             .cloned()
             .into_iter()

@@ -205,7 +205,7 @@ fn decisions_match_the_table() {
                 ));
             }
             assert!(
-                !policy_decision.why.is_empty() && !policy_decision.why.ends_with('.'),
+                !policy_decision.reason.is_empty() && !policy_decision.reason.ends_with('.'),
                 "{policy_decision:?}"
             );
         }
@@ -217,7 +217,7 @@ fn decisions_match_the_table() {
 
 fn why(options: &str, mode: ApprovalMode, tool: &str, target: &str) -> String {
     evaluate(&policy(options), TestQuery { mode, interactive: false, trusted: true, tool, target })
-        .why
+        .reason
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub(crate) fn with_query<T>(
         interactive: ask.interactive,
         workspace: &workspace,
         trusted: ask.trusted,
-        made: &around.made,
+        created_paths: &around.made,
         taint: &around.taint,
         origin: Origin {
             agent: around.agent,

@@ -18,9 +18,9 @@ pub struct UndoResult {
     #[schemars(with = "Vec<std::path::PathBuf>")]
     pub restored: Vec<std::path::PathBuf>,
     /// Files that were left unchanged, each with the reason.
-    #[serde(serialize_with = "crate::path_text::remarks::serialize")]
+    #[serde(rename = "kept", serialize_with = "crate::path_text::remarks::serialize")]
     #[schemars(with = "Vec<(std::path::PathBuf, String)>")]
-    pub kept: Vec<(std::path::PathBuf, String)>,
+    pub skipped: Vec<(std::path::PathBuf, String)>,
     /// Whether forcing the undo would revert some of these files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force_helps: bool,
@@ -37,7 +37,7 @@ pub struct SteeringResult {
     /// The text of the message; empty if no message with this id was waiting.
     pub text: String,
     /// What happened to the message.
-    pub fate: SteeringOutcome,
+    pub outcome: SteeringOutcome,
 }
 
 /// What happened to a steering message.

@@ -34,7 +34,7 @@ pub struct TurnEnded {
     pub duration_ms: u64,
     /// Whether the prompt was removed from the conversation because no answer arrived; it can be
     /// sent again unchanged.
-    pub taken_back: bool,
+    pub is_removed: bool,
 }
 
 /// Why a turn ended.

@@ -91,7 +91,7 @@ pub enum ItemDone {
         /// The complete text. Shared, because an answer may be large.
         text: Arc<String>,
         /// Whether the attempt failed. Front ends remove the text; a retry sends it again.
-        dropped: bool,
+        is_dropped: bool,
     },
     /// A thought summary.
     Thought {

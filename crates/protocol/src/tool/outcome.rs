@@ -131,7 +131,7 @@ pub struct ModelOutput {
     /// Media parts (`inlineData`). The engine places them where the model accepts them.
     pub media: Vec<Part>,
     /// A file with the complete output, if the tool truncated the text and saved the rest.
-    pub whole: Option<PathBuf>,
+    pub output_file: Option<PathBuf>,
 }
 
 /// The result of a tool call.
@@ -146,7 +146,7 @@ pub struct ToolResult {
     /// Structured data for machine-readable output; never sent to the model.
     pub data: Option<Value>,
     /// The permissions that the sandbox denied: the call may be run again with them.
-    pub refused: Permissions,
+    pub denied_permissions: Permissions,
     /// How the call changes the session, if it succeeded.
     pub change: Option<SessionChange>,
     /// What hooks read instead of the text for the model and the user.
@@ -194,7 +194,7 @@ impl ToolResult {
             for_user: None,
             error: None,
             data: None,
-            refused: Permissions::default(),
+            denied_permissions: Permissions::default(),
             change: None,
             for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),
@@ -207,7 +207,7 @@ impl ToolResult {
             for_model: ModelOutput::default(),
             error: Some(error),
             data: None,
-            refused: Permissions::default(),
+            denied_permissions: Permissions::default(),
             change: None,
             for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),

@@ -51,12 +51,12 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
         None if error.is_some() => Vec::new(),
         None => return Err("`response` is missing".to_owned()),
     };
-    let when =
+    let conditions =
         take("when").map(|raw| read_conditions(&value(&raw))).transpose()?.unwrap_or_default();
     let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
     let (delays, delay) =
         take("delayMs").map(|raw| delays(&value(&raw))).transpose()?.unwrap_or_default();
-    Ok(ScriptLine { number, method, chunks, when, vars, delays, delay, error, digest })
+    Ok(ScriptLine { number, method, chunks, conditions, vars, delays, delay, error, digest })
 }
 
 fn fields(text: &str) -> Result<LineFields, String> {

@@ -62,7 +62,7 @@ fn find() -> Option<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
 pub(crate) fn probe() -> MechanismSupport {
     let Some(program) = find() else {
-        return MechanismSupport { works: false, why: "`bwrap` not found".to_owned() };
+        return MechanismSupport { is_supported: false, detail: "`bwrap` not found".to_owned() };
     };
     let tried = Command::new(&program)
         .args(arguments::probe_arguments())
@@ -76,10 +76,10 @@ pub(crate) fn probe() -> MechanismSupport {
             const SET_USER_ID: u32 = 0o4000;
             let set = fs::metadata(&program).is_ok_and(|data| data.mode() & SET_USER_ID != 0);
             let how = if set { "set-user-id" } else { "permitted to create namespaces" };
-            MechanismSupport { works: true, why: format!("{}, {how}", program.display()) }
+            MechanismSupport { is_supported: true, detail: format!("{}, {how}", program.display()) }
         }
-        Ok(output) => MechanismSupport { works: false, why: one_line(&output.stderr) },
-        Err(error) => MechanismSupport { works: false, why: format!("`bwrap`: {error}") },
+        Ok(output) => MechanismSupport { is_supported: false, detail: one_line(&output.stderr) },
+        Err(error) => MechanismSupport { is_supported: false, detail: format!("`bwrap`: {error}") },
     }
 }
 

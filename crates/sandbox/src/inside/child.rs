@@ -21,13 +21,13 @@ use crate::supervisor_error::REFUSED;
 /// The confinement that the child builds.
 pub(crate) enum Confinement {
     Namespaces {
-        around: HostEnvironment,
+        host: HostEnvironment,
         /// A user ID that exists in the cell but not in the namespace of the command.
-        odd_user: Option<u32>,
+        unmapped_user: Option<u32>,
         /// Whether root keeps its capabilities for files of other users.
         keep_root: bool,
         /// Which system calls are sent to the broker.
-        told: NotifiedCalls,
+        broker_calls: NotifiedCalls,
     },
     /// The view of files already exists.
     View {
@@ -36,11 +36,11 @@ pub(crate) enum Confinement {
         /// The environment of the command.
         environment: Vec<(OsString, OsString)>,
         /// Which system calls are sent to the broker.
-        told: NotifiedCalls,
+        broker_calls: NotifiedCalls,
     },
     Landlock {
         /// Which system calls are sent to the broker.
-        told: NotifiedCalls,
+        broker_calls: NotifiedCalls,
     },
     Seccomp,
     Nothing,
@@ -50,9 +50,9 @@ impl Confinement {
     /// Whether system calls are sent to the broker that the plan's network does not require.
     pub(crate) fn needs_broker(&self) -> bool {
         match self {
-            Self::Namespaces { told, .. } | Self::View { told, .. } | Self::Landlock { told } => {
-                !told.is_empty()
-            }
+            Self::Namespaces { broker_calls, .. }
+            | Self::View { broker_calls, .. }
+            | Self::Landlock { broker_calls } => !broker_calls.is_empty(),
             Self::Seccomp | Self::Nothing => false,
         }
     }
@@ -90,25 +90,26 @@ fn confine(
         .refused("cannot request a signal when the supervisor ends")?;
     kernel::close_on_exec_from(3).unsupported("cannot close open files")?;
     match confinement {
-        Confinement::Namespaces { around, odd_user, keep_root, told } => {
-            let view = layout::build(plan, around, *odd_user)?;
+        Confinement::Namespaces { host, unmapped_user, keep_root, broker_calls } => {
+            let view = layout::build(plan, host, *unmapped_user)?;
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::restrict_writes(plan, &view.writable)?;
-            filter_in_view(plan, wires, *told, Some(&view.stage))?;
+            filter_in_view(plan, wires, *broker_calls, Some(&view.stage))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
-        Confinement::View { writable, told, .. } => {
+        Confinement::View { writable, broker_calls, .. } => {
             privileges::drop_all_but_files(false)?;
             rules::restrict_writes(plan, writable)?;
-            filter_in_view(plan, wires, *told, None)?;
+            filter_in_view(plan, wires, *broker_calls, None)?;
             Ok(Some(PathBuf::from("/tmp")))
         }
-        Confinement::Landlock { told } => {
+        Confinement::Landlock { broker_calls } => {
             privileges::drop_all_but_files(true)?;
             rules::restrict_all(plan)?;
-            let gated = network_broker::install_filter_and_wait(plan, &wires.sync, *told, None)?;
-            filter_beside_others(plan, gated && told.processes)?;
+            let gated =
+                network_broker::install_filter_and_wait(plan, &wires.sync, *broker_calls, None)?;
+            filter_beside_others(plan, gated && broker_calls.processes)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
@@ -137,7 +138,7 @@ fn filter_in_view(
     let gated = network_broker::install_filter_and_wait(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
-        gated: network_broker::is_needed(plan),
+        has_broker: network_broker::is_needed(plan),
         group_bit_told: gated && told.group_bit,
         neighbors: ProcessVisibility::Hidden,
     })
@@ -147,7 +148,7 @@ fn filter_in_view(
 fn filter_beside_others(plan: &Plan, gated: bool) -> SandboxResult<()> {
     syscalls::filter(Filters {
         sockets: Sockets::without_namespace(plan),
-        gated: network_broker::is_needed(plan),
+        has_broker: network_broker::is_needed(plan),
         group_bit_told: gated,
         neighbors: if gated { ProcessVisibility::Gated } else { ProcessVisibility::Visible },
     })

@@ -103,14 +103,14 @@ pub(crate) struct OpenedFilter {
     pub(crate) directory: FilteredDirectory,
     /// Copies of the mounts of the visible entries, by name.
     trees: Vec<(OsString, OwnedFd)>,
-    below: Vec<(OsString, OpenedFilter)>,
+    children: Vec<(OsString, OpenedFilter)>,
 }
 
 impl OpenedFilter {
     /// Opens and copies the visible entries. Entries that cannot be opened are missing in the view.
     pub(crate) fn open(mut directory: FilteredDirectory, root: &OwnedFd) -> Result<Self, Errno> {
         let folder = mounts::open_real(root, &directory.path)?;
-        let (mut trees, mut below) = (Vec::new(), Vec::new());
+        let (mut trees, mut children) = (Vec::new(), Vec::new());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
@@ -125,14 +125,14 @@ impl OpenedFilter {
             },
             FilteredEntry::Filtered(inner) => match Self::open(std::mem::take(inner), root) {
                 Ok(opened) => {
-                    below.push((name.clone(), opened));
+                    children.push((name.clone(), opened));
                     false
                 }
                 Err(_) => false,
             },
             FilteredEntry::Link(_) | FilteredEntry::Hidden(_) => true,
         });
-        Ok(Self { directory, trees, below })
+        Ok(Self { directory, trees, children })
     }
 
     /// Creates the entries in an empty directory, with empty ones as mount points.
@@ -150,7 +150,7 @@ impl OpenedFilter {
                 FilteredEntry::Filtered(_) => {}
             }
         }
-        for (name, below) in &self.below {
+        for (name, below) in &self.children {
             mkdirat(place, name, Mode::from_raw_mode(0o700))?;
             below.make(&openat(place, name, DIRECTORY, Mode::empty())?)?;
             below.copy_owner_and_mode(place, name)?;
@@ -173,7 +173,7 @@ impl OpenedFilter {
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             move_mount(tree, "", place, name.as_os_str(), flags)?;
         }
-        for (name, below) in &self.below {
+        for (name, below) in &self.children {
             below.mount(&openat(place, name, DIRECTORY, Mode::empty())?)?;
         }
         Ok(())

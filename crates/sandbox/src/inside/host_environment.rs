@@ -76,12 +76,12 @@ pub(crate) fn below() -> Vec<i32> {
 struct Process {
     number: i32,
     parent: i32,
-    dead: bool,
+    has_exited: bool,
 }
 
 impl Process {
     fn alive(self) -> Option<Pid> {
-        if self.dead { None } else { kernel::process(self.number) }
+        if self.has_exited { None } else { kernel::process(self.number) }
     }
 
     /// Reads `/proc/PID/stat`. The second field, a name in parentheses, may contain any character;
@@ -91,8 +91,8 @@ impl Process {
         let text = String::from_utf8_lossy(&text);
         let (_, after) = text.rsplit_once(')')?;
         let mut words = after.split_whitespace();
-        let dead = matches!(words.next()?, "Z" | "X");
-        Some(Self { number, parent: words.next()?.parse().ok()?, dead })
+        let has_exited = matches!(words.next()?, "Z" | "X");
+        Some(Self { number, parent: words.next()?.parse().ok()?, has_exited })
     }
 }
 

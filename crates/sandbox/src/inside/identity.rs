@@ -13,13 +13,13 @@ pub(crate) struct Identity {
     users: Vec<(u32, u32)>,
     groups: Vec<(u32, u32)>,
     /// Whether all IDs are mapped, as opposed to only the current user and group.
-    pub(crate) whole: bool,
+    pub(crate) maps_all_ids: bool,
 }
 
 impl Identity {
     /// Returns every ID of the current namespace.
     pub(crate) fn all_ids() -> SandboxResult<Self> {
-        Ok(Self { users: ranges("uid_map")?, groups: ranges("gid_map")?, whole: true })
+        Ok(Self { users: ranges("uid_map")?, groups: ranges("gid_map")?, maps_all_ids: true })
     }
 
     /// Returns only the current user and group.
@@ -27,7 +27,7 @@ impl Identity {
         Self {
             users: vec![(geteuid().as_raw(), 1)],
             groups: vec![(getegid().as_raw(), 1)],
-            whole: false,
+            maps_all_ids: false,
         }
     }
 
@@ -44,14 +44,14 @@ impl Identity {
                 let odd = *first + *count;
                 Ok((all, Some(odd)))
             }
-            _ => Ok((Self { whole: false, ..all }, None)),
+            _ => Ok((Self { maps_all_ids: false, ..all }, None)),
         }
     }
 
     /// Maps these IDs in the user namespace of `pid`. The caller must be in the parent namespace.
     pub(crate) fn map_for(&self, pid: Pid) -> SandboxResult<()> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
-        if !self.whole {
+        if !self.maps_all_ids {
             // The kernel requires this before an ordinary user maps a group. It fails in a
             // namespace where it is already set.
             let _ = write_once(&format!("{proc}/setgroups"), "deny");

@@ -143,7 +143,7 @@ pub(crate) struct MountRestrictions {
     pub(crate) no_exec: bool,
     pub(crate) private: bool,
     /// Whether mounts below it are excluded.
-    pub(crate) alone: bool,
+    pub(crate) is_single_mount: bool,
 }
 
 /// Adds restrictions to the mount at `mount`; set-user-ID bits are always ignored.
@@ -171,7 +171,7 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: MountRestrictions) -> R
             libc::SYS_mount_setattr,
             mount.as_fd().as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_EMPTY_PATH | if restrict.alone { 0 } else { libc::AT_RECURSIVE },
+            libc::AT_EMPTY_PATH | if restrict.is_single_mount { 0 } else { libc::AT_RECURSIVE },
             &raw const attributes,
             size_of::<libc::mount_attr>(),
         )

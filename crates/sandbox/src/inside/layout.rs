@@ -97,7 +97,7 @@ pub(crate) fn build(
     }
     for skeleton in &view.skeletons {
         // Writable mounts below it stay writable.
-        let alone = MountRestrictions { alone: true, ..READ_ONLY };
+        let alone = MountRestrictions { is_single_mount: true, ..READ_ONLY };
         kernel::restrict_mount(skeleton, alone).refused("cannot create a placeholder directory")?;
     }
     devices::mount_proc(&view.root)?;

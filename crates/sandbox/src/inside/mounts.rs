@@ -18,7 +18,7 @@ pub(crate) const WRITABLE: MountRestrictions = MountRestrictions {
     no_devices: false,
     no_exec: false,
     private: false,
-    alone: false,
+    is_single_mount: false,
 };
 
 pub(crate) fn open_root() -> SandboxResult<OwnedFd> {

@@ -46,7 +46,7 @@ struct Overmount {
     hidden: bool,
     /// Whether the path existed before the command started. Other paths may be created by the
     /// command until it ends.
-    known: bool,
+    existed_before: bool,
 }
 
 /// The state of the thread.
@@ -61,7 +61,7 @@ pub(crate) struct OvermountMonitor {
     proc: OwnedFd,
     stage: Stage,
     report: Option<File>,
-    covers: Vec<Overmount>,
+    overmounts: Vec<Overmount>,
     /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
 }
@@ -90,7 +90,7 @@ struct NameWatch {
     events: OwnedFd,
     /// The indexes of the covers in each, with the awaited name: of the path itself or, while its
     /// directory does not exist, of a directory above it.
-    watched: HashMap<i32, Vec<(usize, OsString)>>,
+    watched_names: HashMap<i32, Vec<(usize, OsString)>>,
 }
 
 impl OvermountMonitor {
@@ -111,33 +111,34 @@ impl OvermountMonitor {
         let in_tree =
             |path: &Path| layout::mounted_tree(plan, path).is_some_and(|tree| tree != path);
         let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
-        let mut covers: Vec<Overmount> = covers
+        let mut overmounts: Vec<Overmount> = covers
             .map(|(path, hidden)| {
-                let known = mounts::open_real(&root, path).is_ok();
-                Overmount { path: path.clone(), hidden, known }
+                let existed_before = mounts::open_real(&root, path).is_ok();
+                Overmount { path: path.clone(), hidden, existed_before }
             })
             .collect();
-        let first_outside = covers.len();
+        let first_outside = overmounts.len();
         let outside = plan.hidden.iter().filter(|path| !in_tree(path));
         // The command cannot create these.
-        covers.extend(unfiltered(&root, &stage, outside).map(|path| {
+        overmounts.extend(unfiltered(&root, &stage, outside).map(|path| {
             let path = path.clone();
-            Overmount { path, hidden: true, known: true }
+            Overmount { path, hidden: true, existed_before: true }
         }));
-        let has_outside = covers.len() > first_outside;
+        let has_outside = overmounts.len() > first_outside;
         let stage = Stage::open(stage);
-        let mut keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
+        let mut keeper =
+            Self { mounts, names: None, root, proc, stage, report, overmounts, command };
         if has_outside {
             keeper.watch_names();
         }
         // A file may have been replaced after it was covered and before this watched for changes.
-        keeper.cover_paths(0..keeper.covers.len());
+        keeper.cover_paths(0..keeper.overmounts.len());
         Ok(keeper)
     }
 
     /// Whether there is anything to do.
     pub(crate) fn is_needed(&self) -> bool {
-        !self.covers.is_empty()
+        !self.overmounts.is_empty()
     }
 
     /// Restores lost covers as long as the process lives.
@@ -169,7 +170,7 @@ impl OvermountMonitor {
                 self.watch_names();
                 // Existing files may have been created by the command, and its remaining processes
                 // may need them: only files that appear later are covered.
-                self.covers.iter_mut().for_each(|cover| cover.known = true);
+                self.overmounts.iter_mut().for_each(|cover| cover.existed_before = true);
             } else if appeared && !self.cover_new() {
                 patience = PATIENCE;
             }
@@ -178,7 +179,7 @@ impl OvermountMonitor {
 
     /// Covers all known paths. Returns whether every existing one is covered.
     fn cover_all(&mut self) -> bool {
-        let all = 0..self.covers.len();
+        let all = 0..self.overmounts.len();
         let found = self.cover_paths(all.clone());
         if found.missing && self.names.is_none() {
             self.watch_names();
@@ -190,7 +191,8 @@ impl OvermountMonitor {
 
     /// Covers those of these paths that exist.
     fn cover_paths(&self, these: impl Iterator<Item = usize>) -> CoverScan {
-        let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
+        let known =
+            these.filter_map(|at| self.overmounts.get(at)).filter(|cover| cover.existed_before);
         let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
         for cover in known {
             match self.cover(cover) {
@@ -214,14 +216,14 @@ impl OvermountMonitor {
         }
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let Ok(events) = inotify::init(flags) else { return };
-        let mut names = NameWatch { events, watched: HashMap::new() };
-        (0..self.covers.len()).for_each(|at| self.await_name(&mut names, at));
+        let mut names = NameWatch { events, watched_names: HashMap::new() };
+        (0..self.overmounts.len()).for_each(|at| self.await_name(&mut names, at));
         self.names = Some(names);
     }
 
     /// Watches the deepest existing directory above a path.
     fn await_name(&self, names: &mut NameWatch, at: usize) {
-        let Some(cover) = self.covers.get(at) else { return };
+        let Some(cover) = self.overmounts.get(at) else { return };
         let mut awaited = cover.path.file_name();
         for folder in cover.path.ancestors().skip(1) {
             let Some(name) = awaited else { return };
@@ -229,7 +231,7 @@ impl OvermountMonitor {
             match mounts::open_real(&self.root, folder) {
                 Ok(open) => {
                     if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
-                        let waiting = names.watched.entry(number).or_default();
+                        let waiting = names.watched_names.entry(number).or_default();
                         if !waiting.iter().any(|(other, known)| *other == at && known == name) {
                             waiting.push((at, name.to_owned()));
                         }
@@ -253,10 +255,10 @@ impl OvermountMonitor {
             match reader.next() {
                 Ok(event) => {
                     if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
-                        concerned.extend(0..self.covers.len());
+                        concerned.extend(0..self.overmounts.len());
                     }
                     let name = event.file_name().map(|name| name.to_bytes().to_owned());
-                    let inside = names.watched.get(&event.wd()).into_iter().flatten();
+                    let inside = names.watched_names.get(&event.wd()).into_iter().flatten();
                     let awaited = inside
                         .filter(|(_, awaited)| Some(awaited.as_bytes()) == name.as_deref())
                         .map(|(at, _)| *at);

@@ -29,18 +29,18 @@ use crate::plan::{PlaceholderFile, Plan};
 /// there by the real `/dev`.
 pub(crate) struct Stage {
     folder: OwnedFd,
-    odd_user: Option<u32>,
+    unmapped_user: Option<u32>,
     /// Number of covers created for individual files.
-    made: AtomicU32,
+    cover_count: AtomicU32,
 }
 
 impl Stage {
-    pub(crate) fn make(root: &OwnedFd, odd_user: Option<u32>) -> SandboxResult<Self> {
+    pub(crate) fn make(root: &OwnedFd, unmapped_user: Option<u32>) -> SandboxResult<Self> {
         let folder = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
         mounts::mount(&folder, dev).unsupported("/dev")?;
-        let stage = Self { folder, odd_user, made: AtomicU32::new(0) };
+        let stage = Self { folder, unmapped_user, cover_count: AtomicU32::new(0) };
         stage.folder("closed", 0)?;
         stage.folder("dev", 0o755)?;
         stage.folder("shm", 0o1777)?;
@@ -53,7 +53,7 @@ impl Stage {
 
     /// Opens the stage of another process.
     pub(crate) fn open(folder: OwnedFd) -> Self {
-        Self { folder, odd_user: None, made: AtomicU32::new(0) }
+        Self { folder, unmapped_user: None, cover_count: AtomicU32::new(0) }
     }
 
     /// Returns the directory, for [`Stage::open`].
@@ -72,7 +72,7 @@ impl Stage {
     /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
     /// mode.
     fn disown(&self, name: &str) -> SandboxResult<()> {
-        let Some(user) = self.odd_user else { return Ok(()) };
+        let Some(user) = self.unmapped_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
             .unsupported("cannot create a placeholder directory")
     }
@@ -97,13 +97,13 @@ impl Stage {
     }
 
     fn own_name(&self) -> String {
-        format!("own-{}", self.made.fetch_add(1, Ordering::Relaxed))
+        format!("own-{}", self.cover_count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns a file that cannot be opened but has the metadata of another. It contains only
     /// zeros. Returns `None` if its mode alone would not prevent root from reading it.
     pub(crate) fn placeholder(&self, of: &PlaceholderFile) -> SandboxResult<Option<OwnedFd>> {
-        if self.odd_user.is_none() && rustix::process::geteuid().is_root() {
+        if self.unmapped_user.is_none() && rustix::process::geteuid().is_root() {
             return Ok(None);
         }
         let name = self.own_name();

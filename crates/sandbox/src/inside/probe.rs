@@ -16,16 +16,18 @@ use crate::support::{MechanismSupport, Support};
 pub(crate) fn probe_all() -> Support {
     let landlock = match kernel::landlock_version() {
         None => MechanismSupport {
-            works: false,
-            why: "not supported by this kernel, or disabled".into(),
+            is_supported: false,
+            detail: "not supported by this kernel, or disabled".into(),
         },
-        Some(version) => MechanismSupport { works: true, why: format!("version {version}") },
+        Some(version) => {
+            MechanismSupport { is_supported: true, detail: format!("version {version}") }
+        }
     };
     let seccomp = finding(run_in_child(|| {
         rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
         syscalls::filter(Filters {
             sockets: Sockets::None,
-            gated: false,
+            has_broker: false,
             group_bit_told: false,
             neighbors: ProcessVisibility::Visible,
         })
@@ -48,10 +50,10 @@ pub(crate) fn probe_all() -> Support {
         kernel::unshare(UnshareFlags::NEWNS).unsupported("cannot create a mount namespace")?;
         overlay_works()
     }));
-    let bubblewrap = match mounts.works {
+    let bubblewrap = match mounts.is_supported {
         true => MechanismSupport {
-            works: false,
-            why: "not needed: Parallax can create namespaces itself".to_owned(),
+            is_supported: false,
+            detail: "not needed: Parallax can create namespaces itself".to_owned(),
         },
         false => bubblewrap::probe(),
     };

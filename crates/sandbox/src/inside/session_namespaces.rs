@@ -26,9 +26,9 @@ use crate::roles::CELL;
 /// for any reason.
 #[derive(Debug)]
 pub struct SessionNamespaces {
-    keeper: Child,
+    holder: Child,
     /// Closing this ends the cell.
-    held_open: Option<ChildStdin>,
+    lifeline: Option<ChildStdin>,
     first: i32,
     /// Refers to the init process, even after another process received its ID.
     init: Option<OwnedFd>,
@@ -52,7 +52,7 @@ impl SessionNamespaces {
         let program = PathBuf::from(launcher.program());
         let wrong = |source| StartError::Spawn { program: program.clone(), source };
         // Clear the environment, because processes in the cell can read that of the init process.
-        let mut keeper = Command::new(&program)
+        let mut holder = Command::new(&program)
             .arg(CELL)
             .env_clear()
             .current_dir("/")
@@ -61,20 +61,20 @@ impl SessionNamespaces {
             .stderr(Stdio::null())
             .spawn()
             .map_err(wrong)?;
-        let held_open = keeper.stdin.take();
+        let lifeline = holder.stdin.take();
         let mut said = String::new();
-        if let Some(stdout) = keeper.stdout.take() {
+        if let Some(stdout) = holder.stdout.take() {
             stdout.take(4096).read_to_string(&mut said).map_err(wrong)?;
         }
         match said.trim().parse() {
             Ok(first) => {
                 let init = Pid::from_raw(first);
                 let init = init.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-                Ok(Self { keeper, held_open, first, init })
+                Ok(Self { holder, lifeline, first, init })
             }
             Err(_) => {
-                drop(held_open);
-                let _ = keeper.wait();
+                drop(lifeline);
+                let _ = holder.wait();
                 let why = said.trim();
                 let why = if why.is_empty() {
                     "the process of the session namespaces ended immediately"
@@ -115,9 +115,9 @@ impl SessionNamespaces {
 
 impl Drop for SessionNamespaces {
     fn drop(&mut self) {
-        self.held_open.take();
+        self.lifeline.take();
         // The keeper only has to kill and reap the init process.
-        let _ = self.keeper.wait();
+        let _ = self.holder.wait();
     }
 }
 

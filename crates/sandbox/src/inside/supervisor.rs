@@ -90,8 +90,8 @@ pub(crate) fn run_in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> SandboxResult<ExitStatus> {
     let command = SupervisedCommand { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    let told = NotifiedCalls::with_private_view(plan);
-    command.run(Confinement::View { writable, environment, told }, None, None, None)
+    let broker_calls = NotifiedCalls::with_private_view(plan);
+    command.run(Confinement::View { writable, environment, broker_calls }, None, None, None)
 }
 
 struct SupervisedCommand<'a> {
@@ -109,23 +109,28 @@ impl SupervisedCommand<'_> {
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
                 // Read this while the processes and sockets of the host are visible.
-                let around = host_environment::collect(self.plan, self.program);
+                let host = host_environment::collect(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
-                let told = NotifiedCalls::with_private_view(self.plan);
-                if !told.is_empty() {
+                let broker_calls = NotifiedCalls::with_private_view(self.plan);
+                if !broker_calls.is_empty() {
                     apart =
                         Some(network_broker::BrokerProcess::start(self.plan, self.parent, &cell)?);
                 }
                 join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
-                let whole = below.whole;
-                let confinement =
-                    Confinement::Namespaces { around, odd_user: odd, keep_root: whole, told };
+                let whole = below.maps_all_ids;
+                let confinement = Confinement::Namespaces {
+                    host,
+                    unmapped_user: odd,
+                    keep_root: whole,
+                    broker_calls,
+                };
                 (confinement, Some(below))
             }
-            Tier::Landlock => {
-                (Confinement::Landlock { told: NotifiedCalls::with_host_view(self.plan) }, None)
-            }
+            Tier::Landlock => (
+                Confinement::Landlock { broker_calls: NotifiedCalls::with_host_view(self.plan) },
+                None,
+            ),
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),
         };

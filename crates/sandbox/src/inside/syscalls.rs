@@ -132,7 +132,7 @@ pub(crate) struct Filters {
     /// Which sockets may be created.
     pub(crate) sockets: Sockets,
     /// Whether a network broker checks addresses, so that ways around it must be blocked.
-    pub(crate) gated: bool,
+    pub(crate) has_broker: bool,
     /// Whether the broker sets the set-group-ID bit of directories; without it, the bit cannot be
     /// set.
     pub(crate) group_bit_told: bool,
@@ -163,7 +163,7 @@ pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
 }
 
 fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
-    let Filters { sockets, gated, group_bit_told, neighbors } = filters;
+    let Filters { sockets, has_broker, group_bit_told, neighbors } = filters;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
@@ -205,7 +205,7 @@ fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
         (2, SeccompCmpOp::Ne, 0),
     ];
     let mut refused = vec![rule(other)?, rule(netlink)?];
-    if gated {
+    if has_broker {
         refused.extend(unusual_protocols()?);
         rules.insert(libc::SYS_setsockopt, other_routes()?);
     }

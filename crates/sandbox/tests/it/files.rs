@@ -72,8 +72,8 @@ fn writable_folder_with_protected_files_cannot_be_moved_away() {
 #[test]
 fn owners_modes_and_times_change_in_the_workspace_alone() {
     for tier in tiers() {
-        if tier == Tier::Landlock && !support().network_broker.works {
-            println!("skipped: no filter that asks here: {}", support().network_broker.why);
+        if tier == Tier::Landlock && !support().network_broker.is_supported {
+            println!("skipped: no filter that asks here: {}", support().network_broker.detail);
             continue;
         }
         let project = TestProject::new();
@@ -271,8 +271,8 @@ fn temporary_directory_is_private_and_persists() {
 
 #[test]
 fn cache_writes_go_to_a_private_layer() {
-    if !has(Tier::Namespaces) || !support().overlay.works {
-        println!("skipped: no overlays here: {}", support().overlay.why);
+    if !has(Tier::Namespaces) || !support().overlay.is_supported {
+        println!("skipped: no overlays here: {}", support().overlay.detail);
         return;
     }
     let project = TestProject::new();

@@ -92,7 +92,7 @@ fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
 
 #[test]
 fn hidden_files_of_a_large_directory_are_covered_again() {
-    if !has(Tier::Namespaces) || !support().network_broker.works {
+    if !has(Tier::Namespaces) || !support().network_broker.is_supported {
         return;
     }
     let project = TestProject::new();
@@ -167,8 +167,8 @@ const SOON: Duration = Duration::from_millis(500);
 #[test]
 fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
     let Some(cell) = cell() else { return };
-    if !support().network_broker.works {
-        println!("skipped: no gate here: {}", support().network_broker.why);
+    if !support().network_broker.is_supported {
+        println!("skipped: no gate here: {}", support().network_broker.detail);
         return;
     }
     for left_behind in [false, true] {
@@ -219,7 +219,7 @@ fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
 
 #[test]
 fn process_that_can_still_write_a_saved_file_is_ended() {
-    if !support().network_broker.works || viewed().first() != Some(&Tier::Namespaces) {
+    if !support().network_broker.is_supported || viewed().first() != Some(&Tier::Namespaces) {
         return;
     }
     let begin = "import ctypes, os, socket, threading, time\n\
@@ -282,7 +282,7 @@ fn process_that_can_still_write_a_saved_file_is_ended() {
 #[test]
 fn secret_that_appears_later_is_hidden_from_what_a_command_left_behind() {
     let Some(cell) = cell() else { return };
-    if !support().network_broker.works {
+    if !support().network_broker.is_supported {
         return;
     }
     let project = TestProject::new();

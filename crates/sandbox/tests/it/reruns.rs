@@ -130,8 +130,8 @@ fn sandbox_tests_pass_with_setuid_bubblewrap() {
     let helper = folder.path().join("confine");
     let probed = project.script(&enter).arg(helper).arg("__sandbox-probe").output().unwrap();
     let found: Support = serde_json::from_slice(&probed.stdout).unwrap();
-    if !found.bubblewrap.works {
-        println!("skipped: a set-user-id `bwrap` does not work here: {}", found.bubblewrap.why);
+    if !found.bubblewrap.is_supported {
+        println!("skipped: a set-user-id `bwrap` does not work here: {}", found.bubblewrap.detail);
         return;
     }
     assert_eq!(found.tier(), Tier::Bubblewrap);

@@ -68,7 +68,7 @@ for mode in (0o2705, 0o4755, 0o6755, 0o644):
 
 #[test]
 fn setgid_bit_of_a_directory_is_allowed_with_a_broker() {
-    if !support().network_broker.works {
+    if !support().network_broker.is_supported {
         return;
     }
     for tier in tiers() {

@@ -36,9 +36,9 @@ pub fn has(tier: Tier) -> bool {
     let best = support().tier();
     let has = match tier {
         Tier::Namespaces => best == Tier::Namespaces,
-        Tier::Bubblewrap => support().seccomp.works && bubblewrap_works(),
-        Tier::Landlock => support().landlock.works && support().seccomp.works,
-        Tier::Seccomp => support().seccomp.works,
+        Tier::Bubblewrap => support().seccomp.is_supported && bubblewrap_works(),
+        Tier::Landlock => support().landlock.is_supported && support().seccomp.is_supported,
+        Tier::Seccomp => support().seccomp.is_supported,
         Tier::Best | Tier::Nothing => true,
     };
     if !has {
@@ -73,8 +73,8 @@ pub fn tiers() -> Vec<Tier> {
 
 /// Returns the available tiers that separate other hosts from servers on this host.
 pub fn gated_tiers() -> Vec<Tier> {
-    if !support().network_broker.works {
-        println!("skipped: no gate here: {}", support().network_broker.why);
+    if !support().network_broker.is_supported {
+        println!("skipped: no gate here: {}", support().network_broker.detail);
         return Vec::new();
     }
     tiers()

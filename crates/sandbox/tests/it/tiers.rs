@@ -11,7 +11,7 @@ fn sandbox_support_has_a_readable_description() {
     assert!(lines.iter().any(|line| line.starts_with("Strength: ")));
     for (finding, name) in [(&support.landlock, "Landlock"), (&support.mounts, "mount")] {
         assert_eq!(
-            !finding.works,
+            !finding.is_supported,
             lines.iter().any(|line| line.starts_with("Missing") && line.contains(name)),
             "{lines:#?}"
         );

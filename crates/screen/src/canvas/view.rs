@@ -38,7 +38,7 @@ impl CoveredRows {
 impl Canvas {
     /// Whether a view covers the inline rows.
     pub fn is_covered(&self) -> bool {
-        self.covered.is_some()
+        self.covered_rows.is_some()
     }
 
     /// Opens the view over the inline rows, if that is possible now.
@@ -64,8 +64,8 @@ impl Canvas {
             bytes.extend_from_slice(b"\x1b[?25h");
         }
         add_restore_bytes(&covered.emergency_bytes());
-        self.waiting = None;
-        self.covered = Some(covered);
+        self.pending_live = None;
+        self.covered_rows = Some(covered);
         self.mode = Mode::Alternate;
         terminal.set_inline(false);
         terminal.tty.write(&bytes)?;
@@ -74,7 +74,7 @@ impl Canvas {
 
     /// Turns reports of the mouse on or off when one view follows another.
     pub(super) fn cover_mouse(&mut self, terminal: &TerminalState, mouse: bool) -> io::Result<()> {
-        match &mut self.covered {
+        match &mut self.covered_rows {
             Some(covered) if covered.mouse != mouse => {
                 covered.mouse = mouse;
                 terminal.tty.write(if mouse { MOUSE_ON } else { MOUSE_OFF })
@@ -86,7 +86,7 @@ impl Canvas {
     /// Closes the view. If the window has another size than before, it is measured first, as after
     /// any change.
     pub fn close_view(&mut self, terminal: &TerminalState) -> io::Result<()> {
-        let Some(covered) = self.covered.take() else { return Ok(()) };
+        let Some(covered) = self.covered_rows.take() else { return Ok(()) };
         remove_restore_bytes(&covered.emergency_bytes());
         let mut bytes = Vec::new();
         if covered.kitty {

@@ -49,7 +49,7 @@ fn line() -> impl Strategy<Value = Line> {
     let span = (text, prop_oneof![2 => Just(Style::PLAIN), 1 => style()])
         .prop_map(|(text, style)| Span::styled(text, style));
     (prop::collection::vec(span, 0..3), prop::option::weighted(0.1, style()))
-        .prop_map(|(spans, fill)| Line { spans, fill, picture: None })
+        .prop_map(|(spans, fill_style)| Line { spans, fill_style, picture: None })
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -148,7 +148,7 @@ async fn image_capable_terminal_is_queried() {
     // Without pictures, none of this is queried.
     drop(screen);
     let mut terminal = Terminal::new();
-    let options = ScreenOptions { pictures: false, ..ScreenOptions::default() };
+    let options = ScreenOptions { query_pictures: false, ..ScreenOptions::default() };
     let (_screen, mut input) = terminal.open(options);
     terminal.types("\x1b[?63;1;4cx");
     assert_eq!(input.next().await, Some(typed('x')));

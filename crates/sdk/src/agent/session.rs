@@ -148,7 +148,7 @@ impl AgentTurn<'_> {
                 }
             }
             EventBody::ItemDone { done, .. } => match done {
-                ItemDone::Text { text, dropped: false } => {
+                ItemDone::Text { text, is_dropped: false } => {
                     // A turn may have text before each group of tool calls; the last one is the
                     // answer.
                     self.answer.clone_from(&text);

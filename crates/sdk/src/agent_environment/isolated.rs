@@ -102,7 +102,7 @@ fn open_worktree(
 ) -> Result<Worktree, Failure> {
     let directory = &launch.options.directory;
     let name =
-        name_file.filter(|_| task.resumes).and_then(|file| std::fs::read_to_string(file).ok());
+        name_file.filter(|_| task.is_resumed).and_then(|file| std::fs::read_to_string(file).ok());
     if let Some(name) = &name
         && let Some(worktree) = Worktree::reopen(directory, name)?
     {
@@ -120,13 +120,15 @@ fn build_environment(
     name_file: Option<PathBuf>,
     task: AgentTask<'_>,
 ) -> IsolatedAgent {
-    let seen = Arc::new(SeenFiles::default());
+    let seen_files = Arc::new(SeenFiles::default());
     let artifacts = inputs.artifacts.join("worktrees").join(worktree.name());
     let model = Arc::clone(&inputs.model);
-    let toolbox = toolbox::build(&own, &files, &seen, artifacts.clone(), model, &inputs.plans);
+    let toolbox =
+        toolbox::build(&own, &files, &seen_files, artifacts.clone(), model, &inputs.plans);
     let (skills, _) = SessionSkills::open(own.skill_library(), &files);
     let tools: Vec<Arc<dyn Tool>> = toolbox.tools().into_iter().chain(skills.tool()).collect();
-    let checkpoint_manager = session_settings::checkpoint_manager(&own, &inputs.id, &files, &seen);
+    let checkpoint_manager =
+        session_settings::checkpoint_manager(&own, &inputs.id, &files, &seen_files);
     if let Some(notice) = checkpoint_manager
         .as_ref()
         .and_then(|checkpoint_manager| checkpoint_manager.revert_abandoned())
@@ -166,7 +168,7 @@ fn build_environment(
         finish: Box::new(move |can_be_resumed| ending.finish(can_be_resumed)),
     };
     let environment = Box::new(environment);
-    IsolatedAgent { environment, tools, note, files, seen, workspace }
+    IsolatedAgent { environment, tools, note, files, seen_files, workspace }
 }
 
 /// Returns the configuration of a session in the worktree, with the flags of this session.
@@ -180,7 +182,7 @@ fn configuration(launch: &SessionConfig, worktree: &Worktree) -> Result<SessionC
     own.mode = launch.mode;
     own.sandbox = launch.sandbox;
     own.extensions = Arc::clone(&launch.extensions);
-    own.asker.clone_from(&launch.asker);
+    own.prompter.clone_from(&launch.prompter);
     own.sampling.clone_from(&launch.sampling);
     Ok(own)
 }

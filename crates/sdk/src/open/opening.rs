@@ -122,13 +122,13 @@ impl SessionBuilder {
         self.warnings.extend(system::warning_without_tools(&self.launch, &offered));
         let expander = self.expander(&workspace_setup, &tool_setup, &sources);
         let commands = self.custom_commands(&workspace_setup, &tool_setup);
-        let (id, records, cut_off) =
-            (resumed.id.clone(), Arc::clone(&resumed.records), resumed.cut_off);
+        let (id, records, was_interrupted) =
+            (resumed.id.clone(), Arc::clone(&resumed.records), resumed.was_interrupted);
         let (name, scripted) =
             (model_setup.name.clone(), model_setup.model.catalog().is_scripted());
         let ledger = model_setup.budget.ledger();
         let end_hooks = has_session_end_hook(sources.hooks.as_ref());
-        let found = Arc::clone(&sources.found);
+        let nested_context = Arc::clone(&sources.nested_context);
         let context_files = memory.files.clone();
         let inputs = PromptInputs { system: system::prompt(prompt), memory };
         let handle = self.start(
@@ -149,7 +149,7 @@ impl SessionBuilder {
         warnings.retain(|warning| seen.insert(warning.clone()));
         let session = OpenSession {
             workspace: workspace_setup.workspace,
-            found,
+            nested_context,
             mode: launch.mode,
             launch,
             id,
@@ -160,8 +160,8 @@ impl SessionBuilder {
             expander,
             commands,
             plans: tool_setup.plans,
-            past: records,
-            cut_off,
+            initial_records: records,
+            was_interrupted,
             handle,
             toolbox: tool_setup.toolbox,
             checkpoint_manager: tool_setup.checkpoint_manager,
@@ -213,8 +213,8 @@ impl SessionBuilder {
         let (workspace, artifacts, notices) =
             session_settings::open_workspace(&self.launch, resumed)?;
         self.warnings.extend(notices);
-        let seen = Arc::new(SeenFiles::default());
-        Ok(WorkspaceSetup { workspace: Arc::new(workspace), seen, artifacts })
+        let seen_files = Arc::new(SeenFiles::default());
+        Ok(WorkspaceSetup { workspace: Arc::new(workspace), seen_files, artifacts })
     }
 
     /// Creates the model and the budget, including what the resumed session has spent. Reports
@@ -247,14 +247,20 @@ impl SessionBuilder {
         model_setup: &ModelSetup,
         hub: &EventBus,
     ) -> Result<ToolSetup, Failure> {
-        let WorkspaceSetup { workspace, seen, artifacts } = workspace_setup;
+        let WorkspaceSetup { workspace, seen_files, artifacts } = workspace_setup;
         let shell = toolbox::shell_options(&self.launch, artifacts.clone());
         let (skills, notices) = SessionSkills::open(self.launch.skill_library(), workspace);
         self.warnings.extend(notices);
         let plans = plans::session_folder(&self.launch, workspace, &mut self.warnings);
         let metered = || Arc::clone(&model_setup.metered);
-        let toolbox =
-            toolbox::build(&self.launch, workspace, seen, artifacts.clone(), metered(), &plans);
+        let toolbox = toolbox::build(
+            &self.launch,
+            workspace,
+            seen_files,
+            artifacts.clone(),
+            metered(),
+            &plans,
+        );
         self.launch.sampling = Some(Sampling {
             model: metered(),
             main: toolbox.main_model(metered()),
@@ -262,7 +268,7 @@ impl SessionBuilder {
         });
         self.warnings.extend(self.launch.policy_sources().sandbox_table().1);
         let checkpoint_manager =
-            session_settings::checkpoint_manager(&self.launch, id, workspace, seen);
+            session_settings::checkpoint_manager(&self.launch, id, workspace, seen_files);
         let processes = || toolbox.processes();
         let sandbox = || shell.sandbox.clone();
         let (agents, notices) = SessionAgents::open(AgentsSetup {
@@ -283,7 +289,7 @@ impl SessionBuilder {
                 },
             }),
             workspace: Arc::clone(workspace),
-            seen: Arc::clone(seen),
+            seen_files: Arc::clone(seen_files),
             journals: (!self.launch.options.ephemeral).then(|| {
                 let project = self.launch.options.directory.display().to_string();
                 Journals::new(artifacts.join("agents"), project, self.launch.dirs().keys)
@@ -345,7 +351,7 @@ impl SessionBuilder {
         let begun_with = memory.files.clone();
         let found =
             NestedContext::new(self.launch.context_sources(), workspace, begun_with, warning(hub));
-        let found = Arc::new(found);
+        let nested_context = Arc::new(found);
         let discovered = discovery::discover(
             &self.launch,
             shell.clone(),
@@ -382,7 +388,7 @@ impl SessionBuilder {
         let _ = self.launch.running_hooks.set(setup.running);
         let hooks = setup.hooks;
         self.warnings.extend(setup.warnings);
-        Ok(RuntimeSources { found, discovered, hooks })
+        Ok(RuntimeSources { nested_context, discovered, hooks })
     }
 
     /// Collects the inputs of the system prompt from the previous steps.
@@ -418,13 +424,17 @@ impl SessionBuilder {
         sources: &RuntimeSources,
     ) -> Expander {
         let settings = &self.launch.config.settings;
-        Expander::new(&workspace_setup.workspace, &workspace_setup.seen, tool_setup.servers.clone())
-            .with_agents(tool_setup.startable_agents())
-            .with_found(Arc::clone(&sources.found) as Arc<dyn FolderContext>)
-            .with_search(FileSearch {
-                recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
-                loose: settings.flag("context.fileFiltering.enableFuzzySearch"),
-            })
+        Expander::new(
+            &workspace_setup.workspace,
+            &workspace_setup.seen_files,
+            tool_setup.servers.clone(),
+        )
+        .with_agents(tool_setup.startable_agents())
+        .with_found(Arc::clone(&sources.nested_context) as Arc<dyn FolderContext>)
+        .with_search(FileSearch {
+            recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
+            is_fuzzy: settings.flag("context.fileFiltering.enableFuzzySearch"),
+        })
     }
 
     /// Loads the custom commands. The policy engine decides before a command runs anything.
@@ -435,7 +445,7 @@ impl SessionBuilder {
     ) -> Commands {
         let around = parallax_commands::CommandInputs {
             workspace: Arc::clone(&workspace_setup.workspace),
-            seen: Arc::clone(&workspace_setup.seen),
+            seen_files: Arc::clone(&workspace_setup.seen_files),
             policy_engine: Arc::clone(&tool_setup.policy_engine),
             shell: tool_setup.shell.clone(),
             processes: tool_setup.toolbox.processes(),
@@ -500,9 +510,9 @@ impl SessionBuilder {
                 store,
                 mode: self.launch.mode,
                 interactive: self.launch.options.interactive,
-                keeps_file_texts: self.launch.options.keeps_file_texts
+                includes_file_texts: self.launch.options.includes_file_texts
                     || self.launch.companion_manager().shows_diffs(),
-                replaces: self.launch.options.session == SessionChoice::Clear,
+                is_replacement: self.launch.options.session == SessionChoice::Clear,
                 trusted: self.launch.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {
@@ -523,7 +533,7 @@ impl SessionBuilder {
                 system: inputs.system,
                 preface: inputs.memory.preface,
                 sources: inputs.memory.sources,
-                folder_context: Some(sources.found as Arc<dyn FolderContext>),
+                folder_context: Some(sources.nested_context as Arc<dyn FolderContext>),
                 editor_context: self
                     .launch
                     .companion_manager()
@@ -531,8 +541,8 @@ impl SessionBuilder {
                     .map(|it| it as Arc<dyn EditorContext>),
                 plan: ApprovedPlan::from_records(records(), resumed.contents.len()),
                 pending: resumed.pending,
-                cut_off: resumed.cut_off,
-                unfinished: resumed.unfinished,
+                was_interrupted: resumed.was_interrupted,
+                unfinished_answer: resumed.unfinished_answer,
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,

@@ -24,7 +24,7 @@ use crate::toolbox::Toolbox;
 pub(super) struct WorkspaceSetup {
     pub(super) workspace: Arc<Workspace>,
     /// The file contents that the model has seen.
-    pub(super) seen: Arc<SeenFiles>,
+    pub(super) seen_files: Arc<SeenFiles>,
     /// The session's directory for temporary files.
     pub(super) artifacts: PathBuf,
 }
@@ -75,7 +75,7 @@ pub(super) struct PromptInputs {
 
 /// Sources of additional context, tools, and hooks while the session runs.
 pub(super) struct RuntimeSources {
-    pub(super) found: Arc<NestedContext>,
+    pub(super) nested_context: Arc<NestedContext>,
     pub(super) discovered: Option<Arc<Discovered>>,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
 }

@@ -18,7 +18,8 @@ async fn sessions_are_counted_searched_and_deleted() {
         entries.iter().map(|entry| launch.session_library().message_count(entry)).collect();
     assert_eq!(counts, [Some(4), Some(2)]);
     let search = |text: &str, stop: bool| {
-        let search = SearchRequest { text: text.to_owned(), here: true, limit: 10, rebuild: false };
+        let search =
+            SearchRequest { text: text.to_owned(), project_only: true, limit: 10, rebuild: false };
         let hits =
             launch.session_library().search_sessions(&search, &|_| !stop).expect("searched").hits;
         hits.into_iter().map(|hit| (hit.id, hit.snippet.replace(MARKS, "|"))).collect::<Vec<_>>()

@@ -13,7 +13,8 @@ use parallax_sessions::search::{MARKS, SearchHit, SearchRequest};
 use crate::support::World;
 
 fn search(launch: &SessionConfig, text: &str) -> Vec<SearchHit> {
-    let search = SearchRequest { text: text.to_owned(), here: false, limit: 50, rebuild: false };
+    let search =
+        SearchRequest { text: text.to_owned(), project_only: false, limit: 50, rebuild: false };
     launch.session_library().search_sessions(&search, &|_| true).expect("searched").hits
 }
 
@@ -107,8 +108,12 @@ async fn damaged_index_is_rebuilt_and_shared_by_several_processes() {
             let (launch, one) = (&launch, &one);
             scope.spawn(move || {
                 let rebuild = number % 3 != 0;
-                let search =
-                    SearchRequest { text: "parser".into(), here: false, limit: 50, rebuild };
+                let search = SearchRequest {
+                    text: "parser".into(),
+                    project_only: false,
+                    limit: 50,
+                    rebuild,
+                };
                 let hits = launch
                     .session_library()
                     .search_sessions(&search, &|_| true)
@@ -189,7 +194,7 @@ async fn every_machine_readable_export_can_be_imported() {
 async fn prompt_numbers_stay_unique_after_rewind() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["aaa", "bbb", "ccc"]).await;
-    let back = SessionChoice::Rewind { id, keep: 4 };
+    let back = SessionChoice::Rewind { id, keep_contents: 4 };
     let id = world.say(back, &["ddd", "eee", "fff"]).await;
     let launch = world.launch();
     let shown = |id: &str| {
@@ -238,7 +243,7 @@ async fn session_copy_keeps_the_original_and_move_takes_all_files() {
     let moved =
         other.session_library().move_project(&world.project(), &world.root.join("moved/here"));
     let moved = moved.expect("told");
-    assert_eq!((moved.sessions.len(), moved.kept.len()), (0, 1), "it is in use");
+    assert_eq!((moved.sessions.len(), moved.skipped.len()), (0, 1), "it is in use");
     session.close().await;
     let before =
         fs::read(launch.session_library().session(&id).expect("found").path).expect("journal");
@@ -278,7 +283,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let set = |text: &str| world.write("home/.gemini/settings.json", text);
     let why = |dry: bool| {
         let collected = world.launch().session_library().collect_sessions(dry).expect("collected");
-        collected.sessions.into_iter().map(|one| (one.id, one.why)).collect::<Vec<_>>()
+        collected.sessions.into_iter().map(|one| (one.id, one.reason)).collect::<Vec<_>>()
     };
     let of = |id: &str, why: &'static str| (id.to_owned(), why);
     // A session killed before its first prompt leaves an empty file.
@@ -322,7 +327,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     world.write("there/.gemini/settings.json", rule);
     let there = SessionConfig::prepare(there.options().clone()).expect("prepared");
     let would = there.session_library().collect_sessions(true).expect("collected");
-    let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.why)).collect();
+    let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.reason)).collect();
     assert_eq!(would, wanted, "the user's rule");
     assert_eq!(why(false), wanted);
     assert!(stray.exists(), "it is younger than the least");

@@ -48,7 +48,7 @@ async fn rewind_removes_turns_and_fork_keeps_the_original() {
     session.close().await;
     let before_two = all[1].1;
 
-    let fork = SessionChoice::Fork { from: id.clone(), keep: Some(before_two) };
+    let fork = SessionChoice::Fork { from: id.clone(), keep_contents: Some(before_two) };
     let forked = world.say(fork, &["else"]).await;
     assert_ne!(forked, id);
     let texts = |id: &str| {
@@ -59,10 +59,10 @@ async fn rewind_removes_turns_and_fork_keeps_the_original() {
     assert_eq!(texts(&forked), ["one", "else"]);
     assert_eq!(texts(&id), ["one", "two", "three"]);
 
-    let rewind = SessionChoice::Rewind { id: id.clone(), keep: before_two };
+    let rewind = SessionChoice::Rewind { id: id.clone(), keep_contents: before_two };
     assert_eq!(world.say(rewind, &["again"]).await, id);
     assert_eq!(texts(&id), ["one", "again"]);
-    let rewind = SessionChoice::Rewind { id: id.clone(), keep: 0 };
+    let rewind = SessionChoice::Rewind { id: id.clone(), keep_contents: 0 };
     assert_eq!(world.say(rewind, &["again"]).await, id);
     assert_eq!(texts(&id), ["again"]);
     let entry = world.launch().session_library().session(&id).expect("a session");

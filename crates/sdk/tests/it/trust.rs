@@ -35,7 +35,7 @@ fn unknown_folder_opens_one_trust_request() {
         let question = question(&world);
         assert_eq!(question.folder, world.project());
         assert_eq!(question.parent.as_deref(), Some(world.root.as_path()));
-        assert_eq!(question.brings.commands, ["x"]);
+        assert_eq!(question.preview.commands, ["x"]);
         let launch = question.answer(answer).expect("answered");
         assert_eq!(
             (launch.is_trusted(), launch.settings_manager().ui().hide_tips),
@@ -92,13 +92,13 @@ fn loosening_settings_and_new_rules_require_acceptance() {
     assert_eq!(keys(&launch), Vec::<String>::new());
 
     let update = launch.policy_sources().update().expect("new rules");
-    assert!(update.new && update.files.len() == 1);
+    assert!(update.is_new && update.files.len() == 1);
     assert!(update.rules.iter().any(|rule| rule.contains("mine.toml:1")), "{:?}", update.rules);
     // Opening a session records the rules as known.
     let _ = parallax_sdk::policy(&launch);
     assert_eq!(ready(&world, &[]).policy_sources().update(), None);
     world.write("project/.gemini/policies/mine.toml", &rule.replace("deny", "ask_user"));
-    assert!(ready(&world, &[]).policy_sources().update().is_some_and(|update| !update.new));
+    assert!(ready(&world, &[]).policy_sources().update().is_some_and(|update| !update.is_new));
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) enum AgentMessage {
 #[derive(Clone)]
 pub(super) struct AcpClient {
     lines: mpsc::Sender<String>,
-    waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<RpcAnswer>>>>,
+    pending_requests: Arc<Mutex<HashMap<u64, oneshot::Sender<RpcAnswer>>>>,
     ids: Arc<AtomicU64>,
 }
 
@@ -53,7 +53,7 @@ impl AcpClient {
         let input = Box::new(BufReader::new(agent_input));
         let stopped = stopping.child_token();
         tasks.spawn(backend.serve_acp(input, Box::new(agent_output), stopped));
-        let client = Self { lines, waiting: Arc::default(), ids: Arc::default() };
+        let client = Self { lines, pending_requests: Arc::default(), ids: Arc::default() };
         // The first line, before any request. Its answer is of no interest.
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -68,7 +68,7 @@ impl AcpClient {
     pub(super) async fn request(&self, method: &str, params: Value) -> RpcAnswer {
         let id = self.ids.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        self.pending_requests.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let gone = || json!({"code": -32603, "message": "the server is shutting down"});
         self.lines.send(line.to_string()).await.map_err(|_| gone())?;
@@ -106,7 +106,8 @@ impl AcpClient {
                 (Some(method), None) => AgentMessage::Notification { method, params },
                 (None, id) => {
                     let id = id.and_then(|id| id.as_u64());
-                    let waiting = || self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                    let waiting =
+                        || self.pending_requests.lock().unwrap_or_else(PoisonError::into_inner);
                     let Some(to) = id.and_then(|id| waiting().remove(&id)) else { continue };
                     let answer = match message.remove("error") {
                         Some(error) => Err(error),
@@ -120,7 +121,7 @@ impl AcpClient {
             }
         }
         // No more answers come.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.pending_requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

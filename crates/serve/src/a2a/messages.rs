@@ -225,7 +225,7 @@ pub(super) fn task(task: &TaskSnapshot, history: Option<usize>, version: A2aVers
     let messages = task.history.iter().skip(skipped).map(|it| message(&task.id, it, version));
     let mut value = json!({
         "id": task.id, "contextId": task.id,
-        "status": status(&task.id, task.state, task.said.as_ref(), &task.time, version),
+        "status": status(&task.id, task.state, task.message.as_ref(), &task.time, version),
         "history": messages.collect::<Vec<_>>(),
         "artifacts": task.artifacts.iter().map(|it| artifact(it, version)).collect::<Vec<_>>(),
     });
@@ -247,8 +247,8 @@ pub(super) fn task_result(snapshot: &TaskSnapshot, version: A2aVersion) -> Value
 /// An event of a stream.
 pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value {
     match event {
-        TaskEvent::Status { state, message: said, time } => {
-            let status = status(task, *state, said.as_ref(), time, version);
+        TaskEvent::Status { state, message, time } => {
+            let status = status(task, *state, message.as_ref(), time, version);
             match version {
                 A2aVersion::V10 => json!({
                     "statusUpdate": {"taskId": task, "contextId": task, "status": status},
@@ -256,7 +256,7 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
                 A2aVersion::V03 => json!({
                     "kind": "status-update", "taskId": task, "contextId": task, "status": status,
                     "final": state.is_over(),
-                    "metadata": {"coderAgent": {"kind": coder_kind(*state, said.as_ref())}},
+                    "metadata": {"coderAgent": {"kind": coder_kind(*state, message.as_ref())}},
                 }),
             }
         }

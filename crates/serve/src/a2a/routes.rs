@@ -436,7 +436,7 @@ async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBo
     tasks.send(&message).await?;
     until_over(&task).await;
     let snapshot = task.snapshot();
-    let said = snapshot.said.map_or(Value::Null, |said| match said.parts.first() {
+    let said = snapshot.message.map_or(Value::Null, |said| match said.parts.first() {
         Some(super::task::TaskPart::Text(text)) => json!(text),
         _ => Value::Null,
     });

@@ -89,7 +89,7 @@ pub(super) struct TaskSnapshot {
     pub(super) id: String,
     pub(super) state: TaskState,
     /// The message of the state.
-    pub(super) said: Option<TaskMessage>,
+    pub(super) message: Option<TaskMessage>,
     pub(super) time: String,
     pub(super) history: Vec<TaskMessage>,
     pub(super) artifacts: Vec<Artifact>,
@@ -152,7 +152,7 @@ impl Task {
         let snapshot = TaskSnapshot {
             id: id.to_owned(),
             state,
-            said: None,
+            message: None,
             time: now(),
             history: Vec::new(),
             artifacts: Vec::new(),
@@ -214,7 +214,8 @@ impl Task {
         }
         if state == TaskState::Failed {
             let text = "the last turn failed, or its process ended".to_owned();
-            inner.snapshot.said = Some(Self::agent_message(&mut inner, vec![TaskPart::Text(text)]));
+            inner.snapshot.message =
+                Some(Self::agent_message(&mut inner, vec![TaskPart::Text(text)]));
         }
     }
 
@@ -338,7 +339,7 @@ impl Task {
 
     fn enter(&self, inner: &mut Inner, state: TaskState, message: Option<TaskMessage>) {
         inner.snapshot.state = state;
-        inner.snapshot.said.clone_from(&message);
+        inner.snapshot.message.clone_from(&message);
         inner.snapshot.time = now();
         inner.changed = Instant::now();
         self.report(state, message);

@@ -85,7 +85,7 @@ mod tests {
                 status: Some("success".into()),
                 display: None,
                 output: "````\nx".into(),
-                told: None,
+                details: None,
             },
             RecordedItem::Text { text: "done".into(), partial: false },
             user("thanks"),

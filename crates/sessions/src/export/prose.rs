@@ -16,12 +16,12 @@ use parallax_markdown::literal::{definitions_as_text, is_line_break, literal, re
 const MAX_ADDRESS: usize = 2_000;
 
 /// Renders a text.
-pub(super) fn write_prose(page: &mut String, text: &str, by: Option<SyntaxHighlighter>) {
+pub(super) fn write_prose(html: &mut String, text: &str, highlighter: Option<SyntaxHighlighter>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let text = definitions_as_text(text, Parser::new_ext(text, options).into_offset_iter());
     let text = text.as_ref();
-    let mut writer = HtmlWriter { page, by, code: None, links: Vec::new(), table: None };
+    let mut writer = HtmlWriter { html, highlighter, code: None, links: Vec::new(), table: None };
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         if matches!(event, Event::HardBreak)
             && text.get(range.clone()).is_some_and(|text| text.starts_with('\\'))
@@ -34,8 +34,8 @@ pub(super) fn write_prose(page: &mut String, text: &str, by: Option<SyntaxHighli
 }
 
 struct HtmlWriter<'a> {
-    page: &'a mut String,
-    by: Option<SyntaxHighlighter>,
+    html: &'a mut String,
+    highlighter: Option<SyntaxHighlighter>,
     /// The language and text of the open code block.
     code: Option<(String, String)>,
     /// The closing text of each open link and image.
@@ -60,40 +60,40 @@ impl HtmlWriter<'_> {
                 None => self.text(&text),
             },
             Event::InlineHtml(html) if self.table.is_some() && is_line_break(&html) => {
-                self.page.push_str("<br>");
+                self.html.push_str("<br>");
             }
             Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                let _ = write!(self.page, "<code>{}</code>", Escaped(&text));
+                let _ = write!(self.html, "<code>{}</code>", Escaped(&text));
             }
             // A line break of the model is kept, as in the terminal.
-            Event::SoftBreak | Event::HardBreak => self.page.push_str("<br>\n"),
-            Event::Rule => self.page.push_str("<hr>\n"),
+            Event::SoftBreak | Event::HardBreak => self.html.push_str("<br>\n"),
+            Event::Rule => self.html.push_str("<hr>\n"),
             Event::TaskListMarker(done) => self.task(done),
             Event::FootnoteReference(name) => self.text(&name),
         }
     }
 
     fn text(&mut self, text: &str) {
-        let _ = write!(self.page, "{}", Escaped(text));
+        let _ = write!(self.html, "{}", Escaped(text));
     }
 
     /// The checkbox of a task replaces the bullet of its list item.
     fn task(&mut self, done: bool) {
-        if self.page.ends_with("<li>") {
-            self.page.truncate(self.page.len() - ">".len());
-            self.page.push_str(" class=\"task\">");
+        if self.html.ends_with("<li>") {
+            self.html.truncate(self.html.len() - ">".len());
+            self.html.push_str(" class=\"task\">");
         }
-        self.page.push_str(if done { "☑ " } else { "☐ " });
+        self.html.push_str(if done { "☑ " } else { "☐ " });
     }
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph => self.page.push_str("<p>"),
+            Tag::Paragraph => self.html.push_str("<p>"),
             Tag::Heading { level, .. } => {
-                let _ = write!(self.page, "<h{}>", below(level as usize));
+                let _ = write!(self.html, "<h{}>", below(level as usize));
             }
-            Tag::BlockQuote(_) => self.page.push_str("<blockquote>\n"),
+            Tag::BlockQuote(_) => self.html.push_str("<blockquote>\n"),
             Tag::CodeBlock(kind) => {
                 let language = match &kind {
                     CodeBlockKind::Fenced(info) => first_word(info),
@@ -101,15 +101,15 @@ impl HtmlWriter<'_> {
                 };
                 self.code = Some((language.to_owned(), String::new()));
             }
-            Tag::HtmlBlock => self.page.push_str("<p class=\"raw\">"),
+            Tag::HtmlBlock => self.html.push_str("<p class=\"raw\">"),
             Tag::List(Some(first)) => {
-                let _ = writeln!(self.page, "<ol start=\"{first}\">");
+                let _ = writeln!(self.html, "<ol start=\"{first}\">");
             }
-            Tag::List(None) => self.page.push_str("<ul>\n"),
-            Tag::Item => self.page.push_str("<li>"),
+            Tag::List(None) => self.html.push_str("<ul>\n"),
+            Tag::Item => self.html.push_str("<li>"),
             Tag::Table(columns) => {
                 self.table = Some(OpenTable { columns, ..OpenTable::default() });
-                self.page.push_str("<div class=\"wide\"><table>\n");
+                self.html.push_str("<div class=\"wide\"><table>\n");
             }
             Tag::TableHead => {
                 self.set_head(true);
@@ -117,13 +117,13 @@ impl HtmlWriter<'_> {
             }
             Tag::TableRow => self.row(),
             Tag::TableCell => self.cell(),
-            Tag::Emphasis => self.page.push_str("<em>"),
-            Tag::Strong => self.page.push_str("<strong>"),
-            Tag::Strikethrough => self.page.push_str("<del>"),
+            Tag::Emphasis => self.html.push_str("<em>"),
+            Tag::Strong => self.html.push_str("<strong>"),
+            Tag::Strikethrough => self.html.push_str("<del>"),
             Tag::Link { dest_url, link_type, .. } => self.link(&dest_url, link_type),
             Tag::Image { dest_url, link_type, .. } => {
                 self.link(&dest_url, link_type);
-                self.page.push_str("[picture] ");
+                self.html.push_str("[picture] ");
             }
             _ => {}
         }
@@ -131,36 +131,36 @@ impl HtmlWriter<'_> {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Paragraph | TagEnd::HtmlBlock => self.page.push_str("</p>\n"),
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.html.push_str("</p>\n"),
             TagEnd::Heading(level) => {
-                let _ = writeln!(self.page, "</h{}>", below(level as usize));
+                let _ = writeln!(self.html, "</h{}>", below(level as usize));
             }
-            TagEnd::BlockQuote(_) => self.page.push_str("</blockquote>\n"),
+            TagEnd::BlockQuote(_) => self.html.push_str("</blockquote>\n"),
             TagEnd::CodeBlock => {
                 if let Some((language, code)) = self.code.take() {
-                    write_block(self.page, &language, &code, self.by);
+                    write_block(self.html, &language, &code, self.highlighter);
                 }
             }
-            TagEnd::List(true) => self.page.push_str("</ol>\n"),
-            TagEnd::List(false) => self.page.push_str("</ul>\n"),
-            TagEnd::Item => self.page.push_str("</li>\n"),
+            TagEnd::List(true) => self.html.push_str("</ol>\n"),
+            TagEnd::List(false) => self.html.push_str("</ul>\n"),
+            TagEnd::Item => self.html.push_str("</li>\n"),
             TagEnd::Table => {
                 self.table = None;
-                self.page.push_str("</table></div>\n");
+                self.html.push_str("</table></div>\n");
             }
             TagEnd::TableHead => {
                 self.set_head(false);
-                self.page.push_str("</tr>\n");
+                self.html.push_str("</tr>\n");
             }
-            TagEnd::TableRow => self.page.push_str("</tr>\n"),
+            TagEnd::TableRow => self.html.push_str("</tr>\n"),
             TagEnd::TableCell => {
-                self.page.push_str(if self.is_head() { "</th>" } else { "</td>" });
+                self.html.push_str(if self.is_head() { "</th>" } else { "</td>" });
             }
-            TagEnd::Emphasis => self.page.push_str("</em>"),
-            TagEnd::Strong => self.page.push_str("</strong>"),
-            TagEnd::Strikethrough => self.page.push_str("</del>"),
+            TagEnd::Emphasis => self.html.push_str("</em>"),
+            TagEnd::Strong => self.html.push_str("</strong>"),
+            TagEnd::Strikethrough => self.html.push_str("</del>"),
             TagEnd::Link | TagEnd::Image => {
-                self.page.push_str(self.links.pop().unwrap_or_default());
+                self.html.push_str(self.links.pop().unwrap_or_default());
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ impl HtmlWriter<'_> {
         if let Some(table) = &mut self.table {
             table.column = 0;
         }
-        self.page.push_str("<tr>");
+        self.html.push_str("<tr>");
     }
 
     fn is_head(&self) -> bool {
@@ -192,7 +192,7 @@ impl HtmlWriter<'_> {
             _ => "",
         };
         table.column += 1;
-        let _ = write!(self.page, "<{name}{class}>");
+        let _ = write!(self.html, "<{name}{class}>");
     }
 
     /// A link within a link, such as a linked image, is not rendered as a separate one.
@@ -204,7 +204,7 @@ impl HtmlWriter<'_> {
         }
         if opens {
             let _ = write!(
-                self.page,
+                self.html,
                 "<a href=\"{}\" rel=\"noopener noreferrer nofollow\">",
                 Escaped(address)
             );

@@ -92,7 +92,7 @@ impl Messages {
             Record::Result(result) => drop(self.results.insert(result.index, result.clone())),
             Record::Round(round) => {
                 self.close();
-                if let Some(tail) = &round.tail {
+                if let Some(tail) = &round.parts_after_results {
                     let message = self.message("user", "", parse(tail)?);
                     self.list.push(message.into());
                 }

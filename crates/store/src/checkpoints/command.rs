@@ -59,7 +59,7 @@ pub struct Changes {
     /// `.git` directories that are no longer at their original path.
     pub moved_repositories: Vec<MovedRepository>,
     pub(super) turn: u64,
-    pub(super) began: i64,
+    pub(super) started_at: i64,
     pub(super) before: HashMap<PathBuf, PathState>,
 }
 
@@ -101,7 +101,7 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
     }
     let mut sizes: HashMap<Arc<Path>, u64> = HashMap::new();
     for entry in &walked.entries {
-        if let EntryKind::File { top: Some(top), .. } = &entry.found
+        if let EntryKind::File { top: Some(top), .. } = &entry.kind
             && tops.contains(&**top)
         {
             *sizes.entry(Arc::clone(top)).or_default() += entry.stamp.size;
@@ -139,7 +139,7 @@ impl Checkpoints {
 
     fn begin(&self, turn: u64, without_git: bool) -> Result<CommandMark, CheckpointError> {
         self.recover_first();
-        let began = self.next_timestamp();
+        let started_at = self.next_timestamp();
         let mut walked = self.walk(Some(self.options.command_time / 2));
         if let (Some(links), Some((_, workspace))) =
             (&self.options.links, self.roots_and_workspace())
@@ -154,12 +154,12 @@ impl Checkpoints {
         });
         self.hold(kept)?;
         let protected = walked.entries.iter().filter(|entry| entry.protected);
-        let protected = protected.map(|entry| entry.place.path()).collect();
+        let protected = protected.map(|entry| entry.path.path()).collect();
         let mut mark = CommandMark {
             turn,
-            began,
-            walked: Arc::new(walked),
-            old: Arc::new(old),
+            started_at,
+            walk_result: Arc::new(walked),
+            previous_contents: Arc::new(old),
             protected,
             not_undoable: Vec::new(),
         };
@@ -179,7 +179,7 @@ impl Checkpoints {
     ) -> Result<Changes, CheckpointError> {
         let (changes, files) = self.changes_since(&mark, write_scope);
         if !files.is_empty() {
-            let (turn, began, ended) = (mark.turn, mark.began, self.next_timestamp());
+            let (turn, began, ended) = (mark.turn, mark.started_at, self.next_timestamp());
             let by = ChangedBy::Command;
             self.append(&Record::Changed { turn, began, ended, by, files })?;
         }
@@ -197,26 +197,28 @@ impl Checkpoints {
         mark: &CommandMark,
         write_scope: &WriteScope,
     ) -> (Changes, Vec<FileRecord>) {
-        let rules = mark.walked.rules.as_deref();
-        let after = self.walk_after(&mark.walked.unseen, rules);
+        let rules = mark.walk_result.rules.as_deref();
+        let after = self.walk_after(&mark.walk_result.unvisited, rules);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| {
-            write_scope.contains(&place.path()) || mark.walked.hard_linked.contains(place)
+            write_scope.contains(&place.path()) || mark.walk_result.hard_linked.contains(place)
         });
-        let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
+        let mut changes =
+            Changes { turn: mark.turn, started_at: mark.started_at, ..Changes::default() };
         let newly = after.unsearched.iter().filter(|(place, _)| {
-            !mark.walked.unsearched.contains_key(place) && !mark.walked.unseen.contains(place)
+            !mark.walk_result.unsearched.contains_key(place)
+                && !mark.walk_result.unvisited.contains(place)
         });
         changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
-        changes.set_id = set_id::changed(&mark.walked, &after);
+        changes.set_id = set_id::changed(&mark.walk_result, &after);
         changes.set_id.retain(|path| write_scope.contains(path));
         let mut files = Vec::new();
-        let before = mark.walked.repositories.iter();
+        let before = mark.walk_result.repositories.iter();
         let before: HashSet<&ConfinedPath> = before.map(|(place, _)| place).collect();
         let new = after.repositories.iter().filter(|(place, _)| !before.contains(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
-        changes.moved_repositories = repositories::moved_repositories(&mark.walked, &after);
+        changes.moved_repositories = repositories::moved_repositories(&mark.walk_result, &after);
         changes.moved_repositories.retain(|moved| write_scope.contains(&moved.path));
         // A new link may lead a protected link, or a missing target of one, elsewhere.
         let is_link = |state: &PathState| matches!(state, PathState::Link { .. });
@@ -231,11 +233,11 @@ impl Checkpoints {
             let path = place.path();
             is_protected(&place.relative)
                 || is_in_planted_repository(place)
-                || mark.walked.linked.hold(&path)
+                || mark.walk_result.linked.hold(&path)
                 || linked_now.as_ref().is_some_and(|linked| linked.hold(&path))
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
-        let moved = moved.then(|| MovedFolders::compare(&mark.walked, &after));
+        let moved = moved.then(|| MovedFolders::compare(&mark.walk_result, &after));
         for (place, before, after) in records {
             let path = place.path();
             let list = match (before.is_absent(), after.is_absent()) {
@@ -254,7 +256,7 @@ impl Checkpoints {
                 }
                 changes.protected.extend(protected);
             }
-            if !is_in_new_repository(&place, &before, &mark.walked) {
+            if !is_in_new_repository(&place, &before, &mark.walk_result) {
                 files.push(FileRecord {
                     path: PathText::from_path(&path),
                     before,
@@ -323,17 +325,19 @@ impl Checkpoints {
         {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
-                let EntryKind::File { known, ignored, top } = &entry.found else { continue };
+                let EntryKind::File { git_state, ignored, top } = &entry.kind else {
+                    continue;
+                };
                 let from_git = git.has(top.as_ref());
-                if let (TrackedState::Clean(blob), true) = (known, from_git) {
+                if let (TrackedState::Clean(blob), true) = (git_state, from_git) {
                     *slot = Some(PreviousContent::Git(*blob));
                     continue;
                 }
-                let cached = caches.contents.get(&entry.place);
+                let cached = caches.contents.get(&entry.path);
                 let cached = cached.filter(|(stamp, old)| {
                     *stamp == entry.stamp && (from_git || !matches!(old, PreviousContent::Git(_)))
                 });
-                *slot = match (known, from_git, cached) {
+                *slot = match (git_state, from_git, cached) {
                     (_, _, Some((_, old))) => Some(*old),
                     _ if *ignored && entry.stamp.size > IGNORED_BYTES => {
                         Some(PreviousContent::Ignored)
@@ -354,7 +358,7 @@ impl Checkpoints {
         }
         let mut folders = HashMap::new();
         open.retain(|(at, entry, _)| {
-            let fixed = is_fixed(&entry.place, &mut folders);
+            let fixed = is_fixed(&entry.path, &mut folders);
             if let (true, Some(slot)) = (fixed, old.get_mut(*at)) {
                 *slot = Some(PreviousContent::Fixed);
             }
@@ -376,9 +380,9 @@ impl Checkpoints {
             let is_safe = matches!(result, PreviousContent::Kept(_) | PreviousContent::Git(_));
             if is_safe
                 && stamp == Some(entry.stamp)
-                && !entry.stamp.may_change_unnoticed(walked.began)
+                && !entry.stamp.may_change_unnoticed(walked.started_at)
             {
-                caches.contents.insert(entry.place.clone(), (entry.stamp, result));
+                caches.contents.insert(entry.path.clone(), (entry.stamp, result));
             }
             if let Some(slot) = old.get_mut(at) {
                 *slot = Some(result);
@@ -391,7 +395,7 @@ impl Checkpoints {
     fn take_all(&self, open: &[(usize, &WorkspaceEntry, Option<GitId>)]) -> Vec<TakeResult> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
-        let was_late = self.kept_late.load(Ordering::Relaxed);
+        let was_late = self.exceeded_time_limit.load(Ordering::Relaxed);
         let budget = CopyBudget::new(time_limit(&self.options, was_late, open.len()));
         let work = || {
             let mut mine = Vec::new();
@@ -415,7 +419,7 @@ impl Checkpoints {
                 work();
             });
         }
-        self.kept_late.store(budget.was_cut.into_inner(), Ordering::Relaxed);
+        self.exceeded_time_limit.store(budget.was_exceeded.into_inner(), Ordering::Relaxed);
         results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -426,11 +430,11 @@ impl Checkpoints {
         blob: Option<GitId>,
         budget: &CopyBudget,
     ) -> io::Result<(PreviousContent, Stamp)> {
-        if Instant::now() >= budget.until {
-            budget.was_cut.store(true, Ordering::Relaxed);
+        if Instant::now() >= budget.deadline {
+            budget.was_exceeded.store(true, Ordering::Relaxed);
             return Ok((PreviousContent::Budget, entry.stamp));
         }
-        let (file, stamp) = EntryHandle::open(&entry.place, false)?.file()?;
+        let (file, stamp) = EntryHandle::open(&entry.path, false)?.file()?;
         let cap = self.options.command_bytes;
         if let Some(blob) = blob {
             // Reading is cheaper than copying.
@@ -458,8 +462,8 @@ impl Checkpoints {
     fn not_undoable(&self, mark: &CommandMark) -> Vec<String> {
         let mut lines = Vec::new();
         let mut lost: Vec<&WorkspaceEntry> = Vec::new();
-        for (entry, old) in mark.walked.entries.iter().zip(mark.old.iter()) {
-            let is_file = matches!(entry.found, EntryKind::File { .. });
+        for (entry, old) in mark.walk_result.entries.iter().zip(mark.previous_contents.iter()) {
+            let is_file = matches!(entry.kind, EntryKind::File { .. });
             if is_file
                 && !matches!(
                     old,
@@ -473,29 +477,29 @@ impl Checkpoints {
         }
         lost.sort_by_key(|entry| std::cmp::Reverse(entry.stamp.size));
         for entry in lost.iter().take(NAMED) {
-            lines.push(unrestorable_message(&entry.place, entry.stamp.size));
+            lines.push(unrestorable_message(&entry.path, entry.stamp.size));
         }
         let more = lost.get(NAMED..).unwrap_or_default();
         if !more.is_empty() {
             let bytes = more.iter().map(|entry| entry.stamp.size).sum();
             lines.push(format!("{} more files ({}) are not saved", more.len(), human_size(bytes)));
         }
-        for root in &mark.walked.too_large {
+        for root in &mark.walk_result.too_large {
             lines.push(format!(
                 "{} is too large to be scanned before each command; none of its files are saved",
                 root.display()
             ));
         }
-        if mark.walked.cut {
+        if mark.walk_result.is_truncated {
             lines.push(format!(
                 "the workspace has more than {} files and directories; the rest is not saved",
                 self.options.entries
             ));
         }
-        for (place, why) in &mark.walked.unsearched {
+        for (place, why) in &mark.walk_result.unsearched {
             lines.push(format!("{}: {why}", place.path().display()));
         }
-        let names = &mark.walked.ignored_names;
+        let names = &mark.walk_result.ignored_names;
         if !names.is_empty() {
             let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let dots = if names.len() > NAMED { ", …" } else { "" };

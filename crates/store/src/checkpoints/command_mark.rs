@@ -26,10 +26,10 @@ pub(super) enum PreviousContent {
 #[derive(Debug, Clone)]
 pub struct CommandMark {
     pub(super) turn: u64,
-    pub(super) began: i64,
-    pub(super) walked: Arc<WalkResult>,
+    pub(super) started_at: i64,
+    pub(super) walk_result: Arc<WalkResult>,
     /// The old contents, one item for each entry of the walk.
-    pub(super) old: Arc<Vec<Option<PreviousContent>>>,
+    pub(super) previous_contents: Arc<Vec<Option<PreviousContent>>>,
     pub(super) protected: Vec<PathBuf>,
     pub(super) not_undoable: Vec<String>,
 }
@@ -51,26 +51,26 @@ impl CommandMark {
     }
 
     pub(super) fn started_at(&self) -> i64 {
-        self.began
+        self.started_at
     }
 
     /// Returns the states of all entries.
     pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
-        let entries = self.walked.entries.iter().zip(self.old.iter());
+        let entries = self.walk_result.entries.iter().zip(self.previous_contents.iter());
         entries
-            .map(|(entry, old)| (PathText::from_path(&entry.place.path()), self.state(entry, *old)))
+            .map(|(entry, old)| (PathText::from_path(&entry.path.path()), self.state(entry, *old)))
     }
 
     /// Returns the state of a path.
     pub(super) fn state_at(&self, place: &ConfinedPath) -> Option<PathState> {
-        let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
-        let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
+        let at = self.walk_result.entries.binary_search_by(|entry| entry.path.cmp(place)).ok()?;
+        let (entry, old) = (self.walk_result.entries.get(at)?, self.previous_contents.get(at)?);
         Some(self.state(entry, *old))
     }
 
     /// Converts an entry of the walk to a recorded state.
     pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<PreviousContent>) -> PathState {
-        match &entry.found {
+        match &entry.kind {
             EntryKind::Folder => PathState::Folder { mode: entry.stamp.mode },
             EntryKind::Link(target) => PathState::Link { target: target.clone() },
             EntryKind::Special => PathState::Special,

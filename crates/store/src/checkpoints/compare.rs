@@ -38,11 +38,13 @@ impl Comparison<'_> {
     pub fn run(&mut self) -> Vec<(ConfinedPath, PathState, PathState)> {
         let mut differences = Vec::new();
         let mut after = self.after.entries.iter().peekable();
-        for (entry, old) in self.mark.walked.entries.iter().zip(self.mark.old.iter()) {
-            while let Some(new) = after.next_if(|new| new.place < entry.place) {
+        for (entry, old) in
+            self.mark.walk_result.entries.iter().zip(self.mark.previous_contents.iter())
+        {
+            while let Some(new) = after.next_if(|new| new.path < entry.path) {
                 self.created(new, &mut differences);
             }
-            let new = after.next_if(|new| new.place == entry.place);
+            let new = after.next_if(|new| new.path == entry.path);
             self.compare(entry, *old, new, &mut differences);
         }
         for new in after {
@@ -57,13 +59,13 @@ impl Comparison<'_> {
         differences: &mut Vec<(ConfinedPath, PathState, PathState)>,
     ) {
         // The entry may have existed in a part that the first walk did not reach.
-        if self.mark.walked.is_unseen(new) {
+        if self.mark.walk_result.is_unseen(new) {
             return;
         }
-        if let Some(state) = self.state_after(&new.place, None)
+        if let Some(state) = self.state_after(&new.path, None)
             && !state.is_absent()
         {
-            differences.push((new.place.clone(), PathState::Absent, state));
+            differences.push((new.path.clone(), PathState::Absent, state));
         }
     }
 
@@ -75,7 +77,7 @@ impl Comparison<'_> {
         differences: &mut Vec<(ConfinedPath, PathState, PathState)>,
     ) {
         // The directory is skipped since then, so its state is unknown.
-        if self.after.too_large.contains(&*entry.place.root) {
+        if self.after.too_large.contains(&*entry.path.root) {
             return;
         }
         if let Some(new) = new
@@ -87,7 +89,7 @@ impl Comparison<'_> {
         if before == PathState::Special {
             return;
         }
-        let Some(after) = self.state_after(&entry.place, Some(&before)) else { return };
+        let Some(after) = self.state_after(&entry.path, Some(&before)) else { return };
         let unchanged = match (&before, &after) {
             // Only the first walk contains the entry, because it is now ignored.
             (PathState::File { stamp, .. }, PathState::File { stamp: now, .. })
@@ -98,7 +100,7 @@ impl Comparison<'_> {
             _ => before.is_same(&after),
         };
         if !unchanged {
-            differences.push((entry.place.clone(), before, after));
+            differences.push((entry.path.clone(), before, after));
         }
     }
 
@@ -109,10 +111,10 @@ impl Comparison<'_> {
         old: Option<PreviousContent>,
         new: &WorkspaceEntry,
     ) -> bool {
-        match (&entry.found, &new.found) {
+        match (&entry.kind, &new.kind) {
             (EntryKind::File { .. }, EntryKind::File { .. }) => {
                 entry.stamp == new.stamp
-                    && (!entry.stamp.may_change_unnoticed(self.mark.walked.began)
+                    && (!entry.stamp.may_change_unnoticed(self.mark.walk_result.started_at)
                         || !matches!(old, Some(PreviousContent::Kept(_) | PreviousContent::Git(_))))
             }
             (EntryKind::Link(one), EntryKind::Link(two)) => one == two,

@@ -266,7 +266,7 @@ impl EntryHandle {
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600)) {
                 Ok(file) => {
-                    let temporary = Temporary { folder: &self.folder, name, armed: true };
+                    let temporary = Temporary { folder: &self.folder, name, is_active: true };
                     return Ok((temporary, File::from(file)));
                 }
                 Err(Errno::EXIST) if tries < 16 => tries += 1,
@@ -279,7 +279,7 @@ impl EntryHandle {
     pub fn temporary_link(&self, target: &Path) -> io::Result<Temporary<'_>> {
         let name = temporary_name();
         rustix::fs::symlinkat(target, &self.folder, &name)?;
-        Ok(Temporary { folder: &self.folder, name, armed: true })
+        Ok(Temporary { folder: &self.folder, name, is_active: true })
     }
 
     /// Moves the temporary file to this name, replacing an existing entry only if `replace` is set.
@@ -300,7 +300,7 @@ impl EntryHandle {
                 result => result?,
             }
         }
-        temporary.armed = false;
+        temporary.is_active = false;
         Ok(())
     }
 }
@@ -309,12 +309,12 @@ impl EntryHandle {
 pub(super) struct Temporary<'a> {
     folder: &'a OwnedFd,
     name: String,
-    armed: bool,
+    is_active: bool,
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if self.armed {
+        if self.is_active {
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }

@@ -10,8 +10,8 @@ use super::CheckpointOptions;
 pub(super) struct CopyBudget {
     pub(super) compared: AtomicU64,
     pub(super) copied: AtomicU64,
-    pub(super) until: Instant,
-    pub(super) was_cut: AtomicBool,
+    pub(super) deadline: Instant,
+    pub(super) was_exceeded: AtomicBool,
 }
 
 impl CopyBudget {
@@ -19,8 +19,8 @@ impl CopyBudget {
         Self {
             compared: AtomicU64::new(0),
             copied: AtomicU64::new(0),
-            until: Instant::now() + time,
-            was_cut: AtomicBool::new(false),
+            deadline: Instant::now() + time,
+            was_exceeded: AtomicBool::new(false),
         }
     }
 }

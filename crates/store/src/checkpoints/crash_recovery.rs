@@ -32,11 +32,14 @@ const BEAT: Duration = Duration::from_secs(1);
 #[derive(Serialize, Deserialize)]
 struct MarkFile {
     turn: u64,
-    began: i64,
+    #[serde(rename = "began")]
+    started_at: i64,
     files: Vec<(PathText, PathState)>,
     /// Directories that the walk did not reach.
-    unseen: Vec<PathText>,
-    cut: bool,
+    #[serde(rename = "unseen")]
+    unvisited: Vec<PathText>,
+    #[serde(rename = "cut")]
+    is_truncated: bool,
 }
 
 /// A running command; it is finished when this is dropped.
@@ -70,7 +73,7 @@ impl Checkpoints {
 
     /// Runs [`recover`](Self::recover) once.
     pub(super) fn recover_first(&self) {
-        if !self.recovered.swap(true, Ordering::Relaxed) {
+        if !self.has_recovered.swap(true, Ordering::Relaxed) {
             self.recover();
         }
     }
@@ -98,7 +101,7 @@ impl Checkpoints {
         let now = self.walk(None);
         let known: HashMap<PathBuf, PathState> =
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
-        let unseen: Vec<PathBuf> = written.unseen.iter().map(PathText::path).collect();
+        let unseen: Vec<PathBuf> = written.unvisited.iter().map(PathText::path).collect();
         let of_new_repository = |path: &Path| {
             let git = path.ancestors().find(|above| above.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
@@ -122,7 +125,7 @@ impl Checkpoints {
             let Some(place) = roots.locate(path) else { continue };
             let is_untouched = match (before, now.get(&place)) {
                 (PathState::File { stamp, .. }, Some(entry)) => {
-                    entry.stamp == *stamp && matches!(entry.found, EntryKind::File { .. })
+                    entry.stamp == *stamp && matches!(entry.kind, EntryKind::File { .. })
                 }
                 _ => false,
             };
@@ -131,18 +134,19 @@ impl Checkpoints {
             }
         }
         for entry in &now.entries {
-            let path = entry.place.path();
-            let was_seen = !written.cut && !unseen.iter().any(|unseen| path.starts_with(unseen));
+            let path = entry.path.path();
+            let was_seen =
+                !written.is_truncated && !unseen.iter().any(|unseen| path.starts_with(unseen));
             if was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
-                compare(&entry.place, PathState::Absent);
+                compare(&entry.path, PathState::Absent);
             }
         }
         if files.is_empty() {
             return Ok(());
         }
-        let MarkFile { turn, began, .. } = written;
+        let MarkFile { turn, started_at, .. } = written;
         let by = ChangedBy::Command;
-        self.append(&Record::Changed { turn, began, ended: began, by, files })
+        self.append(&Record::Changed { turn, began: started_at, ended: started_at, by, files })
     }
 }
 
@@ -169,13 +173,13 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.lock()?;
     let mut out = BufWriter::new(&file);
-    let unseen = mark.walked.unseen.iter().map(|place| PathText::from_path(&place.path()));
+    let unseen = mark.walk_result.unvisited.iter().map(|place| PathText::from_path(&place.path()));
     let written = MarkFile {
         turn: mark.turn(),
-        began: mark.started_at(),
+        started_at: mark.started_at(),
         files: mark.states().collect(),
-        unseen: unseen.collect(),
-        cut: mark.walked.cut,
+        unvisited: unseen.collect(),
+        is_truncated: mark.walk_result.is_truncated,
     };
     let done = serde_json::to_writer(&mut out, &written).map_err(io::Error::from);
     let done = done.and_then(|()| out.flush());

@@ -12,7 +12,7 @@ use super::{ChangedBy, CheckpointError, Checkpoints};
 #[derive(Debug)]
 pub struct EditMark {
     turn: u64,
-    began: i64,
+    started_at: i64,
     files: Vec<(ConfinedPath, PathState)>,
     not_undoable: Vec<String>,
 }
@@ -45,8 +45,8 @@ impl Checkpoints {
     /// Returns an error if the old contents cannot be read or saved.
     pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
         self.recover_first();
-        let began = self.next_timestamp();
-        let mut mark = EditMark { turn, began, files: Vec::new(), not_undoable: Vec::new() };
+        let started_at = self.next_timestamp();
+        let mut mark = EditMark { turn, started_at, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(mark) };
         let mut places: Vec<ConfinedPath> = Vec::new();
         for place in paths.iter().flat_map(|path| roots.affected_paths(path)) {
@@ -84,8 +84,8 @@ impl Checkpoints {
             let files = files.collect();
             self.append(&Record::Changed {
                 turn,
-                began,
-                ended: began,
+                began: started_at,
+                ended: started_at,
                 by: ChangedBy::Edit,
                 files,
             })?;
@@ -106,7 +106,7 @@ impl Checkpoints {
             FileRecord { path: PathText::from_path(&place.path()), before, after }
         });
         let files = files.collect();
-        let (began, ended) = (mark.began, self.next_timestamp());
+        let (began, ended) = (mark.started_at, self.next_timestamp());
         let by = ChangedBy::Edit;
         self.append(&Record::Changed { turn: mark.turn, began, ended, by, files })
     }

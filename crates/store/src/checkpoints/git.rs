@@ -215,14 +215,14 @@ fn expand(value: &str, file: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct Attributes {
     /// Name suffixes such as `.sh`.
-    ends: Vec<Vec<u8>>,
+    suffixes: Vec<Vec<u8>>,
     all: bool,
 }
 
 impl Attributes {
     /// Reads an attribute file. Returns `None` if nothing in it causes a conversion.
     pub fn read(file: &Path) -> Option<Arc<Self>> {
-        let mut rules = Self { ends: Vec::new(), all: false };
+        let mut rules = Self { suffixes: Vec::new(), all: false };
         let text = read_text(file)?;
         rules.all = text.len() as u64 >= MAX_TEXT;
         for line in text.lines() {
@@ -234,19 +234,19 @@ impl Attributes {
             }
             match pattern.strip_prefix('*') {
                 Some(end) if !end.is_empty() && !end.contains(['*', '?', '[', '\\', '/']) => {
-                    rules.ends.push(end.as_bytes().to_vec());
+                    rules.suffixes.push(end.as_bytes().to_vec());
                 }
                 // Broader than the pattern: more files are then compared byte by byte.
                 _ => rules.all = true,
             }
         }
-        (rules.all || !rules.ends.is_empty()).then(|| Arc::new(rules))
+        (rules.all || !rules.suffixes.is_empty()).then(|| Arc::new(rules))
     }
 
     fn converts(&self, name: &[u8]) -> bool {
         let name = Path::new(std::ffi::OsStr::from_bytes(name)).file_name().unwrap_or_default();
         let ends_so = |end: &Vec<u8>| name.as_bytes().ends_with(end);
-        self.all || self.ends.iter().any(ends_so)
+        self.all || self.suffixes.iter().any(ends_so)
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Tracked {
     size: u32,
     mode: u32,
     /// Whether the metadata describes the file on disk.
-    usable: bool,
+    is_usable: bool,
     /// The blob with its contents when it was added.
     pub blob: GitId,
 }
@@ -32,7 +32,7 @@ pub(super) struct Index {
     names: Vec<u8>,
     entries: Vec<Tracked>,
     /// When the index was written, in nanoseconds since 1970.
-    written: i64,
+    written_at: i64,
 }
 
 impl Index {
@@ -53,7 +53,7 @@ impl Index {
         Self::parse(&bytes, stamp.modified)
     }
 
-    fn parse(bytes: &[u8], written: i64) -> Option<Self> {
+    fn parse(bytes: &[u8], written_at: i64) -> Option<Self> {
         // The last twenty bytes are a checksum.
         let body = bytes.get(..bytes.len().checked_sub(20)?)?;
         let mut input = Input { bytes: body, at: 0 };
@@ -65,7 +65,7 @@ impl Index {
             return None;
         }
         let count = input.number()?;
-        let mut index = Self { names: Vec::new(), entries: Vec::new(), written };
+        let mut index = Self { names: Vec::new(), entries: Vec::new(), written_at };
         let mut name = Vec::new();
         for _ in 0..count {
             let entry = input.entry(version, &mut name, &mut index.names)?;
@@ -109,7 +109,7 @@ impl Index {
             (low(seconds), low(time.rem_euclid(1_000_000_000) as u64))
         };
         let is_executable = stamp.mode & 0o100 != 0;
-        entry.usable
+        entry.is_usable
             && entry.mode == if is_executable { 0o100_755 } else { 0o100_644 }
             && entry.size == low(stamp.size)
             && stamp.size <= u64::from(u32::MAX)
@@ -117,7 +117,7 @@ impl Index {
             && entry.modified == split(stamp.modified)
             && entry.changed == split(stamp.changed)
             // A file modified at the moment the index was written may have changed unnoticed.
-            && stamp.modified < self.written
+            && stamp.modified < self.written_at
     }
 }
 
@@ -200,8 +200,8 @@ impl<'a> Input<'a> {
         let end = u32::try_from(names.len()).ok()?;
         // Excludes entries that are assumed unchanged, in conflict, not checked out, or marked as
         // intent-to-add.
-        let usable = flags & 0x8000 == 0 && flags & 0x3000 == 0 && more & 0x6000 == 0;
-        Some(Tracked { name: (begin, end), changed, modified, inode, size, mode, usable, blob })
+        let is_usable = flags & 0x8000 == 0 && flags & 0x3000 == 0 && more & 0x6000 == 0;
+        Some(Tracked { name: (begin, end), changed, modified, inode, size, mode, is_usable, blob })
     }
 }
 

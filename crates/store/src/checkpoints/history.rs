@@ -12,11 +12,11 @@ use super::state::{ObjectId, PathState, PathText};
 pub(super) struct PathChange {
     pub before: PathState,
     pub after: Option<PathState>,
-    pub by: ChangedBy,
+    pub changed_by: ChangedBy,
     /// The last state, if any, that others left between two changes of the turn.
-    pub others: Option<PathState>,
-    began: i64,
-    ended: i64,
+    pub foreign_state: Option<PathState>,
+    started_at: i64,
+    ended_at: i64,
 }
 
 /// Files that were reverted together.
@@ -33,10 +33,10 @@ pub(super) struct UndoneFiles {
 #[derive(Debug, Default)]
 pub(super) struct TurnRecord {
     /// When its first change began, in nanoseconds since 1970.
-    pub began: i64,
+    pub started_at: i64,
     pub changes: BTreeMap<PathBuf, PathChange>,
     /// Undone paths, each with the state that others left between two changes.
-    pub undone: BTreeMap<PathBuf, Option<PathState>>,
+    pub undone_paths: BTreeMap<PathBuf, Option<PathState>>,
     /// Whether an undo was attempted since its last change.
     pub attempted: bool,
 }
@@ -45,9 +45,9 @@ pub(super) struct TurnRecord {
 #[derive(Debug)]
 pub(super) struct SingleChange {
     /// When it began, in nanoseconds since 1970.
-    pub began: i64,
+    pub started_at: i64,
     pub turn: u64,
-    pub by: ChangedBy,
+    pub changed_by: ChangedBy,
     /// The paths with the state before the change, and whether others left that state.
     pub files: Vec<(PathBuf, PathState, bool)>,
 }
@@ -61,11 +61,11 @@ pub(super) struct CheckpointHistory {
     /// When the change that left this state ended.
     last_ended: HashMap<PathBuf, i64>,
     /// What was undone and can be redone, most recent last.
-    pub undone: Vec<UndoneFiles>,
+    pub redoable: Vec<UndoneFiles>,
     /// All changes in the order of their records; a finished change appears twice.
-    pub singles: Vec<SingleChange>,
+    pub single_changes: Vec<SingleChange>,
     /// Objects that records refer to.
-    pub held: HashSet<ObjectId>,
+    pub referenced_objects: HashSet<ObjectId>,
     /// The workspace directories of the session.
     pub roots: BTreeSet<PathBuf>,
 }
@@ -74,18 +74,20 @@ impl CheckpointHistory {
     pub fn apply(&mut self, record: Record) {
         match record {
             Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
-            Record::Held { objects } => self.held.extend(objects),
-            Record::Changed { turn: number, began, ended, by, files } => {
+            Record::Held { objects } => self.referenced_objects.extend(objects),
+            Record::Changed { turn: number, began: started_at, ended, by: changed_by, files } => {
                 let turn = self.turns.entry(number).or_default();
-                if turn.changes.is_empty() && turn.undone.is_empty() {
-                    turn.began = began;
+                if turn.changes.is_empty() && turn.undone_paths.is_empty() {
+                    turn.started_at = started_at;
                 }
-                turn.began = turn.began.min(began);
-                let mut single = SingleChange { began, turn: number, by, files: Vec::new() };
+                turn.started_at = turn.started_at.min(started_at);
+                let mut single =
+                    SingleChange { started_at, turn: number, changed_by, files: Vec::new() };
                 for file in files {
                     let path = file.path.path();
-                    self.held.extend(file.before.object());
-                    let ended_before = self.last_ended.get(&path).is_some_and(|at| *at <= began);
+                    self.referenced_objects.extend(file.before.object());
+                    let ended_before =
+                        self.last_ended.get(&path).is_some_and(|at| *at <= started_at);
                     let by_others = ended_before
                         && self.last.get(&path).is_some_and(|last| !last.is_same(&file.before));
                     single.files.push((path.clone(), file.before.clone(), by_others));
@@ -94,25 +96,25 @@ impl CheckpointHistory {
                         let at = self.last_ended.entry(path.clone()).or_insert(ended);
                         *at = ended.max(*at);
                     }
-                    turn.merge(path, file.before, file.after, (began, ended), by);
+                    turn.merge(path, file.before, file.after, (started_at, ended), changed_by);
                 }
-                self.singles.push(single);
+                self.single_changes.push(single);
             }
             Record::Undone { turn, at, files, .. } => {
-                self.undone.push(UndoneFiles { turn, files: files.clone(), automatic: false });
+                self.redoable.push(UndoneFiles { turn, files: files.clone(), automatic: false });
                 for file in files {
                     let path = file.path.path();
-                    self.held.extend(file.before.object());
+                    self.referenced_objects.extend(file.before.object());
                     self.note_last(&path, file.after.as_ref(), at);
                     self.turns.entry(turn).or_default().take_back(path, file.after, at);
                 }
                 self.turns.entry(turn).or_default().attempted = true;
             }
             Record::RevertedFiles { turn, began, ended, by, files } => {
-                self.undone.push(UndoneFiles { turn, files: files.clone(), automatic: true });
+                self.redoable.push(UndoneFiles { turn, files: files.clone(), automatic: true });
                 for FileRecord { path, before, after } in files {
                     let path = path.path();
-                    self.held.extend(before.object());
+                    self.referenced_objects.extend(before.object());
                     self.note_last(&path, after.as_ref(), ended);
                     // The change has no effect anymore: the states before and after are the same.
                     let was = after.clone().unwrap_or(PathState::Absent);
@@ -120,12 +122,12 @@ impl CheckpointHistory {
                     turn.merge(path, was, after, (began, ended), by);
                 }
             }
-            Record::Redone { turn, at, files, left } => {
-                let done = self.undone.pop();
+            Record::Redone { turn, at, files, skipped_paths } => {
+                let done = self.redoable.pop();
                 let automatic = done.as_ref().is_some_and(|done| done.automatic);
-                if let Some(mut done) = done.filter(|_| !left.is_empty()) {
-                    done.files.retain(|file| left.contains(&file.path));
-                    self.undone.push(done);
+                if let Some(mut done) = done.filter(|_| !skipped_paths.is_empty()) {
+                    done.files.retain(|file| skipped_paths.contains(&file.path));
+                    self.redoable.push(done);
                 }
                 for file in files {
                     let path = file.path.path();
@@ -134,10 +136,10 @@ impl CheckpointHistory {
                         continue;
                     }
                     let turn = self.turns.entry(turn).or_default();
-                    let others = turn.undone.get(&path).cloned().flatten();
+                    let others = turn.undone_paths.get(&path).cloned().flatten();
                     turn.merge(path.clone(), file.before, file.after, (at, at), ChangedBy::Edit);
                     if let Some(change) = turn.changes.get_mut(&path) {
-                        change.others = change.others.take().or(others);
+                        change.foreign_state = change.foreign_state.take().or(others);
                     }
                 }
             }
@@ -185,20 +187,20 @@ impl TurnRecord {
     /// between, the state that they left.
     fn take_back(&mut self, path: PathBuf, after: Option<PathState>, at: i64) {
         let Some(mut change) = self.changes.remove(&path) else {
-            self.undone.insert(path, None);
+            self.undone_paths.insert(path, None);
             return;
         };
         let to_others =
-            change.others.as_ref().zip(after.as_ref()).is_some_and(|(others, after)| {
+            change.foreign_state.as_ref().zip(after.as_ref()).is_some_and(|(others, after)| {
                 after.is_same(others) && !after.is_same(&change.before)
             });
         match to_others {
             true => {
-                (change.after, change.ended) = (after, at);
+                (change.after, change.ended_at) = (after, at);
                 self.changes.insert(path, change);
             }
             false => {
-                self.undone.insert(path, change.others);
+                self.undone_paths.insert(path, change.foreign_state);
             }
         }
     }
@@ -208,33 +210,40 @@ impl TurnRecord {
         path: PathBuf,
         before: PathState,
         after: Option<PathState>,
-        (began, ended): (i64, i64),
-        by: ChangedBy,
+        (started_at, ended_at): (i64, i64),
+        changed_by: ChangedBy,
     ) {
         use std::collections::btree_map::Entry;
-        self.undone.remove(&path);
+        self.undone_paths.remove(&path);
         self.attempted = false;
         match self.changes.entry(path) {
             Entry::Vacant(vacant) => {
                 let unchanged = after.as_ref().is_some_and(|after| before.is_same(after));
                 if !unchanged {
-                    vacant.insert(PathChange { before, after, by, others: None, began, ended });
+                    vacant.insert(PathChange {
+                        before,
+                        after,
+                        changed_by,
+                        foreign_state: None,
+                        started_at,
+                        ended_at,
+                    });
                 }
             }
             Entry::Occupied(mut occupied) => {
                 let change = occupied.get_mut();
-                let follows = began >= change.ended;
+                let follows = started_at >= change.ended_at;
                 if follows && change.after.as_ref().is_some_and(|after| !after.is_same(&before)) {
-                    change.others = Some(before.clone());
+                    change.foreign_state = Some(before.clone());
                 }
-                if began < change.began {
-                    change.began = began;
+                if started_at < change.started_at {
+                    change.started_at = started_at;
                     change.before = before;
                 }
-                if after.is_some() && (change.after.is_none() || ended >= change.ended) {
+                if after.is_some() && (change.after.is_none() || ended_at >= change.ended_at) {
                     change.after = after;
-                    change.ended = ended;
-                    change.by = by;
+                    change.ended_at = ended_at;
+                    change.changed_by = changed_by;
                 }
                 if change.after.as_ref().is_some_and(|after| change.before.is_same(after)) {
                     occupied.remove();

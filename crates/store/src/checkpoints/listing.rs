@@ -21,7 +21,7 @@ const MOST_UNSEARCHED: usize = 8;
 pub(super) enum EntryKind {
     File {
         /// What git knows about it.
-        known: TrackedState,
+        git_state: TrackedState,
         /// The root of the working tree that tracks it.
         top: Option<Arc<Path>>,
         /// Whether an ignore rule matches it.
@@ -35,9 +35,9 @@ pub(super) enum EntryKind {
 /// An entry of the workspace.
 #[derive(Debug, Clone)]
 pub(super) struct WorkspaceEntry {
-    pub place: ConfinedPath,
+    pub path: ConfinedPath,
     pub stamp: Stamp,
-    pub found: EntryKind,
+    pub kind: EntryKind,
     pub protected: bool,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct WalkResult {
     pub entries: Vec<WorkspaceEntry>,
     /// Directories that were not entered because they are ignored or not readable; their contents
     /// are unknown.
-    pub unseen: HashSet<ConfinedPath>,
+    pub unvisited: HashSet<ConfinedPath>,
     /// Directories named `.git`, each with its inode, which it keeps when it is renamed.
     pub repositories: Vec<(ConfinedPath, u64)>,
     /// Names of ignored directories, for display.
     pub ignored_names: BTreeSet<String>,
     /// Whether the limit was exceeded. From then on, only protected entries are listed.
-    pub cut: bool,
+    pub is_truncated: bool,
     /// Directories in which protected entries may have been missed, with the reason.
     pub unsearched: BTreeMap<ConfinedPath, &'static str>,
     /// Added directories that are too large to scan.
@@ -66,55 +66,55 @@ pub(super) struct WalkResult {
     /// The ignore rules, as they were read.
     pub rules: Option<Arc<IgnoreRules>>,
     /// When the walk began, in nanoseconds since 1970.
-    pub began: i64,
+    pub started_at: i64,
 }
 
 impl WalkResult {
     pub fn get(&self, place: &ConfinedPath) -> Option<&WorkspaceEntry> {
-        let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(place)).ok()?;
         self.entries.get(at)
     }
 
     /// Marks what protected links lead to as protected.
     pub fn mark_linked(&mut self, linked: Arc<LinkTargets>) {
         for entry in &mut self.entries {
-            entry.protected |= linked.hold(&entry.place.path());
+            entry.protected |= linked.hold(&entry.path.path());
         }
         self.linked = linked;
     }
 
     /// Removes a root from the result.
     pub fn remove_root(&mut self, root: &Arc<Path>) {
-        self.unseen.insert(ConfinedPath { root: root.clone(), relative: PathBuf::new() });
+        self.unvisited.insert(ConfinedPath { root: root.clone(), relative: PathBuf::new() });
         self.too_large.insert(root.to_path_buf());
     }
 
     /// Adds what another thread found in other directories of the same walk.
     pub fn append(&mut self, mut other: Self) {
         self.entries.append(&mut other.entries);
-        self.unseen.extend(other.unseen);
+        self.unvisited.extend(other.unvisited);
         self.repositories.append(&mut other.repositories);
         self.ignored_names.append(&mut other.ignored_names);
-        self.cut |= other.cut;
+        self.is_truncated |= other.is_truncated;
         self.unsearched.append(&mut other.unsearched);
         self.hard_linked.extend(other.hard_linked);
     }
 
     /// Whether the walk has no information about this entry.
     pub fn is_unseen(&self, entry: &WorkspaceEntry) -> bool {
-        let place = &entry.place;
-        if self.cut && !(entry.protected && self.unsearched.is_empty()) {
+        let place = &entry.path;
+        if self.is_truncated && !(entry.protected && self.unsearched.is_empty()) {
             return true;
         }
         if place.relative.as_os_str().len() > LONG {
             // A set of its many ancestors takes longer than a comparison with each directory.
-            return self.unseen.iter().any(|unseen| {
+            return self.unvisited.iter().any(|unseen| {
                 place.root == unseen.root && place.relative.starts_with(&unseen.relative)
             });
         }
         place.relative.ancestors().any(|relative| {
             let place = ConfinedPath { root: place.root.clone(), relative: relative.to_path_buf() };
-            self.unseen.contains(&place)
+            self.unvisited.contains(&place)
         })
     }
 
@@ -128,6 +128,6 @@ impl WalkResult {
 
 impl EntryKind {
     pub fn untracked() -> Self {
-        Self::File { known: TrackedState::Untracked, top: None, ignored: false }
+        Self::File { git_state: TrackedState::Untracked, top: None, ignored: false }
     }
 }

@@ -22,9 +22,9 @@ impl MovedFolders {
         let folders = |walked: &WalkResult| -> HashMap<u64, ConfinedPath> {
             let entries = walked.entries.iter();
             let free = entries.filter(|entry| {
-                matches!(entry.found, EntryKind::Folder) && !is_protected(&entry.place.relative)
+                matches!(entry.kind, EntryKind::Folder) && !is_protected(&entry.path.relative)
             });
-            free.map(|entry| (entry.stamp.inode, entry.place.clone())).collect()
+            free.map(|entry| (entry.stamp.inode, entry.path.clone())).collect()
         };
         let (before, after) = (folders(before), folders(after));
         let mut moved = Self { old: HashMap::new(), new: HashMap::new() };

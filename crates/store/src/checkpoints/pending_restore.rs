@@ -30,14 +30,17 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 #[derive(Serialize, Deserialize)]
 struct Saved {
     turn: u64,
-    began: i64,
+    #[serde(rename = "began")]
+    started_at: i64,
     roots: Vec<PathText>,
     /// What the command was allowed to change, in a format defined by the caller.
     allowed: Value,
     files: Vec<(PathText, PathState)>,
     /// Directories that the walk did not reach.
-    unseen: Vec<PathText>,
-    cut: bool,
+    #[serde(rename = "unseen")]
+    unvisited: Vec<PathText>,
+    #[serde(rename = "cut")]
+    is_truncated: bool,
 }
 
 /// The saved state of protected files. The file is removed on drop, after the changes were reverted
@@ -89,12 +92,12 @@ impl Checkpoints {
             |paths: Vec<PathBuf>| paths.iter().map(|path| PathText::from_path(path)).collect();
         let saved = Saved {
             turn: mark.turn(),
-            began: mark.started_at(),
+            started_at: mark.started_at(),
             roots: texts(self.root_paths()),
             allowed,
             files: mark.states().filter(|(path, _)| is_protected(path)).collect(),
-            unseen: texts(mark.walked.unseen.iter().map(ConfinedPath::path).collect()),
-            cut: mark.walked.cut && !mark.walked.unsearched.is_empty(),
+            unvisited: texts(mark.walk_result.unvisited.iter().map(ConfinedPath::path).collect()),
+            is_truncated: mark.walk_result.is_truncated && !mark.walk_result.unsearched.is_empty(),
         };
         let mut out = BufWriter::new(&file);
         serde_json::to_writer(&mut out, &saved)?;
@@ -138,11 +141,12 @@ impl Checkpoints {
     }
 
     fn protected_changes(&self, saved: Saved, until: i64) -> Changes {
-        let mut changes = Changes { turn: saved.turn, began: saved.began, ..Changes::default() };
+        let mut changes =
+            Changes { turn: saved.turn, started_at: saved.started_at, ..Changes::default() };
         let Some((roots, _)) = self.roots_and_workspace() else { return changes };
         let known: HashMap<PathBuf, PathState> =
             saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
-        let unseen: Vec<PathBuf> = saved.unseen.iter().map(PathText::path).collect();
+        let unseen: Vec<PathBuf> = saved.unvisited.iter().map(PathText::path).collect();
         let mut compare = |place: &ConfinedPath, before: &PathState| {
             let blob = match before {
                 PathState::File { content: StoredContent::Git { top, blob }, .. } => {
@@ -176,13 +180,13 @@ impl Checkpoints {
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let closed = unseen.iter().filter_map(|path| roots.locate(path)).collect();
-        for entry in self.walk_after(&closed, None).entries.iter().filter(|_| !saved.cut) {
-            let path = entry.place.path();
+        for entry in self.walk_after(&closed, None).entries.iter().filter(|_| !saved.is_truncated) {
+            let path = entry.path.path();
             let protected =
-                is_protected(&entry.place.relative) || is_in_planted_repository(&entry.place);
+                is_protected(&entry.path.relative) || is_in_planted_repository(&entry.path);
             let was_seen = !unseen.iter().any(|unseen| path.starts_with(unseen));
             if protected && was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
-                compare(&entry.place, &PathState::Absent);
+                compare(&entry.path, &PathState::Absent);
             }
         }
         changes

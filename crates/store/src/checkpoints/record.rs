@@ -32,13 +32,13 @@ pub(super) enum Record {
     /// program or others left; `after`: the state after the reversal).
     #[serde(rename = "put_back")]
     RevertedFiles { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
-    /// The last undo was reverted for these files. `left`: files that only a forced redo would have
+    /// The last undo was reverted for these files. `skipped_paths`: files that only a forced redo would have
     /// included.
     Redone {
         turn: u64,
         at: i64,
         files: Vec<FileRecord>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        left: Vec<PathText>,
+        #[serde(rename = "left", default, skip_serializing_if = "Vec::is_empty")]
+        skipped_paths: Vec<PathText>,
     },
 }

@@ -16,11 +16,11 @@ pub struct MovedRepository {
     /// The original path.
     pub path: PathBuf,
     /// The current path, if it is still in the workspace.
-    pub now: Option<PathBuf>,
-    place: ConfinedPath,
+    pub moved_to: Option<PathBuf>,
+    original_path: ConfinedPath,
     /// The inode of the directory, which identifies it under any name.
     inode: u64,
-    found: Option<ConfinedPath>,
+    current_path: Option<ConfinedPath>,
 }
 
 /// Returns the repositories of the first walk that are no longer at their path in the second.
@@ -31,7 +31,7 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
         relative.as_os_str().is_empty()
             || after
                 .get(&ConfinedPath { root: place.root.clone(), relative })
-                .is_some_and(|entry| matches!(entry.found, EntryKind::Folder))
+                .is_some_and(|entry| matches!(entry.kind, EntryKind::Folder))
     };
     let now: HashSet<&(ConfinedPath, u64)> = after.repositories.iter().collect();
     let gone = before.repositories.iter().filter(|known| !now.contains(known));
@@ -45,17 +45,23 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
         folders.current_path(place).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
     gone.map(|(place, inode)| {
-        let folders = after.entries.iter().filter(|entry| matches!(entry.found, EntryKind::Folder));
-        let found = folders
+        let folders = after.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
+        let current_path = folders
             .filter(|entry| entry.stamp.inode == *inode)
-            .map(|entry| &entry.place)
+            .map(|entry| &entry.path)
             .chain(
                 after.repositories.iter().filter(|(_, other)| other == inode).map(|found| &found.0),
             )
             .next()
             .cloned();
-        let now = found.as_ref().map(ConfinedPath::path);
-        MovedRepository { path: place.path(), now, place: place.clone(), inode: *inode, found }
+        let moved_to = current_path.as_ref().map(ConfinedPath::path);
+        MovedRepository {
+            path: place.path(),
+            moved_to,
+            original_path: place.clone(),
+            inode: *inode,
+            current_path,
+        }
     })
     .collect()
 }
@@ -66,12 +72,12 @@ impl Checkpoints {
     /// # Errors
     /// Returns why the repository was not moved back, for display.
     pub fn move_back(&self, moved: &MovedRepository) -> Result<(), String> {
-        let Some(found) = &moved.found else {
+        let Some(found) = &moved.current_path else {
             return Err("it is no longer in the workspace".to_owned());
         };
         let text = |error: io::Error| error.to_string();
         let from = EntryHandle::open(found, false).map_err(text)?;
-        let to = EntryHandle::open(&moved.place, true).map_err(text)?;
+        let to = EntryHandle::open(&moved.original_path, true).map_err(text)?;
         let kind = |leaf: &EntryHandle| -> Result<Option<(rustix::fs::FileType, u64)>, String> {
             let stat = leaf.stat().map_err(text)?;
             Ok(stat.map(|stat| {

@@ -108,18 +108,18 @@ impl Checkpoints {
             total = objects.iter().map(|object| object.size).sum();
         }
         self.objects.added.store(0, Ordering::Relaxed);
-        self.counted.store(total, Ordering::Relaxed);
+        self.measured_size.store(total, Ordering::Relaxed);
         Ok(cleaned)
     }
 
     /// Makes room before contents are saved: measures the store once, and cleans up if they do not
     /// fit, limiting how often it does so in vain. Returns whether they fit.
     pub(super) fn free_space(&self, bytes: u64) -> bool {
-        if self.counted.load(Ordering::Relaxed) == u64::MAX {
+        if self.measured_size.load(Ordering::Relaxed) == u64::MAX {
             let objects = list_objects(self.objects.folder()).unwrap_or_default();
             let total = objects.iter().map(|object| object.size).sum();
             self.objects.added.store(0, Ordering::Relaxed);
-            self.counted.store(total, Ordering::Relaxed);
+            self.measured_size.store(total, Ordering::Relaxed);
         }
         if self.has_room(bytes) {
             return true;
@@ -128,10 +128,10 @@ impl Checkpoints {
             return false;
         }
         let now = now();
-        let last = self.cleaned.load(Ordering::Relaxed);
+        let last = self.cleaned_at.load(Ordering::Relaxed);
         if now.saturating_sub(last) < BETWEEN
             || self
-                .cleaned
+                .cleaned_at
                 .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
                 .is_err()
         {
@@ -141,7 +141,7 @@ impl Checkpoints {
         let _ = self.clean_up_for(bytes);
         let fits = self.has_room(bytes);
         if fits {
-            self.cleaned.store(0, Ordering::Relaxed);
+            self.cleaned_at.store(0, Ordering::Relaxed);
         }
         fits
     }

@@ -19,18 +19,18 @@ const CAPABILITIES: &str = "security.capability";
 /// Returns the programs that are new or changed.
 pub(super) fn changed(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
     let programs = after.entries.iter().filter(|entry| {
-        matches!(entry.found, EntryKind::File { .. })
+        matches!(entry.kind, EntryKind::File { .. })
             && entry.stamp.mode & (SET_ID | EXECUTABLE) != 0
     });
     let is_same = |place, stamp: Stamp| {
-        before
-            .get(place)
-            .is_some_and(|entry| entry.stamp == stamp && !stamp.may_change_unnoticed(before.began))
+        before.get(place).is_some_and(|entry| {
+            entry.stamp == stamp && !stamp.may_change_unnoticed(before.started_at)
+        })
     };
-    let changed = programs.filter(|entry| !is_same(&entry.place, entry.stamp));
+    let changed = programs.filter(|entry| !is_same(&entry.path, entry.stamp));
     let privileged = changed
-        .filter(|entry| entry.stamp.mode & SET_ID != 0 || has_capabilities(&entry.place.path()));
-    privileged.map(|entry| entry.place.path()).collect()
+        .filter(|entry| entry.stamp.mode & SET_ID != 0 || has_capabilities(&entry.path.path()));
+    privileged.map(|entry| entry.path.path()).collect()
 }
 
 fn has_capabilities(path: &Path) -> bool {

@@ -21,7 +21,7 @@ const MOST_SHOWN: u64 = 1024 * 1024;
 pub struct Edit {
     /// When it began, in nanoseconds since 1970; identifies the change for
     /// [`Checkpoints::restore_before`].
-    pub moment: i64,
+    pub change_time: i64,
     /// The turn.
     pub turn: u64,
     /// The files.
@@ -36,11 +36,11 @@ pub struct RestorePreview {
     /// What would happen: created, changed, or removed.
     pub kind: ChangeKind,
     /// Why the path would be left alone, if it would.
-    pub kept: Option<String>,
+    pub skip_reason: Option<String>,
     /// The current text; `None` if the file does not exist, is not text, or is too large.
-    pub now: Option<String>,
+    pub current_text: Option<String>,
     /// The text after restoring.
-    pub then: Option<String>,
+    pub restored_text: Option<String>,
 }
 
 impl Checkpoints {
@@ -55,14 +55,16 @@ impl Checkpoints {
             history.turns.get(&turn).is_some_and(|turn| turn.changes.contains_key(path))
         };
         let mut edits: Vec<Edit> = Vec::new();
-        for single in history.singles.iter().filter(|single| single.by == ChangedBy::Edit) {
+        for single in
+            history.single_changes.iter().filter(|single| single.changed_by == ChangedBy::Edit)
+        {
             let files: Vec<PathBuf> = single.files.iter().map(|(path, ..)| path.clone()).collect();
-            let known = edits.iter().any(|edit| edit.moment == single.began);
+            let known = edits.iter().any(|edit| edit.change_time == single.started_at);
             if !known && files.iter().any(|path| stands(single.turn, path)) {
-                edits.push(Edit { moment: single.began, turn: single.turn, files });
+                edits.push(Edit { change_time: single.started_at, turn: single.turn, files });
             }
         }
-        edits.sort_by_key(|edit| edit.moment);
+        edits.sort_by_key(|edit| edit.change_time);
         Ok(edits)
     }
 
@@ -105,16 +107,16 @@ impl Checkpoints {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
         let mut folders = Vec::new();
-        for RestoreCandidate { path, before, after, others } in wanted {
-            let is_half = others.as_ref().is_some_and(|others| !others.is_same(&before));
-            let before = others.unwrap_or(before);
+        for RestoreCandidate { path, before, after, foreign_state } in wanted {
+            let is_half = foreign_state.as_ref().is_some_and(|others| !others.is_same(&before));
+            let before = foreign_state.unwrap_or(before);
             let Some(place) = roots.locate(&path) else { continue };
             let Ok(now) = read_state(&place) else { continue };
             let planned = self.plan(&roots, &path, before.clone(), after, false, None);
-            let kept = match planned {
+            let skip_reason = match planned {
                 Ok(None) => continue,
                 Ok(Some(_)) => is_half.then(|| CHANGED_BETWEEN.to_owned()),
-                Err(left) => Some(left.why),
+                Err(left) => Some(left.reason),
             };
             let kind = match (before.is_absent(), now.is_absent()) {
                 (true, true) => continue,
@@ -129,16 +131,16 @@ impl Checkpoints {
                 }
                 _ => None,
             };
-            let then = self.text_of(&before);
-            if text_now.is_some() && text_now == then.clone().map(String::into_bytes) {
+            let restored_text = self.text_of(&before);
+            if text_now.is_some() && text_now == restored_text.clone().map(String::into_bytes) {
                 continue;
             }
             let is_folder = matches!(now, PathState::Folder { .. });
-            if is_folder && kind == ChangeKind::Deleted && kept.is_none() {
+            if is_folder && kind == ChangeKind::Deleted && skip_reason.is_none() {
                 folders.push(foreseen.len());
             }
-            let now = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
-            foreseen.push(RestorePreview { path, kind, kept, now, then });
+            let current_text = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
+            foreseen.push(RestorePreview { path, kind, skip_reason, current_text, restored_text });
         }
         mark_filled_directories(&mut foreseen, folders);
         Ok(foreseen)
@@ -153,17 +155,21 @@ impl Checkpoints {
         let journal = self.refreshed()?;
         let history = &journal.history;
         let mut first: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
-        let mut others: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
-        for single in history.singles.iter().filter(|single| fits(single.turn, single.began)) {
+        let mut foreign_state: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
+        for single in
+            history.single_changes.iter().filter(|single| fits(single.turn, single.started_at))
+        {
             for (path, before, by_others) in &single.files {
-                let known = first.entry(path).or_insert((single.began, before));
-                if single.began < known.0 {
-                    *known = (single.began, before);
+                let known = first.entry(path).or_insert((single.started_at, before));
+                if single.started_at < known.0 {
+                    *known = (single.started_at, before);
                 }
                 if *by_others
-                    && others.get(path.as_path()).is_none_or(|(at, _)| single.began >= *at)
+                    && foreign_state
+                        .get(path.as_path())
+                        .is_none_or(|(at, _)| single.started_at >= *at)
                 {
-                    others.insert(path, (single.began, before));
+                    foreign_state.insert(path, (single.started_at, before));
                 }
             }
         }
@@ -173,7 +179,7 @@ impl Checkpoints {
             after: history.last.get(path).cloned(),
             // If others changed the file before the first of these changes, that is the state to
             // restore.
-            others: others
+            foreign_state: foreign_state
                 .get(path)
                 .filter(|(at, _)| *at > began)
                 .map(|(_, state)| (*state).clone()),
@@ -207,7 +213,7 @@ fn read_some(file: File) -> Option<Vec<u8>> {
 /// Marks directories as kept if they would be removed but contain something that stays. `folders`
 /// are their indexes, in path order.
 fn mark_filled_directories(foreseen: &mut [RestorePreview], folders: Vec<usize>) {
-    let goes = |one: &RestorePreview| one.kind == ChangeKind::Deleted && one.kept.is_none();
+    let goes = |one: &RestorePreview| one.kind == ChangeKind::Deleted && one.skip_reason.is_none();
     let mut going: HashSet<PathBuf> =
         foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();
     // A nested directory comes after its parent.
@@ -216,7 +222,7 @@ fn mark_filled_directories(foreseen: &mut [RestorePreview], folders: Vec<usize>)
         let Ok(mut entries) = std::fs::read_dir(&folder.path) else { continue };
         if entries.any(|entry| entry.is_ok_and(|entry| !going.contains(&entry.path()))) {
             going.remove(&folder.path);
-            folder.kept = Some(NOT_EMPTY.to_owned());
+            folder.skip_reason = Some(NOT_EMPTY.to_owned());
         }
     }
 }

@@ -31,29 +31,29 @@ pub(super) struct RestoreCandidate {
     pub(super) before: PathState,
     pub(super) after: Option<PathState>,
     /// The state that other processes left between two changes.
-    pub(super) others: Option<PathState>,
+    pub(super) foreign_state: Option<PathState>,
 }
 
 /// A path that must be restored.
 pub(super) struct RestoreTarget {
-    place: ConfinedPath,
+    confined_path: ConfinedPath,
     path: PathBuf,
     before: PathState,
     /// The current state, whose contents are saved so that nothing is lost.
-    now: PathState,
+    current_state: PathState,
 }
 
 /// The result for each wanted path.
 #[derive(Default)]
 pub(super) struct UndoOutcome {
     pub(super) files: Vec<FileRecord>,
-    kept: Vec<(PathBuf, String)>,
+    skipped: Vec<(PathBuf, String)>,
     force_helps: bool,
 }
 
 /// Why a path is left alone.
 pub(super) struct SkipReason {
-    pub(super) why: String,
+    pub(super) reason: String,
     /// Whether a forced undo would restore it.
     force_helps: bool,
 }
@@ -66,14 +66,14 @@ const CHANGED_AGAIN: &str = "a later prompt changed it again";
 
 impl<T: Into<String>> From<T> for SkipReason {
     fn from(why: T) -> Self {
-        Self { why: why.into(), force_helps: false }
+        Self { reason: why.into(), force_helps: false }
     }
 }
 
 impl UndoOutcome {
     fn record_skipped(&mut self, path: &Path, why: impl Into<SkipReason>) {
-        let SkipReason { why, force_helps } = why.into();
-        self.kept.push((path.to_path_buf(), why));
+        let SkipReason { reason, force_helps } = why.into();
+        self.skipped.push((path.to_path_buf(), reason));
         self.force_helps |= force_helps;
     }
 
@@ -83,7 +83,7 @@ impl UndoOutcome {
             turn,
             prompt: None,
             restored,
-            kept: self.kept.clone(),
+            skipped: self.skipped.clone(),
             force_helps: self.force_helps,
             problem: None,
         }
@@ -114,7 +114,7 @@ impl Checkpoints {
                     path: path.clone(),
                     before: change.before.clone(),
                     after: change.after.clone(),
-                    others: change.others.clone(),
+                    foreign_state: change.foreign_state.clone(),
                 };
                 (due, later)
             });
@@ -125,7 +125,7 @@ impl Checkpoints {
         let changes = changes.into_iter().map(|(due, _)| due);
         let outcome = self.restore_all(changes.collect(), force, &later);
         let undone = outcome.undone(turn);
-        let kept = outcome.kept.iter().map(|(path, _)| PathText::from_path(path)).collect();
+        let kept = outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect();
         let at = self.next_timestamp();
         self.append(&Record::Undone { turn, at, files: outcome.files, kept })?;
         Ok(undone)
@@ -137,14 +137,14 @@ impl Checkpoints {
     /// # Errors
     /// Returns an error if there is no undo to revert, or the records cannot be read or written.
     pub fn redo(&self, force: bool) -> Result<UndoResult, CheckpointError> {
-        let last = self.refreshed()?.history.undone.last().cloned();
+        let last = self.refreshed()?.history.redoable.last().cloned();
         let UndoneFiles { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
             files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
         let outcome = self.restore_changes(changes.collect(), force, &BTreeMap::new());
         let redone = outcome.undone(turn);
-        let left = match outcome.force_helps {
-            true => outcome.kept.iter().map(|(path, _)| PathText::from_path(path)).collect(),
+        let skipped_paths = match outcome.force_helps {
+            true => outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect(),
             false => Vec::new(),
         };
         // The changes of the turn apply again, with their original initial states.
@@ -159,7 +159,7 @@ impl Checkpoints {
             }
         });
         let files = files.collect();
-        self.append(&Record::Redone { turn, at: self.next_timestamp(), files, left })?;
+        self.append(&Record::Redone { turn, at: self.next_timestamp(), files, skipped_paths })?;
         Ok(redone)
     }
 
@@ -180,7 +180,7 @@ impl Checkpoints {
         let outcome = self.restore_changes(wanted.collect(), true, &BTreeMap::new());
         let undone = outcome.undone(changes.turn);
         if !outcome.files.is_empty() {
-            let (turn, began, ended) = (changes.turn, changes.began, self.next_timestamp());
+            let (turn, began, ended) = (changes.turn, changes.started_at, self.next_timestamp());
             let (by, files) = (ChangedBy::Command, outcome.files);
             self.append(&Record::RevertedFiles { turn, began, ended, by, files })?;
         }
@@ -196,28 +196,29 @@ impl Checkpoints {
         later: &BTreeMap<PathBuf, u64>,
     ) -> UndoOutcome {
         let mut half: BTreeMap<PathBuf, Option<PathState>> = BTreeMap::new();
-        let due =
-            due.into_iter().map(|RestoreCandidate { path, before, after, others }| match others {
+        let due = due.into_iter().map(|RestoreCandidate { path, before, after, foreign_state }| {
+            match foreign_state {
                 Some(others) if !force && !before.is_same(&others) => {
                     half.insert(path.clone(), after.clone());
                     (path, others, after)
                 }
                 _ => (path, before, after),
-            });
+            }
+        });
         let mut outcome = self.restore_changes(due.collect(), force, later);
         let is_there = |file: &FileRecord| {
             file.after.as_ref().is_some_and(|after| after.is_same(&file.before))
         };
         outcome.files.retain(|file| !(half.contains_key(&file.path.path()) && is_there(file)));
         for path in half.into_keys() {
-            if !outcome.kept.iter().any(|(kept, _)| *kept == path) {
+            if !outcome.skipped.iter().any(|(kept, _)| *kept == path) {
                 outcome.record_skipped(
                     &path,
-                    SkipReason { why: CHANGED_BETWEEN.to_owned(), force_helps: true },
+                    SkipReason { reason: CHANGED_BETWEEN.to_owned(), force_helps: true },
                 );
             }
         }
-        outcome.kept.sort();
+        outcome.skipped.sort();
         outcome
     }
 
@@ -259,12 +260,12 @@ impl Checkpoints {
         let is_free = |place: &ConfinedPath| read_state(place).is_ok_and(|state| state.is_absent());
         let (named, others): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             wanted.into_iter().partition(|plan| {
-                plan.before.is_absent() && matches!(plan.now, PathState::File { .. })
+                plan.before.is_absent() && matches!(plan.current_state, PathState::File { .. })
             });
         let mut new_names: BTreeMap<_, RestoreTarget> = BTreeMap::new();
         let mut wanted = others;
         for plan in named {
-            let twin = match &plan.now {
+            let twin = match &plan.current_state {
                 PathState::File { stamp, .. } => new_names.insert(identity(stamp), plan),
                 _ => Some(plan),
             };
@@ -272,10 +273,13 @@ impl Checkpoints {
         }
         let mut moves: Vec<(RestoreTarget, RestoreTarget)> = Vec::new();
         for (path, stamp, before, after) in lost {
-            if let Some(place) = roots.locate(&path).filter(is_free)
+            if let Some(confined_path) = roots.locate(&path).filter(is_free)
                 && let Some(new) = new_names.remove(&identity(&stamp))
             {
-                moves.push((new, RestoreTarget { place, path, before, now: PathState::Absent }));
+                moves.push((
+                    new,
+                    RestoreTarget { confined_path, path, before, current_state: PathState::Absent },
+                ));
                 continue;
             }
             let later = later.get(&path).copied();
@@ -293,30 +297,30 @@ impl Checkpoints {
         // removed.
         let mut waiting = Vec::new();
         for (new, old) in moves {
-            match move_back(&new.place, &old.place) {
+            match move_back(&new.confined_path, &old.confined_path) {
                 Ok(()) => done.extend([new, old]),
                 Err(_) => waiting.push((new, old)),
             }
         }
-        wanted.sort_by(|one, two| one.place.cmp(&two.place));
+        wanted.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));
         // Remove what is in the way first, the deepest paths first.
         let (new, old): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             wanted.into_iter().partition(|plan| plan.before.is_absent());
         let files: HashSet<ConfinedPath> = old
             .iter()
             .filter(|plan| !matches!(plan.before, PathState::Folder { .. }))
-            .map(|plan| plan.place.clone())
+            .map(|plan| plan.confined_path.clone())
             .collect();
         let is_in_the_way = |plan: &RestoreTarget| {
-            plan.place.relative.ancestors().skip(1).any(|above| {
-                let root = plan.place.root.clone();
+            plan.confined_path.relative.ancestors().skip(1).any(|above| {
+                let root = plan.confined_path.root.clone();
                 files.contains(&ConfinedPath { root, relative: above.to_path_buf() })
             })
         };
         let (in_the_way, new): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             new.into_iter().partition(is_in_the_way);
         let mut first: Vec<RestoreTarget> = old.into_iter().chain(in_the_way).collect();
-        first.sort_by(|one, two| one.place.cmp(&two.place));
+        first.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));
         let mut ready = Vec::new();
         for plan in first.into_iter().rev() {
             match remove_blocking(&plan) {
@@ -337,7 +341,7 @@ impl Checkpoints {
             }
         }
         for (new, old) in waiting {
-            match move_back(&new.place, &old.place) {
+            match move_back(&new.confined_path, &old.confined_path) {
                 Ok(()) => done.extend([new, old]),
                 Err(error) => {
                     outcome
@@ -348,7 +352,7 @@ impl Checkpoints {
         }
         // Remove new files last: they may hold the only copy of what was not restored.
         for plan in new.into_iter().rev() {
-            let removed = match missing.has(&plan.now) {
+            let removed = match missing.has(&plan.current_state) {
                 true => Err("it contains files that could not be restored".to_owned()),
                 false => remove_blocking(&plan),
             };
@@ -357,10 +361,10 @@ impl Checkpoints {
                 Err(why) => outcome.record_skipped(&plan.path, why),
             }
         }
-        done.sort_by(|one, two| one.place.cmp(&two.place));
+        done.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));
         for plan in done.into_iter().rev() {
             if let PathState::Folder { mode } = plan.before {
-                let set = EntryHandle::open(&plan.place, false)
+                let set = EntryHandle::open(&plan.confined_path, false)
                     .and_then(|leaf| leaf.set_folder_mode(mode));
                 if let Err(error) = set {
                     outcome.record_skipped(&plan.path, error.to_string());
@@ -369,10 +373,10 @@ impl Checkpoints {
             }
             let after = Some(stamped(&plan));
             let path = PathText::from_path(&plan.path);
-            outcome.files.push(FileRecord { path, before: plan.now, after });
+            outcome.files.push(FileRecord { path, before: plan.current_state, after });
         }
         outcome.files.reverse();
-        outcome.kept.sort();
+        outcome.skipped.sort();
         outcome
     }
 
@@ -426,9 +430,14 @@ impl Checkpoints {
         let now = self
             .observe(&place, blob, ContentHandling::Keep)
             .map_err(|error| format!("it could not be inspected: {error}"))?;
-        let plan = |now| {
+        let plan = |current_state| {
             let path = path.to_path_buf();
-            Ok(Some(RestoreTarget { place: place.clone(), path, before: before.clone(), now }))
+            Ok(Some(RestoreTarget {
+                confined_path: place.clone(),
+                path,
+                before: before.clone(),
+                current_state,
+            }))
         };
         if now.is_same(&before) {
             return match later {
@@ -457,14 +466,14 @@ impl Checkpoints {
                 if now.is_absent() && is_outside_directories(&place) {
                     return Err("its directory was replaced by a link or a file".into());
                 }
-                let why = match (later, &after) {
+                let reason = match (later, &after) {
                     (Some(_), _) => CHANGED_AGAIN.to_owned(),
                     (None, None) => "the record of its change is incomplete, so later changes \
                         cannot be distinguished"
                         .to_owned(),
                     (None, Some(_)) => "it was changed since".to_owned(),
                 };
-                return Err(SkipReason { why, force_helps: true });
+                return Err(SkipReason { reason, force_helps: true });
             }
         }
         plan(now)
@@ -472,23 +481,23 @@ impl Checkpoints {
 
     /// Puts the old state in place; the path is free.
     fn restore_entry(&self, plan: &RestoreTarget) -> Result<(), String> {
-        if plan.now.is_same(&plan.before) {
+        if plan.current_state.is_same(&plan.before) {
             return Ok(());
         }
         let text = |error: io::Error| error.to_string();
         match &plan.before {
             PathState::Absent | PathState::Special => Ok(()),
-            PathState::Folder { .. } => EntryHandle::open(&plan.place, true)
+            PathState::Folder { .. } => EntryHandle::open(&plan.confined_path, true)
                 .and_then(|leaf| leaf.make_folder())
                 .map_err(text),
             PathState::Link { target } => {
-                let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
+                let leaf = EntryHandle::open(&plan.confined_path, true).map_err(text)?;
                 let temporary = leaf.temporary_link(&target.path()).map_err(text)?;
-                still_as_planned(&leaf, &plan.now)?;
-                leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
+                still_as_planned(&leaf, &plan.current_state)?;
+                leaf.exchange(temporary, replaces(&plan.current_state)).map_err(text)
             }
             PathState::File { content, stamp } => {
-                let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
+                let leaf = EntryHandle::open(&plan.confined_path, true).map_err(text)?;
                 let (temporary, mut file) = leaf.temporary().map_err(text)?;
                 self.fill(&mut file, content, stamp.size)?;
                 if let Ok(Some(stat)) = leaf.stat() {
@@ -499,8 +508,8 @@ impl Checkpoints {
                 }
                 rustix::fs::fchmod(&file, mode_of(stamp.mode))
                     .map_err(|error| error.to_string())?;
-                still_as_planned(&leaf, &plan.now)?;
-                leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
+                still_as_planned(&leaf, &plan.current_state)?;
+                leaf.exchange(temporary, replaces(&plan.current_state)).map_err(text)
             }
         }
     }
@@ -581,10 +590,10 @@ fn remove_blocking_files(
 
 /// Removes what is in the way of the old state.
 fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
-    if plan.now.is_same(&plan.before) {
+    if plan.current_state.is_same(&plan.before) {
         return Ok(());
     }
-    let goes = match (&plan.before, &plan.now) {
+    let goes = match (&plan.before, &plan.current_state) {
         (_, PathState::Absent) => false,
         (PathState::Absent, _) => true,
         (PathState::Folder { .. }, PathState::Folder { .. }) => false,
@@ -594,14 +603,14 @@ fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
     if !goes {
         return Ok(());
     }
-    let leaf = match EntryHandle::open(&plan.place, false) {
+    let leaf = match EntryHandle::open(&plan.confined_path, false) {
         Err(error) if is_missing(&error) => return Ok(()),
         result => result.map_err(|error| error.to_string())?,
     };
-    if matches!(plan.now, PathState::Folder { .. }) {
+    if matches!(plan.current_state, PathState::Folder { .. }) {
         return match leaf.remove_folder() {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                match is_nested_too_deep(&plan.place.relative) {
+                match is_nested_too_deep(&plan.confined_path.relative) {
                     true => leaf.remove_tree().map_err(|error| error.to_string()),
                     false => Err(NOT_EMPTY.to_owned()),
                 }
@@ -610,7 +619,7 @@ fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
             result => result.map_err(|error| error.to_string()),
         };
     }
-    still_as_planned(&leaf, &plan.now)?;
+    still_as_planned(&leaf, &plan.current_state)?;
     leaf.remove().map_err(|error| error.to_string())
 }
 
@@ -666,7 +675,7 @@ fn open_parent(path: &Path, roots: &Roots) {
 
 /// Returns the old state with the stamp of the file that now holds it.
 fn stamped(plan: &RestoreTarget) -> PathState {
-    match (&plan.before, read_state(&plan.place)) {
+    match (&plan.before, read_state(&plan.confined_path)) {
         (PathState::File { content, .. }, Ok(PathState::File { stamp, .. })) => {
             PathState::File { content: content.clone(), stamp }
         }

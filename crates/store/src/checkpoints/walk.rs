@@ -77,14 +77,14 @@ pub(super) fn walk(
 ) -> WalkResult {
     let WalkLimits { excluded, entries: limit, too_large, added_time, opening, rules_before } =
         limits;
-    let mut walked = WalkResult { began: now(), too_large, ..WalkResult::default() };
+    let mut walked = WalkResult { started_at: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.project_first() {
         if walked.too_large.contains(&**root) || root.parent().is_none() {
             walked.remove_root(root);
             continue;
         }
-        let until = match is_added {
+        let deadline = match is_added {
             true => {
                 let end = || added_time.map(|time| Instant::now() + time);
                 *added_until.get_or_insert_with(end)
@@ -96,7 +96,7 @@ pub(super) fn walk(
             open_root(root, 0o500);
         }
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
-        let here = CurrentDirectory {
+        let directory = CurrentDirectory {
             root: root.clone(),
             relative: PathBuf::new(),
             repository: Repository::containing(root, indexes).map(|found| InRepository {
@@ -105,26 +105,26 @@ pub(super) fn walk(
                 repository: Arc::new(found),
             }),
             ignored: false,
-            newly_ignored: false,
+            is_newly_ignored: false,
             nested_in_protected: 0,
             protected: false,
             git: None,
             depth: 0,
         };
-        let first = UnreadDirectory { above: Arc::new(folder), path: ".".into(), here };
+        let first = UnreadDirectory { above: Arc::new(folder), path: ".".into(), directory };
         let ground = SharedWalk {
             rules: &rules,
             rules_before,
             excluded,
             limit,
             count: &count,
-            until,
+            deadline,
             is_late: AtomicBool::new(false),
             opening,
             search_until: OnceLock::new(),
             search_ignored_until: OnceLock::new(),
             indexes: Mutex::new(&mut *indexes),
-            unread: WorkQueue::new(first),
+            unread_directories: WorkQueue::new(first),
         };
         let found = ground.walk();
         match ground.is_late.into_inner() {
@@ -132,7 +132,7 @@ pub(super) fn walk(
             false => walked.append(found),
         }
     }
-    walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
+    walked.entries.sort_unstable_by(|one, two| one.path.cmp(&two.path));
     walked.repositories.sort_unstable();
     walked.rules = Some(rules);
     walked
@@ -182,7 +182,7 @@ struct CurrentDirectory {
     ignored: bool,
     /// Whether it is below a directory that is ignored only since the command; only protected
     /// entries are listed.
-    newly_ignored: bool,
+    is_newly_ignored: bool,
     /// The number of directories since the protected one that it is in.
     nested_in_protected: usize,
     protected: bool,
@@ -195,7 +195,7 @@ struct CurrentDirectory {
 struct UnreadDirectory {
     above: Arc<OwnedFd>,
     path: PathBuf,
-    here: CurrentDirectory,
+    directory: CurrentDirectory,
 }
 
 impl UnreadDirectory {
@@ -219,7 +219,7 @@ struct SharedWalk<'a> {
     /// Number of entries found, in all roots.
     count: &'a AtomicUsize,
     /// The deadline.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     /// Whether the deadline passed.
     is_late: AtomicBool,
     opening: Option<&'a HashSet<ConfinedPath>>,
@@ -228,7 +228,7 @@ struct SharedWalk<'a> {
     /// When to stop searching directories that are newly ignored.
     search_ignored_until: OnceLock<Instant>,
     indexes: Mutex<&'a mut Indexes>,
-    unread: WorkQueue<UnreadDirectory>,
+    unread_directories: WorkQueue<UnreadDirectory>,
 }
 
 impl SharedWalk<'_> {
@@ -238,20 +238,20 @@ impl SharedWalk<'_> {
             std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) - 1;
         std::thread::scope(|scope| {
             let mut help = Vec::new();
-            let mut walker = Walker { ground: self, walked: WalkResult::default() };
-            while let Some((unread, at_work)) = self.unread.next() {
+            let mut walker = Walker { walk: self, result: WalkResult::default() };
+            while let Some((unread, at_work)) = self.unread_directories.next() {
                 at_work.done(walker.read(unread));
                 if helpers > 0 && self.count.load(Ordering::Relaxed) >= ALONE {
                     let others = std::mem::take(&mut helpers);
                     help.extend((0..others).map(|_| scope.spawn(|| self.help())));
                 }
             }
-            let mut walked = walker.walked;
+            let mut walked = walker.result;
             for helper in help {
                 match helper.join() {
                     Ok(found) => walked.append(found),
                     // The thread panicked, so its result is unknown.
-                    Err(_) => walked.cut = true,
+                    Err(_) => walked.is_truncated = true,
                 }
             }
             walked
@@ -259,43 +259,43 @@ impl SharedWalk<'_> {
     }
 
     fn help(&self) -> WalkResult {
-        let mut walker = Walker { ground: self, walked: WalkResult::default() };
-        while let Some((unread, at_work)) = self.unread.next() {
+        let mut walker = Walker { walk: self, result: WalkResult::default() };
+        while let Some((unread, at_work)) = self.unread_directories.next() {
             at_work.done(walker.read(unread));
         }
-        walker.walked
+        walker.result
     }
 }
 
 /// One thread of a walk.
 struct Walker<'a, 'g> {
-    ground: &'a SharedWalk<'g>,
+    walk: &'a SharedWalk<'g>,
     /// What the thread found.
-    walked: WalkResult,
+    result: WalkResult,
 }
 
 impl Walker<'_, '_> {
     /// Reads a directory and returns its subdirectories.
     fn read(&mut self, unread: UnreadDirectory) -> Vec<UnreadDirectory> {
-        let before = self.walked.entries.len();
+        let before = self.result.entries.len();
         let folders = match unread.open() {
             Ok(folder) => self.folder(folder, &unread),
             Err(error) => {
-                let place = unread.here.path();
+                let place = unread.directory.path();
                 if !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
-                    self.walked.record_missed(place.clone(), NOT_READABLE);
+                    self.result.record_missed(place.clone(), NOT_READABLE);
                 }
-                self.walked.unseen.insert(place);
+                self.result.unvisited.insert(place);
                 Vec::new()
             }
         };
-        self.ground.count.fetch_add(self.walked.entries.len() - before, Ordering::Relaxed);
+        self.walk.count.fetch_add(self.result.entries.len() - before, Ordering::Relaxed);
         folders
     }
 
     fn folder(&mut self, folder: OwnedFd, unread: &UnreadDirectory) -> Vec<UnreadDirectory> {
-        let (ground, here) = (self.ground, &unread.here);
-        if ground.until.is_some_and(|until| Instant::now() >= until) {
+        let (ground, here) = (self.walk, &unread.directory);
+        if ground.deadline.is_some_and(|until| Instant::now() >= until) {
             ground.is_late.store(true, Ordering::Relaxed);
         }
         if ground.is_late.load(Ordering::Relaxed) {
@@ -303,9 +303,9 @@ impl Walker<'_, '_> {
         }
         // The count of all threads; other threads add little while this one reads.
         let before = ground.count.load(Ordering::Relaxed);
-        let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
+        let room = ground.limit.saturating_sub(before) + self.result.entries.len();
         if self.is_search_over(here) {
-            self.walked.record_missed(
+            self.result.record_missed(
                 ConfinedPath { root: here.root.clone(), relative: PathBuf::new() },
                 TOO_MANY,
             );
@@ -322,8 +322,8 @@ impl Walker<'_, '_> {
             }
             // Stop; which names were seen depends on the order on disk.
             if names.len() > 4 * ground.limit {
-                self.walked.cut = true;
-                self.walked.record_missed(here.path(), TOO_MANY);
+                self.result.is_truncated = true;
+                self.result.record_missed(here.path(), TOO_MANY);
                 break;
             }
         }
@@ -352,7 +352,7 @@ impl Walker<'_, '_> {
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for (number, name) in names.into_iter().enumerate() {
             if number % BETWEEN == BETWEEN - 1 && self.is_search_over(here) {
-                self.walked.record_missed(here.path(), TOO_MANY);
+                self.result.record_missed(here.path(), TOO_MANY);
                 return Vec::new();
             }
             let stat = match statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -360,7 +360,7 @@ impl Walker<'_, '_> {
                 Err(Errno::NOENT) => continue,
                 Err(_) => {
                     // The directory can be listed but not used.
-                    self.walked.unseen.insert(here.path());
+                    self.result.unvisited.insert(here.path());
                     return Vec::new();
                 }
             };
@@ -370,14 +370,14 @@ impl Walker<'_, '_> {
             let protected = here.protected || is_protected_name(&place.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
             if protected && kind == FileType::RegularFile && stat.st_nlink > 1 {
-                self.walked.hard_linked.insert(place.clone());
+                self.result.hard_linked.insert(place.clone());
             }
-            let is_over = self.walked.entries.len() >= room;
+            let is_over = self.result.entries.len() >= room;
             if is_over {
-                self.walked.cut = true;
+                self.result.is_truncated = true;
                 ground.search_until.get_or_init(|| Instant::now() + SEARCH);
             }
-            let is_deep = here.depth > DEEP || here.newly_ignored;
+            let is_deep = here.depth > DEEP || here.is_newly_ignored;
             let is_over = is_over || is_deep;
             let counts = protected || here.git.is_some() || is_git(&name);
             if is_over && kind != FileType::Directory && !counts {
@@ -400,7 +400,7 @@ impl Walker<'_, '_> {
             }
             if is_git(&name) {
                 if kind == FileType::Directory {
-                    self.walked.repositories.push((place.clone(), stamp.inode));
+                    self.result.repositories.push((place.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
                     folders.push((name, here.below(place, true, None, inside)));
                 } else {
@@ -416,7 +416,7 @@ impl Walker<'_, '_> {
             if kind == FileType::Directory {
                 let path = place.path();
                 if path == ground.excluded {
-                    self.walked.unseen.insert(place);
+                    self.result.unvisited.insert(place);
                     continue;
                 }
                 let inside = repository.as_ref().zip(tracked_name).map(|(found, mut name)| {
@@ -426,42 +426,42 @@ impl Walker<'_, '_> {
                 let is_ignored = here.ignored
                     || (!protected && !is_deep && ground.rules.entry(&path, true).is_some());
                 if protected && here.nested_in_protected >= NESTED {
-                    self.walked.unseen.insert(place.clone());
+                    self.result.unvisited.insert(place.clone());
                     self.push(place, stamp, EntryKind::Folder, true);
                     continue;
                 }
-                let newly_ignored = here.newly_ignored
+                let is_newly_ignored = here.is_newly_ignored
                     || (is_ignored && !here.ignored && self.is_newly_ignored(&place));
-                let ignored = is_ignored && !newly_ignored;
+                let ignored = is_ignored && !is_newly_ignored;
                 if ignored {
                     let tracks = inside
                         .as_ref()
                         .is_some_and(|inside| inside.repository.tracks_below(&inside.name));
-                    if !here.ignored && self.walked.ignored_names.len() < 64 {
-                        self.walked.ignored_names.insert(name.to_string_lossy().into_owned());
+                    if !here.ignored && self.result.ignored_names.len() < 64 {
+                        self.result.ignored_names.insert(name.to_string_lossy().into_owned());
                     }
                     // Untracked files below it are not considered.
-                    self.walked.unseen.insert(place.clone());
+                    self.result.unvisited.insert(place.clone());
                     if !tracks {
                         continue;
                     }
-                } else if !(is_over || newly_ignored) || protected {
+                } else if !(is_over || is_newly_ignored) || protected {
                     self.push(place.clone(), stamp, EntryKind::Folder, protected);
                 }
                 let below = here.below(place, protected, inside, None);
                 let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
                 let below =
-                    CurrentDirectory { ignored, newly_ignored, nested_in_protected, ..below };
+                    CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..below };
                 folders.push((name, below));
                 continue;
             }
-            let known = match (&repository, &tracked_name) {
+            let git_state = match (&repository, &tracked_name) {
                 (Some(found), Some(name)) => {
                     found.repository.tracked_state(name, &stamp, &found.attributes)
                 }
                 _ => TrackedState::Untracked,
             };
-            let untracked = known == TrackedState::Untracked;
+            let untracked = git_state == TrackedState::Untracked;
             if here.ignored && untracked {
                 continue;
             }
@@ -469,7 +469,8 @@ impl Walker<'_, '_> {
                 && !protected
                 && !is_deep
                 && ground.rules.entry(&place.path(), false).is_some();
-            let found = EntryKind::File { known, top: top.clone().filter(|_| !untracked), ignored };
+            let found =
+                EntryKind::File { git_state, top: top.clone().filter(|_| !untracked), ignored };
             self.entry(&folder, &name, place, stamp, kind, found, protected);
         }
         let mut waiting = Vec::with_capacity(folders.len());
@@ -477,15 +478,15 @@ impl Walker<'_, '_> {
         let stays_open = here.depth < STRIDE || here.depth.is_multiple_of(STRIDE);
         for (name, below) in folders {
             if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > LONGEST {
-                self.walked.record_missed(below.path(), TOO_DEEP);
-                self.walked.unseen.insert(below.path());
+                self.result.record_missed(below.path(), TOO_DEEP);
+                self.result.unvisited.insert(below.path());
                 continue;
             }
             let (above, path) = match stays_open {
                 true => (Arc::clone(&folder), PathBuf::from(name)),
                 false => (Arc::clone(&unread.above), unread.path.join(name)),
             };
-            waiting.push(UnreadDirectory { above, path, here: below });
+            waiting.push(UnreadDirectory { above, path, directory: below });
         }
         // The last one is read first.
         waiting.reverse();
@@ -494,17 +495,17 @@ impl Walker<'_, '_> {
 
     /// Whether the time for finding protected entries is over.
     fn is_search_over(&self, here: &CurrentDirectory) -> bool {
-        let until = match here.newly_ignored {
-            true => Some(self.ground.search_ignored_until.get_or_init(|| Instant::now() + SEARCH)),
-            false => self.ground.search_until.get(),
+        let until = match here.is_newly_ignored {
+            true => Some(self.walk.search_ignored_until.get_or_init(|| Instant::now() + SEARCH)),
+            false => self.walk.search_until.get(),
         };
         until.is_some_and(|until| Instant::now() >= *until)
     }
 
     /// Whether a directory that is ignored now was not ignored before the command.
     fn is_newly_ignored(&self, place: &ConfinedPath) -> bool {
-        let is_known = self.ground.opening.is_some_and(|unseen| unseen.contains(place));
-        let before = self.ground.rules_before;
+        let is_known = self.walk.opening.is_some_and(|unseen| unseen.contains(place));
+        let before = self.walk.rules_before;
         !is_known && before.is_some_and(|rules| !rules.was_ignored(&place.path(), true))
     }
 
@@ -517,7 +518,7 @@ impl Walker<'_, '_> {
         stat: &Stat,
         stamp: Stamp,
     ) -> Stamp {
-        let may_open = self.ground.opening.is_some_and(|closed| !closed.contains(place));
+        let may_open = self.walk.opening.is_some_and(|closed| !closed.contains(place));
         if !may_open || !is_closed(stat) {
             return stamp;
         }
@@ -529,7 +530,7 @@ impl Walker<'_, '_> {
     }
 
     fn repository_at(&self, folder: &Path) -> Option<Repository> {
-        let mut indexes = self.ground.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexes = self.walk.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         Repository::at_root(folder, &mut indexes)
     }
 
@@ -555,8 +556,8 @@ impl Walker<'_, '_> {
         self.push(place, stamp, found, protected);
     }
 
-    fn push(&mut self, place: ConfinedPath, stamp: Stamp, found: EntryKind, protected: bool) {
-        self.walked.entries.push(WorkspaceEntry { place, stamp, found, protected });
+    fn push(&mut self, path: ConfinedPath, stamp: Stamp, kind: EntryKind, protected: bool) {
+        self.result.entries.push(WorkspaceEntry { path, stamp, kind, protected });
     }
 }
 
@@ -577,7 +578,7 @@ impl CurrentDirectory {
         repository: Option<InRepository>,
         git: Option<PathBuf>,
     ) -> Self {
-        let Self { ignored, newly_ignored, nested_in_protected, .. } = *self;
+        let Self { ignored, is_newly_ignored, nested_in_protected, .. } = *self;
         let depth = self.depth + 1;
         let ConfinedPath { root, relative } = place;
         Self {
@@ -585,7 +586,7 @@ impl CurrentDirectory {
             relative,
             repository,
             ignored,
-            newly_ignored,
+            is_newly_ignored,
             nested_in_protected,
             protected,
             git,

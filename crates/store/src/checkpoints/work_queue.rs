@@ -13,37 +13,37 @@ pub(super) struct WorkQueue<T> {
 /// Marks an item as being processed. Until this is dropped, other threads wait for the items that
 /// it may add.
 pub(super) struct WorkGuard<'a, T> {
-    work: &'a WorkQueue<T>,
-    made: Vec<T>,
+    queue: &'a WorkQueue<T>,
+    new_items: Vec<T>,
 }
 
 impl<T> WorkGuard<'_, T> {
     /// Finishes the item and adds further items.
     pub fn done(mut self, made: Vec<T>) {
-        self.made = made;
+        self.new_items = made;
     }
 }
 
 impl<T> Drop for WorkGuard<'_, T> {
     fn drop(&mut self) {
-        let mut state = self.work.lock();
-        state.waiting.append(&mut self.made);
-        state.at_work -= 1;
+        let mut state = self.queue.lock();
+        state.queued.append(&mut self.new_items);
+        state.busy_threads -= 1;
         drop(state);
-        self.work.changed.notify_all();
+        self.queue.changed.notify_all();
     }
 }
 
 #[derive(Debug)]
 struct QueueState<T> {
-    waiting: Vec<T>,
+    queued: Vec<T>,
     /// Number of threads that process an item, which may add more.
-    at_work: usize,
+    busy_threads: usize,
 }
 
 impl<T> WorkQueue<T> {
     pub fn new(first: T) -> Self {
-        let state = Mutex::new(QueueState { waiting: vec![first], at_work: 0 });
+        let state = Mutex::new(QueueState { queued: vec![first], busy_threads: 0 });
         Self { state, changed: Condvar::new() }
     }
 
@@ -51,11 +51,11 @@ impl<T> WorkQueue<T> {
     pub fn next(&self) -> Option<(T, WorkGuard<'_, T>)> {
         let mut state = self.lock();
         loop {
-            if let Some(piece) = state.waiting.pop() {
-                state.at_work += 1;
-                return Some((piece, WorkGuard { work: self, made: Vec::new() }));
+            if let Some(piece) = state.queued.pop() {
+                state.busy_threads += 1;
+                return Some((piece, WorkGuard { queue: self, new_items: Vec::new() }));
             }
-            if state.at_work == 0 {
+            if state.busy_threads == 0 {
                 return None;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -43,8 +43,8 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     head.project = text_at(meta, "cwd").to_owned();
     // Each answer of the service is followed by its token count; older versions wrote results
     // between the calls of one answer.
-    let counts = text.contains("\"token_count\"");
-    let mut reader = RolloutReader { counts, ..RolloutReader::default() };
+    let counts_tokens = text.contains("\"token_count\"");
+    let mut reader = RolloutReader { counts_tokens, ..RolloutReader::default() };
     for line in lines {
         match (line.get("payload"), text_at(&line, "type")) {
             (Some(payload), "response_item") => reader.item(payload, text_at(&line, "timestamp")),
@@ -70,7 +70,7 @@ struct RolloutReader {
     /// The index of the message and the tool name of each call.
     calls: HashMap<String, (usize, String)>,
     /// Whether token counts mark the end of each answer.
-    counts: bool,
+    counts_tokens: bool,
     /// Whether the answer has ended, so that further model output starts a new one.
     is_answered: bool,
 }
@@ -180,7 +180,7 @@ impl RolloutReader {
         let id = text_at(item, "call_id");
         let Some((at, name)) = self.calls.get(id) else { return };
         let Some(message) = self.messages.get_mut(*at) else { return };
-        self.is_answered |= !self.counts;
+        self.is_answered |= !self.counts_tokens;
         let output = item.get("output").unwrap_or(&Value::Null);
         let failed = output.get("success").and_then(Value::as_bool) == Some(false);
         let parts = vec![response(id, name, &text_of(output), failed)];

@@ -259,6 +259,6 @@ fn usage(tokens: &Value) -> Usage {
         tool_prompt: count("tool"),
         cache_write: 0,
         total: count("total"),
-        charged: None,
+        charged_cost: None,
     }
 }

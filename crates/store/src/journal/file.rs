@@ -38,11 +38,11 @@ pub(super) struct JournalFile {
     /// Length of the file up to its last complete line, in bytes.
     length: u64,
     /// The modification time after the last own write.
-    written: Option<SystemTime>,
+    written_at: Option<SystemTime>,
     /// Device and inode, known since the last own write.
     identity: Option<(u64, u64)>,
     /// Whether a partial line could not be removed.
-    spoilt: bool,
+    is_unwritable: bool,
 }
 
 impl JournalFile {
@@ -71,8 +71,14 @@ impl JournalFile {
     }
 
     fn empty(file: File) -> Self {
-        let mut empty =
-            Self { file, cipher: None, length: 0, written: None, identity: None, spoilt: false };
+        let mut empty = Self {
+            file,
+            cipher: None,
+            length: 0,
+            written_at: None,
+            identity: None,
+            is_unwritable: false,
+        };
         empty.note_time();
         empty
     }
@@ -89,9 +95,9 @@ impl JournalFile {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         let (loaded, cipher) = load_from(&file, path, keys)?;
-        let length = loaded.good_length;
+        let length = loaded.valid_length;
         let mut opened =
-            Self { file, cipher, length, written: None, identity: None, spoilt: false };
+            Self { file, cipher, length, written_at: None, identity: None, is_unwritable: false };
         if loaded.broken {
             return Ok((opened, loaded));
         }
@@ -155,7 +161,7 @@ impl JournalFile {
     pub(super) fn modification_state(&self) -> ModificationState {
         match self.file.metadata() {
             Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
-                time if time == self.written => ModificationState::No,
+                time if time == self.written_at => ModificationState::No,
                 _ => ModificationState::Perhaps,
             },
             _ => ModificationState::Yes,
@@ -173,7 +179,7 @@ impl JournalFile {
     pub(super) fn note_time(&mut self) {
         let facts = self.file.metadata().ok();
         self.identity = facts.as_ref().and_then(identity);
-        self.written = facts.and_then(|facts| facts.modified().ok());
+        self.written_at = facts.and_then(|facts| facts.modified().ok());
     }
 
     /// Whether the file at the path is this one, as it was left. `false` says nothing.
@@ -182,7 +188,7 @@ impl JournalFile {
         self.identity.is_some()
             && identity(&there) == self.identity
             && there.len() == self.length
-            && there.modified().ok() == self.written
+            && there.modified().ok() == self.written_at
     }
 
     /// Syncs the file to disk. Then updates the seal of an encrypted journal, which therefore never
@@ -204,14 +210,14 @@ impl JournalFile {
         let written = std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
         let again = fcntl_setfl(&self.file, flags);
         // The next line would be written at an arbitrary position.
-        self.spoilt |= again.is_err();
+        self.is_unwritable |= again.is_err();
         again?;
         written
     }
 
     /// Whether nothing more may be written to the file.
     pub(super) fn is_unwritable(&self) -> bool {
-        self.spoilt
+        self.is_unwritable
     }
 
     /// Enables encryption for an empty file, if the keys say so.
@@ -298,7 +304,7 @@ impl JournalFile {
                 Ok(())
             }
             Err(error) => {
-                self.spoilt = self.file.set_len(self.length).is_err();
+                self.is_unwritable = self.file.set_len(self.length).is_err();
                 self.note_time();
                 Err(error)
             }

@@ -39,7 +39,7 @@ pub(super) struct ScannedFile {
 /// A session to write to the index. Without an entry, the file contains no conversation and is not
 /// read again until it changes.
 pub(super) struct ParsedSession<'a> {
-    pub(super) found: &'a ScannedFile,
+    pub(super) file: &'a ScannedFile,
     pub(super) entry: Option<SessionEntry>,
     pub(super) turns: Vec<TurnText>,
 }
@@ -90,12 +90,12 @@ fn read<'a>(
     // Encrypted text is never written to disk in plain text.
     let keys = match (opens, file.origin == SessionOrigin::Parallax && is_encrypted(&file.path)) {
         (SessionScope::Plain, true) => {
-            return ParsedSession { found, entry: None, turns: Vec::new() };
+            return ParsedSession { file: found, entry: None, turns: Vec::new() };
         }
         (SessionScope::Plain, false) => &Keys::default(),
         // A session that cannot be decrypted has nothing to index.
         (SessionScope::All(keys), true) if can_open(&file.path, keys).is_err() => {
-            return ParsedSession { found, entry: None, turns: Vec::new() };
+            return ParsedSession { file: found, entry: None, turns: Vec::new() };
         }
         (SessionScope::All(keys), _) => keys,
     };
@@ -110,7 +110,7 @@ fn read<'a>(
         .ok()
     });
     let turns = session.map(|session| texts(&session)).unwrap_or_default();
-    ParsedSession { found, entry, turns }
+    ParsedSession { file: found, entry, turns }
 }
 
 /// The searchable text of one turn.

@@ -33,7 +33,7 @@ pub struct UpdateResult {
     /// Number of sessions that were read.
     pub read: usize,
     /// Number of sessions whose file no longer exists.
-    pub gone: usize,
+    pub removed_sessions: usize,
     /// Number of sessions in the index.
     pub all: usize,
 }
@@ -50,7 +50,7 @@ pub struct UpdateProgress {
     /// Number of sessions read so far.
     pub read: usize,
     /// Number of sessions to read.
-    pub of: usize,
+    pub total: usize,
 }
 
 impl SearchIndex {
@@ -68,7 +68,7 @@ impl SearchIndex {
         watch: &dyn Fn(UpdateProgress) -> bool,
     ) -> Result<UpdateResult, SearchError> {
         let mut files = all_files(dirs);
-        if self.only_encrypted {
+        if self.is_encrypted_only {
             files.retain(|file| file.origin == SessionOrigin::Parallax && is_encrypted(&file.path));
         }
         let known = indexed_rows(&self.connection).map_err(|error| self.database_error(error))?;
@@ -88,12 +88,12 @@ impl SearchIndex {
             .map(|(_, known)| known.number)
             .collect();
         if !gone.is_empty() {
-            indexed.gone = gone.len();
+            indexed.removed_sessions = gone.len();
             self.write(|writing| gone.iter().try_for_each(|number| forget(writing, *number)))?;
         }
         // The most recently used session is written last, so its rows have the highest numbers.
         changed.sort_by_key(|found| found.stamp.modified);
-        if watch(UpdateProgress { read: 0, of: changed.len() }) && !changed.is_empty() {
+        if watch(UpdateProgress { read: 0, total: changed.len() }) && !changed.is_empty() {
             let opens =
                 if self.in_memory { SessionScope::All(&dirs.keys) } else { SessionScope::Plain };
             indexed.read = self.take_in(&changed, texts, opens, watch)?;
@@ -125,7 +125,7 @@ impl SearchIndex {
             for piece in &pieces {
                 read += piece.len();
                 batch.extend(piece);
-                let go_on = watch(UpdateProgress { read, of: files.len() });
+                let go_on = watch(UpdateProgress { read, total: files.len() });
                 let bytes: usize = batch.iter().map(ParsedSession::bytes).sum();
                 if !go_on || batch.len() >= BATCH || bytes >= BATCH_BYTES {
                     done += batch.len();
@@ -202,16 +202,16 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
 }
 
 fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlite::Result<()> {
-    let path = bytes_of(&read.found.file.path);
+    let path = bytes_of(&read.file.file.path);
     // Another process may have updated the row in the meantime.
     let there: Option<(i64, FileStamp)> = writing
         .prepare("SELECT number, size, modified, inode FROM sessions WHERE path = ?1")?
         .query_map([path], |row| Ok((row.get(0)?, stamp_of(row, 1)?)))?
         .next()
         .transpose()?;
-    let FileStamp { size, modified, inode } = read.found.stamp;
+    let FileStamp { size, modified, inode } = read.file.stamp;
     if let Some((number, stamp)) = there {
-        if stamp == read.found.stamp {
+        if stamp == read.file.stamp {
             return Ok(());
         }
         forget(writing, number)?;
@@ -230,7 +230,7 @@ fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlit
             size.cast_signed(),
             modified,
             inode.cast_signed(),
-            origin_number(read.found.file.origin),
+            origin_number(read.file.file.origin),
             id,
             title,
             bytes_of(project),

@@ -139,7 +139,7 @@ proptest! {
         let user_changed = differing(trees.last().expect("tree"), &before_undo);
         let mut kept = BTreeSet::new();
         while let Ok(undone) = checkpoints.undo(None, false) {
-            kept.extend(undone.kept.into_iter().map(|(path, _)| path));
+            kept.extend(undone.skipped.into_iter().map(|(path, _)| path));
         }
         let now = tree(&fixture);
         // Changes of the user are untouched, unless they restored a state that the agent had left.

@@ -286,7 +286,9 @@ fn diverged_gemini_cli_session_has_its_own_entry() {
     write(&record, GEMINI);
     home.ours(id, "2026-11-20T10:05:00.000Z", "list the files");
     let listed = || {
-        let told = |e: SessionEntry| (e.short_id(), e.origin, e.elsewhere, e.forked_from.is_some());
+        let told = |e: SessionEntry| {
+            (e.short_id(), e.origin, e.foreign_continuation, e.forked_from.is_some())
+        };
         let entries = list(&home.dirs, &home.project);
         entries.into_iter().map(told).collect::<Vec<_>>()
     };
@@ -304,7 +306,7 @@ fn diverged_gemini_cli_session_has_its_own_entry() {
     let by = |selector: &str| find(&home.dirs, &home.project, selector).map(|e| (e.id, e.origin));
     assert_eq!(by(id), Ok((id.to_owned(), SessionOrigin::Parallax)));
     let found = find(&home.dirs, &home.project, id).expect("found");
-    assert_eq!(found.elsewhere.as_deref(), Some(theirs.as_str()));
+    assert_eq!(found.foreign_continuation.as_deref(), Some(theirs.as_str()));
     assert_eq!(by("9f6f"), Ok((id.to_owned(), SessionOrigin::Parallax)));
     assert_eq!(by("gemini-9f6f"), Ok((theirs, SessionOrigin::GeminiCli)));
 }

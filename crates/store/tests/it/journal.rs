@@ -138,7 +138,7 @@ fn damage_newer_kinds_and_rewound_prompts_are_handled() {
     let path = folder.path().join("s1.jsonl");
     let records = [user("one"), content(sealed(r#"{"role":"model","parts":[]}"#)), user("failed")];
     let journal = write(&path, &records);
-    journal.append(&Record::Truncate { keep: 2 }).expect("append");
+    journal.append(&Record::Truncate { keep_contents: 2 }).expect("append");
     journal.append(&user("again")).expect("append");
     drop(journal);
     let mut text = fs::read_to_string(&path).expect("text");
@@ -184,7 +184,7 @@ fn prompt_numbers_are_stable_and_unique() {
         answer(),
         prompt("two", None),
         prompt("three", Some(7)),
-        Record::Truncate { keep: 6 },
+        Record::Truncate { keep_contents: 6 },
     ];
     drop(write(&path, &records));
     let loaded = load(&path).expect("load");

@@ -73,10 +73,10 @@ pub fn result(index: usize, wire: &str) -> Record {
         wire: raw(wire),
         status: "success".into(),
         display: None,
-        told: None,
+        details: None,
     })
 }
 
 pub fn round(results: usize, tail: Option<&str>) -> Record {
-    Record::Round(StepRecord { results, tail: tail.map(raw), said: None })
+    Record::Round(StepRecord { results, parts_after_results: tail.map(raw), user_texts: None })
 }

@@ -15,9 +15,9 @@ use crate::spans::{Span, SpanKind};
 
 impl Fold {
     pub(super) fn call_ended(&mut self, scope: &EventScope, time: SystemTime, ended: EndedCall) {
-        let EndedCall { item, done, tool, arguments, server } = ended;
-        let success = done.status == ToolStatus::Success;
-        let decision = done.decision.map(|decision| match decision {
+        let EndedCall { item, result, tool, arguments, server } = ended;
+        let success = result.status == ToolStatus::Success;
+        let decision = result.decision.map(|decision| match decision {
             CallDecision::Accept => "accept",
             CallDecision::Reject => "reject",
             CallDecision::AutoAccept => "auto_accept",
@@ -30,10 +30,10 @@ impl Fold {
             .with("tool_type", tool_type);
         self.count(&metrics::TOOL_CALL_COUNT, 1.0, counted);
         let named = AttributeSet::default().with("function_name", tool.clone());
-        self.count(&metrics::TOOL_CALL_LATENCY, to_float(done.duration_ms), named);
-        let error_type = done.error.as_ref().map(|(kind, _)| kind.as_str());
+        self.count(&metrics::TOOL_CALL_LATENCY, to_float(result.duration_ms), named);
+        let error_type = result.error.as_ref().map(|(kind, _)| kind.as_str());
         // What a server wrote is content, as its results are.
-        let error = done.error.as_ref().map(|(kind, message)| match kind {
+        let error = result.error.as_ref().map(|(kind, message)| match kind {
             ToolErrorKind::McpToolError if !self.facts.log_prompts => {
                 "the server reported an error".to_owned()
             }
@@ -42,13 +42,13 @@ impl Fold {
         let measured = AttributeSet::default()
             .with("gen_ai.tool.name", tool.clone())
             .with_some("error.type", error_type);
-        let seconds = Duration::from_millis(done.duration_ms).as_secs_f64();
+        let seconds = Duration::from_millis(result.duration_ms).as_secs_f64();
         self.count(&metrics::GEN_AI_TOOL_DURATION, seconds, measured);
-        let diff = match &done.display {
+        let diff = match &result.display {
             Some(Display::Diff(diff)) if success => Some(diff),
             _ => None,
         };
-        self.file_operation(scope, time, &tool, done.kind, success, diff);
+        self.file_operation(scope, time, &tool, result.kind, success, diff);
         let metadata = diff.map(|diff| {
             json!({
                 "model_added_lines": diff.lines_added, "model_removed_lines": diff.lines_removed,
@@ -56,11 +56,11 @@ impl Fold {
             })
             .to_string()
         });
-        let length = done.for_model.chars().count();
+        let length = result.for_model.chars().count();
         let attributes = AttributeSet::default()
             .with("function_name", tool.clone())
             .with("function_args", Self::pretty(arguments.as_ref()))
-            .with("duration_ms", done.duration_ms)
+            .with("duration_ms", result.duration_ms)
             .with("success", success)
             .with_some("decision", decision)
             .with_some("error", error.clone())
@@ -70,17 +70,17 @@ impl Fold {
             .with_some("content_length", (success && server.is_none()).then_some(length))
             .with_some("metadata", metadata);
         let body =
-            format!("Tool call: {tool}. Success: {success}. Duration: {} ms.", done.duration_ms);
+            format!("Tool call: {tool}. Success: {success}. Duration: {} ms.", result.duration_ms);
         self.log(scope, time, "gemini_cli.tool_call", body, attributes);
         let contents = self
             .facts
             .log_prompts
-            .then(|| (Self::pretty(arguments.as_ref()), done.for_model.clone()));
+            .then(|| (Self::pretty(arguments.as_ref()), result.for_model.clone()));
         let attributes = AttributeSet::default()
             .with("gen_ai.operation.name", "execute_tool")
             .with("gen_ai.tool.name", tool.clone())
             .with("gen_ai.tool.type", if server.is_some() { "extension" } else { "function" })
-            .with("gen_ai.tool.call.id", done.call.as_str())
+            .with("gen_ai.tool.call.id", result.call.as_str())
             .with("gen_ai.conversation.id", self.facts.session.clone())
             .with_some("error.type", error_type)
             .with_some("gen_ai.tool.call.arguments", contents.as_ref().map(|it| it.0.clone()))
@@ -88,7 +88,7 @@ impl Fold {
             .into_object();
         let agent = self.context(scope);
         let context = agent.child(item.as_str());
-        let ran = time.checked_sub(Duration::from_millis(done.duration_ms)).unwrap_or(time);
+        let ran = time.checked_sub(Duration::from_millis(result.duration_ms)).unwrap_or(time);
         let start = self.calls.remove(&(path(scope), item)).unwrap_or(ran);
         if let Some(server) = server {
             let attributes = AttributeSet::default()

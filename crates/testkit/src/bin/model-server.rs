@@ -37,7 +37,7 @@ fn arguments() -> Result<ServerArguments, String> {
             }
             Some("--strict") => options.strict = true,
             Some("--once") => once = true,
-            Some("--forget") => options.forget_bodies = true,
+            Some("--forget") => options.discard_bodies = true,
             Some(flag) if flag.starts_with('-') => return Err(format!("unknown flag `{flag}`")),
             _ if script.is_none() => script = Some(PathBuf::from(word)),
             _ => return Err("more than one script".to_owned()),

@@ -44,14 +44,14 @@ struct Drawing {
     /// The name of its file.
     name: String,
     size: (u16, u16),
-    look: Look,
+    appearance: Look,
 }
 
 /// Returns the picture for the documentation, if the scene has one.
 #[cfg(unix)]
 fn documentation(scene: &Scene) -> Vec<Drawing> {
     match scene.is_documented {
-        true => vec![Drawing { name: scene.name.to_owned(), size: scene.size, look: DARK }],
+        true => vec![Drawing { name: scene.name.to_owned(), size: scene.size, appearance: DARK }],
         false => Vec::new(),
     }
 }
@@ -60,10 +60,10 @@ fn documentation(scene: &Scene) -> Vec<Drawing> {
 #[cfg(unix)]
 fn gallery(scene: &Scene) -> Vec<Drawing> {
     let mut drawings = Vec::new();
-    for look in LOOKS {
+    for appearance in LOOKS {
         for columns in [80, 120] {
-            let name = format!("{}-{}-{columns}", scene.name, look.name);
-            drawings.push(Drawing { name, size: (columns, scene.size.1), look });
+            let name = format!("{}-{}-{columns}", scene.name, appearance.name);
+            drawings.push(Drawing { name, size: (columns, scene.size.1), appearance });
         }
     }
     drawings
@@ -77,14 +77,14 @@ fn draw(program: &std::path::Path, scene: &Scene, drawing: &Drawing) -> Result<S
     let options = StageOptions {
         program,
         size: drawing.size,
-        look: drawing.look,
+        appearance: drawing.appearance,
         is_screen_reader: false,
         waits_for_grammars: true,
         parent: Some(&parent),
     };
     let stage = SceneRun::play(scene, &options)?;
     stage.terminal.settle(QUIET);
-    let palette = drawing.look.palette;
+    let palette = drawing.appearance.palette;
     Ok(stage
         .terminal
         .with_emulator(|shown| testkit::pty::svg(shown, shown.title().trim(), &palette)))

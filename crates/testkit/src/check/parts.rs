@@ -104,7 +104,7 @@ pub(super) fn shape_of(raw: &str) -> Shape {
 /// The contents of a stream of response documents.
 pub(super) struct Reply {
     /// Whether a client must accept it as a response.
-    pub(super) valid: bool,
+    pub(super) is_valid: bool,
     /// The raw parts without thoughts.
     pub(super) parts: Vec<String>,
     /// The parts with a signature.
@@ -133,7 +133,7 @@ struct Parts<'a> {
 }
 
 pub(super) fn read_reply(documents: &[String]) -> Reply {
-    let mut reply = Reply { valid: false, parts: Vec::new(), signed: Vec::new() };
+    let mut reply = Reply { is_valid: false, parts: Vec::new(), signed: Vec::new() };
     let (mut calls, mut text, mut finish) = (false, false, None);
     for document in documents {
         let Ok(document) = serde_json::from_str::<ChunkDocument<'_>>(document) else { continue };
@@ -155,11 +155,11 @@ pub(super) fn read_reply(documents: &[String]) -> Reply {
             reply.parts.push(raw.get().to_owned());
         }
     }
-    reply.valid = calls
+    reply.is_valid = calls
         || (text
             && finish
                 .is_some_and(|word| !word.starts_with("MALFORMED") && !word.starts_with("UNEXP")));
-    if !reply.valid {
+    if !reply.is_valid {
         reply.signed.clear();
     }
     reply

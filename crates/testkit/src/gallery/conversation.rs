@@ -18,7 +18,15 @@ pub(super) fn scene(
     steps: Vec<Step>,
     facts: &'static [&'static str],
 ) -> Scene {
-    Scene { name, is_documented: false, size: (96, 30), script, without: &[], steps, facts }
+    Scene {
+        name,
+        is_documented: false,
+        size: (96, 30),
+        script,
+        removed_variables: &[],
+        steps,
+        facts,
+    }
 }
 
 /// Returns a scene that the documentation shows with so many rows.

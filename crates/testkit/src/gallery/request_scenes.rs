@@ -12,16 +12,16 @@ pub(super) fn all() -> Vec<Scene> {
 }
 
 fn first_run() -> Scene {
-    let without = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
+    let removed_variables = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     let facts = &["How do you want to connect to a model?", "Gemini API key"];
     let steps = wait_for_text("How do you want to connect to a model?");
-    documented(30, Scene { without, ..scene("first-run", Vec::new(), steps, facts) })
+    documented(30, Scene { removed_variables, ..scene("first-run", Vec::new(), steps, facts) })
 }
 
 fn trust() -> Scene {
     let facts = &["Do you trust this folder?", "context files: GEMINI.md", "Do not trust it"];
     let scene = scene("trust", Vec::new(), wait_for_text("Do not trust it"), facts);
-    documented(30, Scene { without: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene })
+    documented(30, Scene { removed_variables: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene })
 }
 
 fn shell_question() -> Scene {

@@ -51,7 +51,7 @@ pub struct StageOptions<'a> {
     /// Columns and rows.
     pub size: (u16, u16),
     /// The terminal.
-    pub look: Look,
+    pub appearance: Look,
     /// Whether the program writes for a screen reader.
     pub is_screen_reader: bool,
     /// Whether colors of code matter.
@@ -102,16 +102,16 @@ impl SceneRun {
         let project = Project::new(options.parent.unwrap_or(home.root())).map_err(plain)?;
         let mut environment = home.env(&server.url());
         environment.retain(|(name, _)| {
-            name != "TERM" && !scene.without.iter().any(|without| name == without)
+            name != "TERM" && !scene.removed_variables.iter().any(|without| name == without)
         });
-        let more = match options.look.sixteen {
+        let more = match options.appearance.sixteen {
             true => [("TERM", "xterm"), ("COLORTERM", "")],
             false => [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")],
         };
         environment.extend(more.map(|(name, value)| (OsString::from(name), OsString::from(value))));
-        let [_, red, green, blue] = options.look.palette.background.to_be_bytes();
+        let [_, red, green, blue] = options.appearance.palette.background.to_be_bytes();
         let modern = Answers::modern();
-        let answers = match options.look.sixteen {
+        let answers = match options.appearance.sixteen {
             true => Answers { background: None, version: None, ..modern },
             false => Answers { background: Some((red, green, blue)), ..modern },
         };

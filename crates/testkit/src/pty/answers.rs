@@ -13,7 +13,7 @@ pub struct Answers {
     pub synchronized: bool,
     /// Whether it answers the queries that all terminals know: attributes (DA1), cursor position,
     /// and window size.
-    pub basics: bool,
+    pub answers_basic_queries: bool,
 }
 
 impl Answers {
@@ -24,7 +24,7 @@ impl Answers {
             background: Some((0x16, 0x18, 0x1d)),
             kitty_keyboard: true,
             synchronized: true,
-            basics: true,
+            answers_basic_queries: true,
         }
     }
 
@@ -35,13 +35,13 @@ impl Answers {
             background: None,
             kitty_keyboard: false,
             synchronized: false,
-            basics: true,
+            answers_basic_queries: true,
         }
     }
 
     /// Returns a terminal that answers no queries.
     pub fn silent() -> Self {
-        Self { basics: false, ..Self::basic() }
+        Self { answers_basic_queries: false, ..Self::basic() }
     }
 
     /// Returns the answer to a control sequence, if it is a query.
@@ -56,10 +56,10 @@ impl Answers {
             "\x1b]11;?\x1b\\" | "\x1b]11;?\x07" => self.background.map(|(red, green, blue)| {
                 format!("\x1b]11;rgb:{red:02x}{red:02x}/{green:02x}{green:02x}/{blue:02x}{blue:02x}\x1b\\")
             }),
-            "\x1b[c" | "\x1b[0c" => self.basics.then(|| "\x1b[?62;22c".to_owned()),
-            "\x1b[18t" => self.basics.then(|| format!("\x1b[8;{};{}t", now.size.1, now.size.0)),
+            "\x1b[c" | "\x1b[0c" => self.answers_basic_queries.then(|| "\x1b[?62;22c".to_owned()),
+            "\x1b[18t" => self.answers_basic_queries.then(|| format!("\x1b[8;{};{}t", now.size.1, now.size.0)),
             "\x1b[6n" => self
-                .basics
+                .answers_basic_queries
                 .then(|| format!("\x1b[{};{}R", now.cursor.1 + 1, now.cursor.0 + 1)),
             _ => None,
         }

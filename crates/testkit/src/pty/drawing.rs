@@ -95,7 +95,7 @@ struct StyledRun {
     column: usize,
     width: usize,
     text: String,
-    pen: Pen,
+    style: Pen,
 }
 
 /// Returns the window with a title bar as an SVG.
@@ -150,7 +150,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
 }
 
 fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
-    let (fore, back) = palette.cell_colors(&run.pen);
+    let (fore, back) = palette.cell_colors(&run.style);
     let (left, top) = (MARGIN + column_x(run.column), BAR + MARGIN + down(row));
     let width = column_x(run.width);
     if let Some(back) = back {
@@ -165,13 +165,13 @@ fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
         return;
     }
     let mut style = String::new();
-    if run.pen.is_bold() {
+    if run.style.is_bold() {
         style.push_str(" font-weight=\"bold\"");
     }
-    if run.pen.is_italic() {
+    if run.style.is_italic() {
         style.push_str(" font-style=\"italic\"");
     }
-    match (run.pen.is_underline(), run.pen.is_strikethrough()) {
+    match (run.style.is_underline(), run.style.is_strikethrough()) {
         (true, _) => style.push_str(" text-decoration=\"underline\""),
         (_, true) => style.push_str(" text-decoration=\"line-through\""),
         _ => {}
@@ -203,7 +203,7 @@ fn runs(shown: &Emulator, row: usize) -> Vec<StyledRun> {
             // Wide characters are drawn separately, so that the fonts' widths do not matter.
             Some(last)
                 if last.column + last.width == column
-                    && last.pen == *cell.pen()
+                    && last.style == *cell.pen()
                     && width == 1
                     && is_letter(cell.char())
                     && last.text.chars().all(is_letter) =>
@@ -215,7 +215,7 @@ fn runs(shown: &Emulator, row: usize) -> Vec<StyledRun> {
                 column,
                 width,
                 text: cell.char().to_string(),
-                pen: *cell.pen(),
+                style: *cell.pen(),
             }),
         }
         column += width;

@@ -36,7 +36,7 @@ pub(super) async fn send(
     mut connection: Connection,
 ) -> Option<Connection> {
     let request = lock(&shared.state).requests.get(index).cloned()?;
-    if shared.options.forget_bodies
+    if shared.options.discard_bodies
         && let Some(kept) = lock(&shared.state).requests.get_mut(index)
     {
         kept.body = std::sync::Arc::from([]);
@@ -183,7 +183,7 @@ fn choose<'a>(
     let mut state = lock(&shared.state);
     let mut body: Option<Value> = None;
     for (reply, used) in shared.script.replies.iter().zip(0..) {
-        let count = state.used.get(used).copied().unwrap_or_default();
+        let count = state.used_replies.get(used).copied().unwrap_or_default();
         let wanted = reply.method.unwrap_or(Method::StreamGenerateContent);
         if !methods.contains(&wanted) || (reply.repeat != 0 && count >= reply.repeat) {
             continue;
@@ -194,7 +194,7 @@ fn choose<'a>(
                 continue;
             }
         }
-        if let Some(used) = state.used.get_mut(used) {
+        if let Some(used) = state.used_replies.get_mut(used) {
             *used += 1;
         }
         let pieces = match &reply.body {
@@ -292,32 +292,32 @@ struct ReplyWriter<'a> {
     connection: &'a mut Connection,
     split: usize,
     coalesce: usize,
-    held: Vec<u8>,
+    pending_bytes: Vec<u8>,
 }
 
 impl ReplyWriter<'_> {
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.held.extend_from_slice(bytes);
-        if self.held.len() >= self.coalesce { self.flush().await } else { Ok(()) }
+        self.pending_bytes.extend_from_slice(bytes);
+        if self.pending_bytes.len() >= self.coalesce { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        if self.held.is_empty() {
+        if self.pending_bytes.is_empty() {
             return Ok(());
         }
-        let mut framed = Vec::with_capacity(self.held.len() + 16);
+        let mut framed = Vec::with_capacity(self.pending_bytes.len() + 16);
         if self.split > 0 {
             // Each piece is a separate HTTP chunk, so that no layer of the client merges them.
-            for piece in self.held.chunks(self.split) {
+            for piece in self.pending_bytes.chunks(self.split) {
                 framed.clear();
                 frame(&mut framed, piece);
                 self.connection.write_split(&framed, framed.len()).await?;
             }
         } else {
-            frame(&mut framed, &self.held);
+            frame(&mut framed, &self.pending_bytes);
             self.connection.write(&framed).await?;
         }
-        self.held.clear();
+        self.pending_bytes.clear();
         Ok(())
     }
 }
@@ -343,7 +343,7 @@ async fn stream(
     let mut events = wire.map(|wire| WireEvents::new(wire, request.index));
     let mut sent = Vec::new();
     let mut understood = true;
-    let held = Vec::new();
+    let pending_bytes = Vec::new();
     // A cut before the first byte leaves the client without a status.
     if let Pieces::List(pieces) = &plan.pieces
         && let Some(StreamElement::Cut(cut)) = pieces.first()
@@ -352,7 +352,7 @@ async fn stream(
     }
     connection.respond_chunked(status, &reply.headers, kind).await?;
     let (split, coalesce) = (reply.split, reply.coalesce);
-    let mut out = ReplyWriter { connection, split, coalesce, held };
+    let mut out = ReplyWriter { connection, split, coalesce, pending_bytes };
     if array {
         out.write(b"[").await?;
     }
@@ -412,7 +412,7 @@ async fn stream(
         out.write(rest.as_bytes()).await?;
         lock(&shared.state).rules.sent(wire, events.opaque());
     }
-    if reply.done {
+    if reply.is_used {
         out.write(&event(reply.eol, "[DONE]")).await?;
     }
     out.flush().await?;

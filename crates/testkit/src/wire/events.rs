@@ -11,7 +11,7 @@ pub(crate) struct WireEvents {
     /// Distinguishes the IDs of this reply from those of others.
     reply: usize,
     /// The number of blocks or items opened so far.
-    opened: usize,
+    opened_items: usize,
     sequence: usize,
     /// The kind of the open text block.
     block: Option<&'static str>,
@@ -30,7 +30,7 @@ impl WireEvents {
         Self {
             wire,
             reply,
-            opened: 0,
+            opened_items: 0,
             sequence: 0,
             block: None,
             calls: 0,
@@ -197,7 +197,7 @@ impl WireEvents {
                 );
             }
             WireFormat::Responses => {
-                let id = format!("msg_{}_{}", self.reply, self.opened);
+                let id = format!("msg_{}_{}", self.reply, self.opened_items);
                 let index = self.output.len() - usize::from(self.block.is_some());
                 if self.block.is_none() {
                     self.block = Some("text");
@@ -235,13 +235,13 @@ impl WireEvents {
                     self.push(
                         events,
                         &json!({"type": "content_block_start",
-                        "index": self.opened, "content_block": block}),
+                        "index": self.opened_items, "content_block": block}),
                     );
                 }
                 let delta = json!({"type": "text_delta", "text": text});
                 self.push(
                     events,
-                    &json!({"type": "content_block_delta", "index": self.opened,
+                    &json!({"type": "content_block_delta", "index": self.opened_items,
                     "delta": delta}),
                 );
             }
@@ -275,11 +275,14 @@ impl WireEvents {
                 );
             }
             WireFormat::Messages => {
-                self.push(events, &json!({"type": "content_block_stop", "index": self.opened}));
+                self.push(
+                    events,
+                    &json!({"type": "content_block_stop", "index": self.opened_items}),
+                );
             }
             WireFormat::Chat | WireFormat::Ollama => {}
         }
-        self.opened += 1;
+        self.opened_items += 1;
     }
 
     /// Emits reasoning with opaque data, if the wire format supports it.
@@ -300,7 +303,7 @@ impl WireEvents {
                 );
             }
             WireFormat::Responses => {
-                let item = json!({"type": "reasoning", "id": format!("rs_{}_{}", self.reply, self.opened),
+                let item = json!({"type": "reasoning", "id": format!("rs_{}_{}", self.reply, self.opened_items),
                     "summary": [{"type": "summary_text", "text": text}],
                     "encrypted_content": signature, "later_field": 1.5});
                 let index = self.output.len();
@@ -327,10 +330,10 @@ impl WireEvents {
                 }
                 self.output.push(item.clone());
                 self.opaque.push((None, item));
-                self.opened += 1;
+                self.opened_items += 1;
             }
             WireFormat::Messages => {
-                let index = self.opened;
+                let index = self.opened_items;
                 let block = json!({"type": "thinking", "thinking": "", "signature": ""});
                 self.push(
                     events,
@@ -349,7 +352,7 @@ impl WireEvents {
                 self.push(events, &json!({"type": "content_block_stop", "index": index}));
                 let block = json!({"type": "thinking", "thinking": text, "signature": signature});
                 self.opaque.push((None, block));
-                self.opened += 1;
+                self.opened_items += 1;
             }
         }
     }
@@ -411,10 +414,10 @@ impl WireEvents {
                     self.push(events, &event);
                 }
                 self.output.push(item);
-                self.opened += 1;
+                self.opened_items += 1;
             }
             WireFormat::Messages => {
-                let index = self.opened;
+                let index = self.opened_items;
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
                 self.push(
                     events,
@@ -428,7 +431,7 @@ impl WireEvents {
                     );
                 }
                 self.push(events, &json!({"type": "content_block_stop", "index": index}));
-                self.opened += 1;
+                self.opened_items += 1;
             }
         }
     }

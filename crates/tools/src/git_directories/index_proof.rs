@@ -56,9 +56,9 @@ impl IndexRecord {
 
 /// The entries of an index in one of git's formats 2, 3, and 4.
 struct Entries<'a> {
-    rest: &'a [u8],
+    remaining_bytes: &'a [u8],
     version: u32,
-    left: u32,
+    remaining: u32,
     hash: usize,
     /// The path of the last entry, of which format 4 repeats only the end.
     path: Vec<u8>,
@@ -67,16 +67,22 @@ struct Entries<'a> {
 impl<'a> Entries<'a> {
     fn parse(bytes: &'a [u8], hash: usize) -> Option<Self> {
         let rest = bytes.strip_prefix(b"DIRC")?;
-        let (version, left) = (number(rest, 0)?, number(rest, 4)?);
-        let rest = rest.get(8..)?;
-        (2..=4).contains(&version).then(|| Self { rest, version, left, hash, path: Vec::new() })
+        let (version, remaining) = (number(rest, 0)?, number(rest, 4)?);
+        let remaining_bytes = rest.get(8..)?;
+        (2..=4).contains(&version).then(|| Self {
+            remaining_bytes,
+            version,
+            remaining,
+            hash,
+            path: Vec::new(),
+        })
     }
 
     fn entry(&mut self) -> Option<IndexRecord> {
         const HAS_MORE_FLAGS: u8 = 0x40;
         /// The offset of the hash.
         const FACTS: usize = 40;
-        let here = self.rest;
+        let here = self.remaining_bytes;
         let flags = FACTS + self.hash;
         let more = self.version > 2 && here.get(flags)? & HAS_MORE_FLAGS != 0;
         let start = flags + if more { 4 } else { 2 };
@@ -94,7 +100,7 @@ impl<'a> Entries<'a> {
         let end = at + length;
         // Padded with one to eight zeros, except in format 4.
         let next = if self.version == 4 { end + 1 } else { (end + 8) & !7 };
-        self.rest = here.get(next..)?;
+        self.remaining_bytes = here.get(next..)?;
         Some(IndexRecord {
             changed: number(here, 0)?,
             modified: number(here, 8)?,
@@ -109,7 +115,7 @@ impl Iterator for Entries<'_> {
     type Item = IndexRecord;
 
     fn next(&mut self) -> Option<IndexRecord> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         self.entry()
     }
 }

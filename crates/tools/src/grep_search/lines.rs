@@ -30,7 +30,13 @@ pub(super) fn append(
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
     let mut searcher = searcher(size(context.before), size(context.after));
     let begin = text.len();
-    let mut sink = MatchPrinter { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
+    let mut sink = MatchPrinter {
+        text,
+        hits: &file.hits,
+        context,
+        written_matches: 0,
+        line_matches: Vec::new(),
+    };
     // A file that can no longer be read shows what was read so far.
     let text_of_file = file.decoded.then(|| decoded(file.path(), stop)).flatten();
     let result = match file.file.open() {
@@ -43,7 +49,7 @@ pub(super) fn append(
             .map_err(|_| ()),
         Err(_) => Err(()),
     };
-    let hits = sink.shown;
+    let hits = sink.line_matches;
     if result.is_err() && text.len() == begin {
         text.push_str("[no longer readable]\n");
     }
@@ -56,25 +62,29 @@ struct MatchPrinter<'a> {
     hits: &'a [u64],
     context: ContextLines,
     /// How many of the matches are completely written.
-    done: usize,
+    written_matches: usize,
     /// The matches by line number.
-    shown: Vec<(u64, String)>,
+    line_matches: Vec<(u64, String)>,
 }
 
 impl MatchPrinter<'_> {
     /// Processes the next line; returns `false` when no more lines are needed.
     fn line(&mut self, number: u64, bytes: &[u8]) -> bool {
-        while self.hits.get(self.done).is_some_and(|hit| number > hit + self.context.after) {
-            self.done += 1;
+        while self
+            .hits
+            .get(self.written_matches)
+            .is_some_and(|hit| number > hit + self.context.after)
+        {
+            self.written_matches += 1;
         }
-        let Some(next) = self.hits.get(self.done) else { return false };
+        let Some(next) = self.hits.get(self.written_matches) else { return false };
         if number + self.context.before >= *next {
             let is_hit = self.hits.binary_search(&number).is_ok();
             let mark = if is_hit { ':' } else { '-' };
             let line = display_line(bytes);
             self.text.push_str(&format!("L{number}{mark} {line}\n"));
             if is_hit {
-                self.shown.push((number, line));
+                self.line_matches.push((number, line));
             }
         }
         self.text.len() <= MAX_OUTPUT

@@ -15,18 +15,18 @@ const MOST_NAMED: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     /// Entries that `no_ignore` would search.
-    pub(super) passed: SkippedEntries,
+    pub(super) skipped_entries: SkippedEntries,
     /// Files that could not be opened.
     pub(super) unreadable: u64,
     /// Images, archives, and other files whose names show that they are binary.
     pub(super) media: u64,
     /// Files and directories with names that tools may not read.
-    pub(super) closed: u64,
+    pub(super) protected: u64,
     binary: SkippedFiles,
     /// Symbolic links to what is not searched under another name.
     links: SkippedFiles,
     /// Files that were searched only up to an overlong line.
-    in_part: SkippedFiles,
+    partial: SkippedFiles,
 }
 
 /// The number of files and the first ones by path.
@@ -63,18 +63,18 @@ impl Skipped {
     }
 
     pub(super) fn record_partial(&mut self, path: &Path) {
-        self.in_part.add(path);
+        self.partial.add(path);
     }
 
     /// Returns the note for the result; empty if nothing was skipped.
     pub(super) fn note(&self, place: &SearchPlace) -> String {
         let mut opened = Vec::new();
-        if self.passed.ignored > 0 {
-            let noun = if self.passed.ignored == 1 { "entry" } else { "entries" };
-            opened.push(format!("{} ignored {noun}", self.passed.ignored));
+        if self.skipped_entries.ignored > 0 {
+            let noun = if self.skipped_entries.ignored == 1 { "entry" } else { "entries" };
+            opened.push(format!("{} ignored {noun}", self.skipped_entries.ignored));
         }
         let (closed, open): (Vec<_>, Vec<_>) =
-            self.passed.folders.iter().partition(|name| is_protected_name(name, false));
+            self.skipped_entries.folders.iter().partition(|name| is_protected_name(name, false));
         opened.extend(open.iter().map(|name| format!("`{name}`")));
         let mut parts = Vec::new();
         if !opened.is_empty() {
@@ -84,11 +84,14 @@ impl Skipped {
             let names: Vec<String> = closed.iter().map(|name| format!("`{name}`")).collect();
             parts.push(format!("{} (protected from tools)", names.join(", ")));
         }
-        if self.passed.hidden > 0 {
-            let noun = if self.passed.hidden == 1 { "entry" } else { "entries" };
-            parts.push(format!("{} {noun} that the user's ignore files hide", self.passed.hidden));
+        if self.skipped_entries.hidden > 0 {
+            let noun = if self.skipped_entries.hidden == 1 { "entry" } else { "entries" };
+            parts.push(format!(
+                "{} {noun} that the user's ignore files hide",
+                self.skipped_entries.hidden
+            ));
         }
-        let closed = self.closed + self.passed.closed;
+        let closed = self.protected + self.skipped_entries.protected;
         if closed > 0 {
             let noun = if closed == 1 { "entry that is" } else { "entries that are" };
             parts.push(format!("{closed} {noun} protected from tools"));
@@ -99,7 +102,7 @@ impl Skipped {
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));
         }
-        parts.extend(self.in_part.words("file(s) after an overlong line", place));
+        parts.extend(self.partial.words("file(s) after an overlong line", place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
         }

@@ -49,33 +49,33 @@ impl Hits {
 pub(super) fn search_tree(
     workspace: &Workspace,
     roots: &[PathBuf],
-    wanted: &GrepQuery,
+    query: &GrepQuery,
     stop: &Stop,
 ) -> (Vec<Hits>, Skipped) {
     let mut exclude_folders = Vec::new();
-    if !wanted.no_ignore {
+    if !query.no_ignore {
         exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
     }
     let passed = Arc::default();
     let options = WalkOptions {
-        no_ignore: wanted.no_ignore,
+        no_ignore: query.no_ignore,
         exclude_folders,
-        passed: Some(Arc::clone(&passed)),
+        skipped: Some(Arc::clone(&passed)),
         ..WalkOptions::default()
     };
     let skipped = Mutex::new(Skipped::default());
-    let found = CollectedMatches::new(wanted.total);
+    let found = CollectedMatches::new(query.total);
     walk(workspace, roots, &options).build_parallel().run(|| {
         let mut worker = SearchWorker {
             roots,
-            wanted,
+            query,
             stop,
             workspace,
-            found: &found,
+            matches: &found,
             skipped: &skipped,
             searcher: searcher(0, 0),
             // Its caches belong to one thread.
-            matcher: wanted.matcher.clone(),
+            matcher: query.matcher.clone(),
             frontier: None,
             generation: 0,
         };
@@ -86,7 +86,8 @@ pub(super) fn search_tree(
         })
     });
     let mut skipped = skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
-    skipped.passed = std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
+    skipped.skipped_entries =
+        std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
     (found.into_hits(), skipped)
 }
 
@@ -105,10 +106,10 @@ pub(super) fn searcher(before: usize, after: usize) -> Searcher {
 /// The state of one walker thread.
 struct SearchWorker<'a> {
     roots: &'a [PathBuf],
-    wanted: &'a GrepQuery,
+    query: &'a GrepQuery,
     stop: &'a Stop,
     workspace: &'a Workspace,
-    found: &'a CollectedMatches,
+    matches: &'a CollectedMatches,
     skipped: &'a Mutex<Skipped>,
     searcher: Searcher,
     matcher: RegexMatcher,
@@ -120,14 +121,14 @@ struct SearchWorker<'a> {
 impl SearchWorker<'_> {
     fn visit(&mut self, entry: &DirEntry) -> WalkState {
         let Some(kind) = entry.file_type() else { return WalkState::Continue };
-        self.found.refresh(&mut self.generation, &mut self.frontier);
+        self.matches.refresh(&mut self.generation, &mut self.frontier);
         let path = entry.path();
         if self.frontier.as_deref().is_some_and(|last| path > last) {
             // All paths in a directory sort after the directory itself.
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
         if entry.depth() > 0 && self.workspace.is_protected_name(entry.file_name(), kind.is_dir()) {
-            self.skip(|skipped| skipped.closed += 1);
+            self.skip(|skipped| skipped.protected += 1);
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
         // Links are not followed; pipes and devices are never opened.
@@ -142,7 +143,7 @@ impl SearchWorker<'_> {
             // Checked last because it is expensive: tools must be allowed to read the file.
             && let Ok(file) = self.workspace.confine(path, Access::Read)
         {
-            self.found.add(path, Hits { file, hits, decoded });
+            self.matches.add(path, Hits { file, hits, decoded });
         }
         WalkState::Continue
     }
@@ -159,7 +160,7 @@ impl SearchWorker<'_> {
         if entry.depth() == 0 {
             return true;
         }
-        match &self.wanted.include {
+        match &self.query.include {
             Some(include) => self
                 .roots
                 .iter()
@@ -173,7 +174,7 @@ impl SearchWorker<'_> {
     /// refer to the decoded text.
     fn search(&mut self, entry: &DirEntry) -> (Vec<u64>, bool) {
         let path = entry.path();
-        let mut sink = LineNumbers { wanted: self.wanted, hits: Vec::new() };
+        let mut sink = LineNumbers { query: self.query, hits: Vec::new() };
         let mut head = Vec::new();
         let opened = open(path).and_then(|mut file| {
             file.by_ref().take(HEAD).read_to_end(&mut head)?;
@@ -242,33 +243,35 @@ pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
 #[derive(Default)]
 struct Utf8 {
     /// The incomplete character at the end of the last chunk.
-    carry: Vec<u8>,
+    incomplete: Vec<u8>,
     broken: bool,
 }
 
 impl Utf8 {
     fn feed(&mut self, piece: &[u8]) {
-        if self.broken || (self.carry.is_empty() && piece.is_ascii()) {
+        if self.broken || (self.incomplete.is_empty() && piece.is_ascii()) {
             return;
         }
         let joined;
-        let bytes = match self.carry.is_empty() {
+        let bytes = match self.incomplete.is_empty() {
             true => piece,
             false => {
-                joined = [std::mem::take(&mut self.carry).as_slice(), piece].concat();
+                joined = [std::mem::take(&mut self.incomplete).as_slice(), piece].concat();
                 &joined
             }
         };
         if let Err(error) = std::str::from_utf8(bytes) {
             match error.error_len() {
-                None => self.carry = bytes.get(error.valid_up_to()..).unwrap_or_default().to_vec(),
+                None => {
+                    self.incomplete = bytes.get(error.valid_up_to()..).unwrap_or_default().to_vec()
+                }
                 Some(_) => self.broken = true,
             }
         }
     }
 
     fn is_broken(&self) -> bool {
-        self.broken || !self.carry.is_empty()
+        self.broken || !self.incomplete.is_empty()
     }
 }
 
@@ -315,7 +318,7 @@ impl Read for CancellableReader<'_> {
 
 /// Collects the line numbers of matches.
 struct LineNumbers<'a> {
-    wanted: &'a GrepQuery,
+    query: &'a GrepQuery,
     hits: Vec<u64>,
 }
 
@@ -324,14 +327,14 @@ impl Sink for LineNumbers<'_> {
 
     fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
         let excluded = self
-            .wanted
+            .query
             .exclude
             .as_ref()
             .is_some_and(|exclude| exclude.is_match(hit.bytes()).unwrap_or(false));
         if !excluded {
             self.hits.push(hit.line_number().unwrap_or(0));
         }
-        Ok((self.hits.len() as u64) < self.wanted.per_file)
+        Ok((self.hits.len() as u64) < self.query.per_file)
     }
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn read(
         }
     }
     let lines = read_text(seen, target, range, facts.size, cancel).map_err(failed)?;
-    if lines.first > lines.total && !lines.more {
+    if lines.first > lines.total && !lines.may_have_more {
         return Err(invalid(format!(
             "`start_line` {} is past the end: {} has {} lines",
             lines.first,
@@ -173,7 +173,7 @@ fn shortened(mut lines: TextLines) -> TextLines {
 fn describe(lines: TextLines, name: &str) -> Read {
     let cut = lines.is_partial();
     let (first, last, total) = (lines.first, lines.last, lines.total);
-    let of = if lines.more { format!("more than {total}") } else { total.to_string() };
+    let of = if lines.may_have_more { format!("more than {total}") } else { total.to_string() };
     let mut notes = Vec::new();
     if cut {
         let mut note = format!("Truncated: showing lines {first}-{last} of {of}.");
@@ -227,7 +227,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
                     .map(|entry| format!("`{}`", entry.name.to_string_lossy()))
                     .collect();
                 names.sort();
-                let more = if listing.cut { ", …" } else { "" };
+                let more = if listing.is_truncated { ", …" } else { "" };
                 failure.message.push_str(&format!("\nIt contains {}{more}", names.join(", ")));
             }
         }

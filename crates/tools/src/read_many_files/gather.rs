@@ -25,7 +25,7 @@ pub(crate) struct CollectedFiles {
     pub(crate) files: BTreeMap<PathBuf, Confined>,
     pub(crate) skipped: Vec<(PathBuf, String)>,
     /// The patterns that match no file.
-    pub(crate) unmatched: Vec<String>,
+    pub(crate) unmatched_patterns: Vec<String>,
 }
 
 pub(crate) fn gather(
@@ -79,7 +79,7 @@ pub(crate) fn gather(
         }
     }
     let unmatched = patterns.iter().zip(&matched).filter(|(_, matched)| !**matched);
-    gathered.unmatched = unmatched.map(|(pattern, _)| (*pattern).to_owned()).collect();
+    gathered.unmatched_patterns = unmatched.map(|(pattern, _)| (*pattern).to_owned()).collect();
     Ok(gathered)
 }
 

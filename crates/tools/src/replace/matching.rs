@@ -35,7 +35,7 @@ pub struct MatchResult {
     /// The matches, sorted and without overlaps. Empty if there are none.
     pub hits: Vec<Hit>,
     /// Whether there are more matches than can be changed at once.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// Maximum number of places changed at once.
@@ -48,9 +48,9 @@ pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
     let wanted = RequestedEdit { old: plain_ends(old), new: plain_ends(new) };
     let room = (MAX_NEW / wanted.new.len().max(1)).clamp(1, MAX_HITS);
     let found = |strategy, mut hits: Vec<Hit>| {
-        let more = hits.len() > room;
+        let has_more = hits.len() > room;
         hits.truncate(room);
-        MatchResult { strategy, hits, more }
+        MatchResult { strategy, hits, has_more }
     };
     if wanted.old.is_empty() {
         return found(Strategy::Exact, Vec::new());

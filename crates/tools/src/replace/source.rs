@@ -13,28 +13,34 @@ pub struct SourceText<'a> {
     /// The text with `\n` for `\r\n`.
     text: String,
     /// Offsets in `text` of the line endings that lost a `\r`.
-    lost: Vec<u32>,
+    lost_carriage_returns: Vec<u32>,
     /// Offsets in `text` at which lines begin.
-    starts: Vec<u32>,
-    ends: LineEndings,
+    line_starts: Vec<u32>,
+    line_endings: LineEndings,
 }
 
 impl<'a> SourceText<'a> {
     /// Normalizes a text.
     pub fn new(raw: &'a str) -> Self {
         let mut text = String::with_capacity(raw.len());
-        let mut lost = Vec::new();
+        let mut lost_carriage_returns = Vec::new();
         let mut pieces = raw.split("\r\n").peekable();
         while let Some(piece) = pieces.next() {
             text.push_str(piece);
             if pieces.peek().is_some() {
-                lost.push(offset_of(text.len()));
+                lost_carriage_returns.push(offset_of(text.len()));
                 text.push('\n');
             }
         }
-        let mut starts = vec![0];
-        starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
-        Self { raw, text, lost, starts, ends: LineEndings::detect(raw) }
+        let mut line_starts = vec![0];
+        line_starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
+        Self {
+            raw,
+            text,
+            lost_carriage_returns,
+            line_starts,
+            line_endings: LineEndings::detect(raw),
+        }
     }
 
     /// Returns the text with `\n` line endings.
@@ -44,7 +50,7 @@ impl<'a> SourceText<'a> {
 
     /// Returns the number of lines; the text after the last line ending counts as one.
     pub(crate) fn line_count(&self) -> usize {
-        self.starts.len()
+        self.line_starts.len()
     }
 
     /// Returns all lines, without line endings.
@@ -54,12 +60,12 @@ impl<'a> SourceText<'a> {
 
     /// Returns the line number of an offset, from 1.
     pub(crate) fn line_number(&self, offset: usize) -> usize {
-        self.starts.partition_point(|start| *start as usize <= offset)
+        self.line_starts.partition_point(|start| *start as usize <= offset)
     }
 
     /// Returns the same position in the raw text.
     fn raw_offset(&self, offset: usize) -> usize {
-        offset + self.lost.partition_point(|lost| (*lost as usize) < offset)
+        offset + self.lost_carriage_returns.partition_point(|lost| (*lost as usize) < offset)
     }
 
     /// Returns the smallest change of the raw text, with the appropriate line endings.
@@ -69,7 +75,7 @@ impl<'a> SourceText<'a> {
         let range = range.start + head..range.end - tail;
         let new = new.get(head..new.len() - tail).unwrap_or_default();
         let raw = self.raw_offset(range.start)..self.raw_offset(range.end);
-        let text = match self.ends {
+        let text = match self.line_endings {
             LineEndings::Lf => new.to_owned(),
             LineEndings::CrLf => new.replace('\n', "\r\n"),
             LineEndings::Mixed => self.with_ends_around(&raw, new),

@@ -18,7 +18,8 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
         // The quoted text is newer than what was read: a formatter or the model's own command
         // wrote it.
         (None, _) => {
-            neighbor_before(text, range).glued.is_empty() && after(text, range).glued.is_empty()
+            neighbor_before(text, range).rest_of_word.is_empty()
+                && after(text, range).rest_of_word.is_empty()
         }
         (Some(place), None) => {
             contains_lines(&old, touched_lines(text, range))
@@ -33,9 +34,10 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
 /// of the text that the model saw.
 fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
     let (was, now) = (neighbor_before(old, place), neighbor_before(text, range));
-    let same_start = was.glued == now.glued && (!now.same_line || was.token == now.token);
+    let same_start =
+        was.rest_of_word == now.rest_of_word && (!now.same_line || was.token == now.token);
     let (was, now) = (after(old, place), after(text, range));
-    let same_end = was.glued == now.glued
+    let same_end = was.rest_of_word == now.rest_of_word
         && (!now.same_line || was.token == now.token || is_line_end(now.rest));
     same_start && same_end
 }
@@ -43,7 +45,7 @@ fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<u
 /// The text beside one edge of a match.
 struct Neighbor<'a> {
     /// The rest of the word that the match begins or ends in.
-    glued: &'a str,
+    rest_of_word: &'a str,
     /// The next token, on whatever line.
     token: &'a str,
     /// Whether that token is on the line of the match.
@@ -56,8 +58,8 @@ fn neighbor_before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     let head = text.get(..range.start).unwrap_or_default();
     let starts_in_word =
         text.get(range.start..).and_then(|tail| tail.chars().next()).is_some_and(is_word);
-    let glued = if starts_in_word { word_at_end(head) } else { "" };
-    let rest = head.get(..head.len() - glued.len()).unwrap_or_default();
+    let rest_of_word = if starts_in_word { word_at_end(head) } else { "" };
+    let rest = head.get(..head.len() - rest_of_word.len()).unwrap_or_default();
     let gap = rest.get(rest.trim_end().len()..).unwrap_or_default();
     let rest = rest.trim_end();
     let token = match word_at_end(rest) {
@@ -66,15 +68,15 @@ fn neighbor_before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
         }
         word => word,
     };
-    Neighbor { glued, token, same_line: !token.is_empty() && !gap.contains('\n'), rest }
+    Neighbor { rest_of_word, token, same_line: !token.is_empty() && !gap.contains('\n'), rest }
 }
 
 fn after<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     let tail = text.get(range.end..).unwrap_or_default();
     let quoted = text.get(range.clone()).unwrap_or_default();
     let ends_in_word = quoted.chars().next_back().is_some_and(is_word);
-    let glued = if ends_in_word { word_at_start(tail) } else { "" };
-    let rest = tail.get(glued.len()..).unwrap_or_default();
+    let rest_of_word = if ends_in_word { word_at_start(tail) } else { "" };
+    let rest = tail.get(rest_of_word.len()..).unwrap_or_default();
     let gap = rest.get(..rest.len() - rest.trim_start().len()).unwrap_or_default();
     let rest = rest.trim_start();
     let token = match word_at_start(rest) {
@@ -82,7 +84,7 @@ fn after<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
         word => word,
     };
     let same_line = !token.is_empty() && !gap.contains('\n') && !quoted.ends_with('\n');
-    Neighbor { glued, token, same_line, rest }
+    Neighbor { rest_of_word, token, same_line, rest }
 }
 
 /// Names with dots and hyphens and decimal numbers are one word.

@@ -29,7 +29,7 @@ struct Sign {
     at: u32,
     character: char,
     /// Whether whitespace precedes it.
-    gap: bool,
+    follows_space: bool,
 }
 
 impl Sign {
@@ -87,13 +87,17 @@ pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize)
 
 fn to_signs(text: &str) -> Vec<Sign> {
     let mut signs = Vec::new();
-    let mut gap = false;
+    let mut follows_space = false;
     for (at, character) in text.char_indices() {
         if is_space(character) {
-            gap = true;
+            follows_space = true;
         } else {
-            signs.push(Sign { at: u32::try_from(at).unwrap_or(u32::MAX), character, gap });
-            gap = false;
+            signs.push(Sign {
+                at: u32::try_from(at).unwrap_or(u32::MAX),
+                character,
+                follows_space,
+            });
+            follows_space = false;
         }
     }
     signs
@@ -113,7 +117,7 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<A
         // `new line` does not match `newline`.
         if before.is_some_and(is_word)
             && is_word(first_old.character)
-            && first_file.gap != first_old.gap
+            && first_file.follows_space != first_old.follows_space
         {
             return None;
         }
@@ -135,8 +139,9 @@ fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
         return Some((1, 1));
     }
     let run = |signs: &[Sign], wanted: char| {
-        let same =
-            |(index, sign): &(usize, &Sign)| sign.character == wanted && (*index == 0 || !sign.gap);
+        let same = |(index, sign): &(usize, &Sign)| {
+            sign.character == wanted && (*index == 0 || !sign.follows_space)
+        };
         signs.iter().enumerate().take(3).take_while(same).count()
     };
     match (one, two) {
@@ -218,16 +223,17 @@ impl<'a> TokenizedEdit<'a> {
     fn match_at(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
-        let places = TokenPositions::from_pairs(text, &self.old_tokens, &pairs)?;
-        let range = places.file.first()?.start..places.file.last()?.end;
+        let positions = TokenPositions::from_pairs(text, &self.old_tokens, &pairs)?;
+        let range = positions.file.first()?.start..positions.file.last()?.end;
         let last = range.end.saturating_sub(1).max(range.start);
         let lines = (source.line_number(range.start), source.line_number(last));
-        let indentation = self.indentation(text, &places);
-        let mut rewrite = Rewrite { edit: self, text, places, indentation, out: String::new() };
+        let indentation = self.indentation(text, &positions);
+        let mut rewrite =
+            Rewrite { edit: self, text, positions, indentation, output: String::new() };
         for (op, same) in &self.ops {
             rewrite.apply(op, same);
         }
-        Some(Hit { range, new: rewrite.out, lines })
+        Some(Hit { range, new: rewrite.output, lines })
     }
 
     /// Returns, for each new token of a replaced block, the old token that it equals.
@@ -285,9 +291,9 @@ impl<'a> TokenizedEdit<'a> {
 struct Rewrite<'a> {
     edit: &'a TokenizedEdit<'a>,
     text: &'a str,
-    places: TokenPositions,
+    positions: TokenPositions,
     indentation: Indentation,
-    out: String,
+    output: String,
 }
 
 impl Rewrite<'_> {
@@ -296,8 +302,8 @@ impl Rewrite<'_> {
         match *op {
             DiffOp::Equal { old_index, len, .. } => {
                 let tokens = tokens_of(&edit.old_lines, old_index, len);
-                for place in self.places.file.get(tokens).unwrap_or_default() {
-                    self.out.push_str(self.text.get(place.clone()).unwrap_or_default());
+                for place in self.positions.file.get(tokens).unwrap_or_default() {
+                    self.output.push_str(self.text.get(place.clone()).unwrap_or_default());
                 }
             }
             DiffOp::Delete { .. } => {}
@@ -323,11 +329,11 @@ impl Rewrite<'_> {
                 .get(offset)
                 .copied()
                 .flatten()
-                .and_then(|old| self.text.get(self.places.file.get(old)?.clone()));
+                .and_then(|old| self.text.get(self.positions.file.get(old)?.clone()));
             match (token.kind, in_file) {
-                (_, Some(in_file)) => self.out.push_str(in_file),
-                (TokenKind::LineEnd, None) => self.out.push('\n'),
-                (_, None) => self.out.push_str(own),
+                (_, Some(in_file)) => self.output.push_str(in_file),
+                (TokenKind::LineEnd, None) => self.output.push('\n'),
+                (_, None) => self.output.push_str(own),
             }
         }
     }
@@ -335,15 +341,15 @@ impl Rewrite<'_> {
     fn indent(&mut self, index: usize, own: &str, line: usize) {
         let next = self.edit.new_tokens.get(index + 1);
         let blank = next.is_none_or(|next| next.kind == TokenKind::LineEnd);
-        let begins_line = self.places.begins_line.first() == Some(&true);
-        if self.out.is_empty() && index == 0 && !begins_line {
+        let begins_line = self.positions.begins_line.first() == Some(&true);
+        if self.output.is_empty() && index == 0 && !begins_line {
             // The match begins within a line, so the text before it is not indentation.
             let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
-            let place = self.places.file.first().filter(|_| old == own);
+            let place = self.positions.file.first().filter(|_| old == own);
             let in_file = place.and_then(|place| self.text.get(place.clone()));
-            self.out.push_str(in_file.unwrap_or(own));
-        } else if !blank && (self.out.is_empty() || self.out.ends_with('\n')) {
-            self.out.push_str(&self.indentation.translate(own, line));
+            self.output.push_str(in_file.unwrap_or(own));
+        } else if !blank && (self.output.is_empty() || self.output.ends_with('\n')) {
+            self.output.push_str(&self.indentation.translate(own, line));
         }
     }
 }

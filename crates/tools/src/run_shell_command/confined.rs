@@ -30,13 +30,13 @@ pub(super) struct StartingCommand {
     pub(super) directory: PathBuf,
     pub(super) roots: Vec<PathBuf>,
     /// Directories named in the line, whose repositories git may use.
-    pub(super) places: Vec<PathBuf>,
+    pub(super) named_directories: Vec<PathBuf>,
     pub(super) layers: bool,
     pub(super) mode: ApprovalMode,
     pub(super) permissions: Permissions,
     /// Paths that the call asked to write; missing ones are created. Paths granted by rules are not
     /// created.
-    pub(super) wanted: Vec<PathBuf>,
+    pub(super) requested_writes: Vec<PathBuf>,
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct PreparedSandbox {
     pub(super) plan: Option<Plan>,
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Paths that were created so that they can be opened.
-    pub(super) made: Vec<PrecreatedPath>,
+    pub(super) precreated: Vec<PrecreatedPath>,
     /// What the command can write, if mounts enforce it.
     pub(super) write_scope: WriteScope,
 }
@@ -63,17 +63,18 @@ impl StartingCommand {
             line,
             directory,
             roots,
-            places,
+            named_directories,
             layers,
             mode,
             permissions,
-            wanted,
+            requested_writes,
             mut environment,
         } = self;
         // Any program may call git. Programs of a repository run only in commands that the user
         // approved.
         if !permissions.repository_programs
-            && let Err(obstacles) = git::neutralise(&mut environment, &directory, &places)
+            && let Err(obstacles) =
+                git::neutralise(&mut environment, &directory, &named_directories)
             && bash::uses_git(&line)
         {
             let named: Vec<String> = obstacles.iter().take(4).map(ToString::to_string).collect();
@@ -84,7 +85,8 @@ impl StartingCommand {
             ));
         }
         if !permissions.repository_programs && bash::uses_git(&line) {
-            let near: Vec<PathBuf> = std::iter::once(&directory).chain(&places).cloned().collect();
+            let near: Vec<PathBuf> =
+                std::iter::once(&directory).chain(&named_directories).cloned().collect();
             if let Some(PathRemote(path)) = git_path_remotes::find(&line, &near) {
                 let which = match is_own_repository(&path, &near) {
                     true => "this repository in another git process, which a local push starts",
@@ -108,10 +110,10 @@ impl StartingCommand {
         }
         if !permissions.repository_programs && bash::uses_git(&line) {
             // While the line runs, it may write files that control git.
-            git::forbid_bare_repositories(&mut environment, &directory, &places);
+            git::forbid_bare_repositories(&mut environment, &directory, &named_directories);
             if mode != ApprovalMode::Yolo
                 && may_write(&line)
-                && let Some(obstacle) = git::included(&directory, &places, &roots)
+                && let Some(obstacle) = git::included(&directory, &named_directories, &roots)
             {
                 return Err(format!(
                     "the command line may write a file that git reads its configuration from \
@@ -122,7 +124,7 @@ impl StartingCommand {
         }
         let subject =
             ConfinedCommand { line: &line, roots: &roots, layers, mode, permissions: &permissions };
-        let mut made = Vec::new();
+        let mut precreated = Vec::new();
         let plan = match options {
             Some(options) => {
                 confinement::add_agent_variables(&mut environment, &subject);
@@ -141,11 +143,11 @@ impl StartingCommand {
                 }
                 let makes = !git_worktree_writes::makes_its_files(&line);
                 if options.enabled && !permissions.outside && makes {
-                    made = precreated_path::make(&wanted, &line, &directory);
+                    precreated = precreated_path::make(&requested_writes, &line, &directory);
                 }
-                let BuiltPlan { plan, lost } = confinement::plan(options, &subject);
-                if !lost.is_empty() {
-                    return Err(unlocated_files_message(&lost));
+                let BuiltPlan { plan, unlocated } = confinement::plan(options, &subject);
+                if !unlocated.is_empty() {
+                    return Err(unlocated_files_message(&unlocated));
                 }
                 if !plan.placeholders.is_empty() {
                     git::compare_by_time(&mut environment);
@@ -166,7 +168,7 @@ impl StartingCommand {
         // Only mounts can protect paths inside a writable directory; layers need them too.
         let mounts = layers && options.is_some_and(|options| mounts(options.tier));
         let write_scope = plan.as_ref().map(|plan| write_scope(plan, mounts)).unwrap_or_default();
-        Ok(PreparedSandbox { plan, environment, made, write_scope })
+        Ok(PreparedSandbox { plan, environment, precreated, write_scope })
     }
 }
 
@@ -193,7 +195,7 @@ pub fn write_scope(plan: &Plan, mounts: bool) -> WriteScope {
     let hidden = plan.hidden.iter().filter(stays);
     let there = plan.read_only.iter().chain(hidden).filter(is_there).cloned();
     let open = plan.writable.iter().chain(&plan.overlays).cloned();
-    WriteScope { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
+    WriteScope { read_only: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
 }
 
 /// Whether a command of the line other than git may write a file.
@@ -201,7 +203,7 @@ fn may_write(line: &ShellLine) -> bool {
     let quiet = |command: &bash::Command| {
         command.name() == Some("git") || confinement::only_prints(command.name())
     };
-    line.trouble.is_some()
+    line.unanalyzable_reason.is_some()
         || !line.commands.iter().all(quiet)
         || !line.redirections.iter().all(bash::redirects_nowhere)
 }
@@ -258,7 +260,7 @@ pub(super) struct DenialEvidence {
     /// Whether the kernel counted packets without a route.
     pub(super) missed_network: bool,
     /// Whether hidden files are covered by placeholders.
-    pub(super) shown: bool,
+    pub(super) has_placeholders: bool,
 }
 
 /// Returns what the sandbox denied a finished command, and the note for the model about hidden
@@ -275,7 +277,7 @@ pub(super) fn denied_permissions(
     if done.stop.is_some() || !plan.confine {
         return <_>::default();
     }
-    let kept = &done.output.kept;
+    let kept = &done.output.captured;
     let output = match &kept.tail {
         Some(tail) => format!("{}\n{tail}", kept.head),
         None => kept.head.clone(),
@@ -283,7 +285,7 @@ pub(super) fn denied_permissions(
     if SupervisorError::read(code, &output).is_some() {
         return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
-    let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.shown);
+    let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.has_placeholders);
     let ran = SandboxRun { plan, missed_network: signs.missed_network };
     let places = predicted_permissions::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
@@ -356,7 +358,7 @@ pub(super) fn denied_permissions(
     if bash::uses_git(line) && denial_evidence::is_unreachable_alternate(&output) {
         words.push_str(LINKED_ALTERNATE);
     }
-    if code != 0 && signs.shown && missing.is_empty() && words.is_empty() {
+    if code != 0 && signs.has_placeholders && missing.is_empty() && words.is_empty() {
         let named = predicted_permissions::written_paths(line, &places, home);
         if let Some(path) = named.iter().find(|path| is_hidden_below_tmp(path, &ran, &output)) {
             words = format!(
@@ -398,11 +400,11 @@ mod tests {
                 line: bash::analyse(line),
                 directory: root.clone(),
                 roots: vec![root.clone()],
-                places: places.iter().map(|place| root.join(place)).collect(),
+                named_directories: places.iter().map(|place| root.join(place)).collect(),
                 layers: false,
                 mode: ApprovalMode::Default,
                 permissions: Permissions::default(),
-                wanted: Vec::new(),
+                requested_writes: Vec::new(),
                 environment: Vec::new(),
             };
             entry.prepare(None).map(|prepared| {
@@ -431,11 +433,11 @@ mod tests {
                 line: bash::analyse("git show x"),
                 directory: folder.path().to_owned(),
                 roots: vec![folder.path().to_owned()],
-                places: Vec::new(),
+                named_directories: Vec::new(),
                 layers: false,
                 mode,
                 permissions: Permissions { network, repository_programs, ..Permissions::default() },
-                wanted: Vec::new(),
+                requested_writes: Vec::new(),
                 environment: Vec::new(),
             };
             let environment = entry.prepare(None).unwrap().environment;

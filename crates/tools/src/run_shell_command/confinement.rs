@@ -95,7 +95,7 @@ impl ConfinedCommand<'_> {
     /// the user's agents.
     pub(super) fn is_git(&self) -> bool {
         let commands = &self.line.commands;
-        self.line.trouble.is_none()
+        self.line.unanalyzable_reason.is_none()
             && bash::uses_git(self.line)
             && commands.iter().all(|command| {
                 command.name() == Some("git")
@@ -140,7 +140,7 @@ pub(super) fn only_prints(name: Option<&str>) -> bool {
 #[derive(Debug)]
 pub(super) struct BuiltPlan {
     pub(super) plan: Plan,
-    pub(super) lost: Vec<PathBuf>,
+    pub(super) unlocated: Vec<PathBuf>,
 }
 
 /// Builds the plan. Searches the workspace for names. Blocking.
@@ -155,7 +155,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     };
     if !plan.confine {
         plan.network = Network::Host;
-        return BuiltPlan { plan, lost: Vec::new() };
+        return BuiltPlan { plan, unlocated: Vec::new() };
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
     let rules = options.closed_names.rules(subject.roots);
@@ -165,8 +165,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
         command.name().is_some_and(|name| row.approved_tools.iter().any(|tool| tool == name))
     };
     let line = subject.line;
-    let all_approved =
-        line.trouble.is_none() && !line.commands.is_empty() && line.own_commands().all(approved);
+    let all_approved = line.unanalyzable_reason.is_none()
+        && !line.commands.is_empty()
+        && line.own_commands().all(approved);
     // The root directory is never opened: a workspace there is read-only.
     let may_open = |root: &&PathBuf| root.parent().is_some() && !is_kernel_path(root);
     if !row.readonly || all_approved {
@@ -175,7 +176,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     // Secrets in the home directory and in `~/.parallax` stay hidden even if the workspace holds
     // them.
     let holds_home =
-        |root: &&PathBuf| options.home.starts_with(root) || options.ours.starts_with(root);
+        |root: &&PathBuf| options.home.starts_with(root) || options.parallax_home.starts_with(root);
     let closed_home = subject.roots.iter().filter(|root| !holds_home(root));
     plan.workspace = closed_home.filter(may_open).cloned().collect();
     plan.writable.extend(options.writable.iter().cloned());
@@ -185,27 +186,29 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     plan.readable.extend(permissions.file_system.read.iter().cloned());
     plan.readable.extend(permissions.file_system.write.iter().cloned());
 
-    plan.hidden = secrets::hidden_home_paths(&options.home, &options.ours);
-    for other in &options.other_homes {
+    plan.hidden = secrets::hidden_home_paths(&options.home, &options.parallax_home);
+    for other in &options.other_home_directories {
         plan.hidden.extend(secrets::hidden_home_paths(other, &other.join(".parallax")));
     }
     plan.hidden.extend(options.hidden.iter().cloned());
     let followed = follow(options, subject.roots, &found, rules.as_ref(), &plan.hidden);
-    plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
+    plan.readable
+        .push(secrets::session_folder(&options.temporary, &options.parallax_home).to_owned());
     let tree = options.worktree.iter().map(|worktree| &worktree.path);
     // A writable directory needs no further access.
     let closed_tree: Vec<PathBuf> =
         tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
     plan.readable.extend(closed_tree);
     secrets::add_targets(&mut plan.hidden, &plan.readable, subject.roots);
-    let dirs: Vec<&PathBuf> = options.other_homes.iter().chain([&options.home]).collect();
+    let dirs: Vec<&PathBuf> =
+        options.other_home_directories.iter().chain([&options.home]).collect();
     for home in &dirs {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
     }
     plan.filtered.extend(secrets::parents_outside_homes(&plan.hidden, &dirs));
     plan.filtered.sort();
     plan.filtered.dedup();
-    let mut left_alone = found.left_alone.clone();
+    let mut left_alone = found.ignored_files.clone();
     left_alone.extend(followed.hidden);
     // Paths below a hidden path need no entry.
     outermost(&mut left_alone);
@@ -227,8 +230,8 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
     // What decides over later sessions, too, if the workspace holds it.
-    let holds_ours = subject.roots.iter().any(|root| options.ours.starts_with(root));
-    plan.read_only.extend(holds_ours.then(|| options.ours.clone()));
+    let holds_ours = subject.roots.iter().any(|root| options.parallax_home.starts_with(root));
+    plan.read_only.extend(holds_ours.then(|| options.parallax_home.clone()));
     if tracked::removes_worktrees(line) {
         // Mount points must not block the removal of a working tree.
         let trees = linked_trees(&found);
@@ -269,12 +272,13 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     plan.hidden.retain(|path| !readable.contains(path));
     if let Some(own) = &options.worktree {
         // Parallax and the user's git rely on these files: no permission opens them.
-        let is_closed = |path: &PathBuf| own.closed.iter().any(|closed| path.starts_with(closed));
+        let is_closed =
+            |path: &PathBuf| own.read_only.iter().any(|closed| path.starts_with(closed));
         plan.writable.retain(|path| !is_closed(path));
         plan.read_only.retain(|path| !is_closed(path));
-        plan.read_only.extend(own.closed.iter().cloned());
+        plan.read_only.extend(own.read_only.iter().cloned());
     }
-    BuiltPlan { plan, lost: followed.lost }
+    BuiltPlan { plan, unlocated: followed.unlocated }
 }
 
 /// Returns the secrets of the main working tree for a command in a linked one: what is hidden in
@@ -286,7 +290,7 @@ fn secrets_of_main(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> 
     let roots_of_main = [main];
     let rules = options.closed_names.rules(&roots_of_main);
     let found = options.closed_names.find(&roots_of_main, rules.as_ref());
-    let mut secrets = [found.secrets, found.left_alone].concat();
+    let mut secrets = [found.secrets, found.ignored_files].concat();
     let is_open = |path: &PathBuf| {
         options.readable.contains(path) || roots.iter().any(|root| path.starts_with(root))
     };
@@ -310,7 +314,7 @@ fn follow(
 ) -> TrackedPaths {
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
-    let hidden = found.secrets.iter().chain(&found.left_alone);
+    let hidden = found.secrets.iter().chain(&found.ignored_files);
     // A hidden link is known by its target, too, which a command can move. The link itself may be
     // in the home directory.
     let of_home = of_homes.iter().flat_map(|path| link_targets(path));
@@ -341,7 +345,7 @@ fn follow(
 fn network(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Network {
     let row = options.table.mode(subject.mode);
     let permissions = subject.permissions;
-    let by_command = subject.line.trouble.is_none()
+    let by_command = subject.line.unanalyzable_reason.is_none()
         && !subject.line.commands.is_empty()
         && subject.line.own_commands().all(|command| {
             let row = command.name().and_then(|name| options.table.command(name));
@@ -376,7 +380,7 @@ fn allowed_paths(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Vec
             Some(paths) => paths.into_iter().filter(|path| given.contains(path)).collect(),
         });
     }
-    match subject.line.trouble {
+    match subject.line.unanalyzable_reason {
         None => paths.unwrap_or_default(),
         Some(_) => Vec::new(),
     }
@@ -402,7 +406,7 @@ fn protect(
     }
     plan.read_only.extend(secrets::start_up(&options.home));
     // The parts of a repository that run programs or redirect git stay read-only in either case.
-    let git = subject.line.trouble.is_none() && bash::uses_git(subject.line);
+    let git = subject.line.unanalyzable_reason.is_none() && bash::uses_git(subject.line);
     let granted = &subject.permissions.file_system.write;
     for repository in repositories(options, subject.roots, found) {
         if !git && !granted.contains(&repository) {
@@ -423,7 +427,7 @@ fn protect(
             plan.writable.push(folder);
         }
         let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
-        plan.read_only.extend(own.flat_map(|own| own.closed.iter().cloned()));
+        plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
         if repository.is_file() {
             plan.read_only.push(repository);
         }
@@ -478,7 +482,7 @@ fn open_git_directories(
             let written = written_by_git(options, &repository, roots).into_iter();
             plan.writable.extend(written.filter(|folder| !is_inside(folder)));
             let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
-            plan.read_only.extend(own.flat_map(|own| own.closed.iter().cloned()));
+            plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
         }
     }
 }

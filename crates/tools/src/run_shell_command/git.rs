@@ -124,7 +124,7 @@ fn overrides(
         let found = repository::configurations(folder);
         let unreadable = found.unreadable.into_iter();
         obstacles.extend(unreadable.map(|file| UnoverridableConfig { file, key: None }));
-        for file in found.telling {
+        for file in found.program_files {
             if seen.contains(&file) {
                 continue;
             }
@@ -199,7 +199,7 @@ pub(super) fn included(
     roots: &[PathBuf],
 ) -> Option<UnoverridableConfig> {
     let folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
-    for file in folders.flat_map(|folder| repository::configurations(folder).telling) {
+    for file in folders.flat_map(|folder| repository::configurations(folder).program_files) {
         for (key, value) in listing::entries(&file, directory).into_iter().flatten() {
             let folded = key.to_ascii_lowercase();
             let includes = folded == "include.path"

@@ -24,7 +24,7 @@ pub(super) fn find(line: &ShellLine, places: &[PathBuf]) -> Option<PathRemote> {
 }
 
 fn from_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
-    let words: Vec<Option<&str>> = call.rest.iter().map(text_of).collect();
+    let words: Vec<Option<&str>> = call.words.iter().map(text_of).collect();
     let remote = match call.name {
         "archive" | "subtree" => {
             let at = words.iter().position(|word| {

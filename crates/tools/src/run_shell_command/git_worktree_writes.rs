@@ -27,10 +27,12 @@ pub(super) fn find(
         return found;
     };
     for command in &line.commands {
-        let Some(call) = bash::git_subcommand(command).filter(|call| !call.elsewhere) else {
+        let Some(call) =
+            bash::git_subcommand(command).filter(|call| !call.selects_other_repository)
+        else {
             continue;
         };
-        let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+        let words: Vec<&str> = call.words.iter().filter_map(|word| word.text.as_deref()).collect();
         let named = match (call.name, words.first().copied()) {
             ("submodule", Some("add" | "set-url" | "set-branch")) => vec![top.join(".gitmodules")],
             ("lfs", Some("track" | "untrack")) => vec![directory.join(".gitattributes")],
@@ -59,7 +61,9 @@ pub(super) fn find(
 /// empty file is already there.
 pub(super) fn makes_its_files(line: &ShellLine) -> bool {
     let is_git = |command: &Command| command.name() == Some("git");
-    line.trouble.is_none() && !line.commands.is_empty() && line.commands.iter().all(is_git)
+    line.unanalyzable_reason.is_none()
+        && !line.commands.is_empty()
+        && line.commands.iter().all(is_git)
 }
 
 /// Returns the pairs of revisions between which the command moves the working tree.

@@ -12,7 +12,7 @@ use parallax_policy::bash::ShellLine;
 pub(super) struct PrecreatedPath {
     path: PathBuf,
     /// The marker time of a file, which shows whether it was written; `None` for a directory.
-    written: Option<SystemTime>,
+    marker_time: Option<SystemTime>,
 }
 
 /// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
@@ -29,7 +29,7 @@ pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec
             above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
         for folder in missing.into_iter().rev() {
             if std::fs::create_dir(folder).is_ok() {
-                made.push(PrecreatedPath { path: folder.to_owned(), written: None });
+                made.push(PrecreatedPath { path: folder.to_owned(), marker_time: None });
             }
         }
         if is_folder {
@@ -39,7 +39,7 @@ pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec
         if let Ok(file) = OpenOptions::new().write(true).create_new(true).open(path) {
             made.push(PrecreatedPath {
                 path: path.clone(),
-                written: Some(set_untouched_time(&file)),
+                marker_time: Some(set_untouched_time(&file)),
             });
         }
     }
@@ -69,8 +69,8 @@ pub(super) async fn remove_unused(made: Vec<PrecreatedPath>) {
     }
     let removing = tokio::task::spawn_blocking(move || {
         let mut unused = false;
-        for PrecreatedPath { path, written } in made.iter().rev() {
-            match written {
+        for PrecreatedPath { path, marker_time } in made.iter().rev() {
+            match marker_time {
                 Some(time) => {
                     let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
                     unused = data.is_some_and(|data| {

@@ -176,7 +176,7 @@ fn working_folder(
         matches!(command.name(), None | Some("cd" | "pushd" | "popd" | "eval" | "builtin"))
     };
     let (first, rest) = line.commands.split_first()?;
-    if line.trouble.is_some() || rest.iter().any(moves) {
+    if line.unanalyzable_reason.is_some() || rest.iter().any(moves) {
         return None;
     }
     match first.name() {

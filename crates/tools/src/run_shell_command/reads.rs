@@ -182,7 +182,7 @@ fn searches_elsewhere(command: &str, roots: &[PathBuf]) -> bool {
     };
     let is_outside = path.is_absolute()
         && !roots.iter().any(|root| root.starts_with(&path) || path.starts_with(root));
-    line.trouble.is_none() && is_outside
+    line.unanalyzable_reason.is_none() && is_outside
 }
 
 /// Number of directories and levels searched for a protected file before a recursive search is

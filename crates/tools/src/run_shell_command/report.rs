@@ -47,15 +47,16 @@ pub(super) fn finished(done: &FinishedCommand) -> ToolResult {
                 Ending::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
                 Ending::Signalled { signal } => text.push_str(&format!("\nSignal: {signal}")),
             }
-            if !done.left_running.is_empty() {
-                let pids: Vec<String> = done.left_running.iter().map(i32::to_string).collect();
+            if !done.remaining_processes.is_empty() {
+                let pids: Vec<String> =
+                    done.remaining_processes.iter().map(i32::to_string).collect();
                 text.push_str(&format!("\nBackground PIDs: {}", pids.join(", ")));
             }
             text.push_str(&format!("\nProcess Group PGID: {}", done.pid));
         }
     }
     let mut outcome = ToolResult::text(untrusted::wrap(&text)).with_display(display(done));
-    outcome.for_model.whole = full_output_file(&done.output);
+    outcome.for_model.output_file = full_output_file(&done.output);
     if let (None, Ending::Exited { code }) = (done.stop, done.ending)
         && code != 0
     {
@@ -73,7 +74,7 @@ fn cancelled(done: &FinishedCommand, output: &str) -> ToolResult {
     if !output.is_empty() {
         let text = format!("{sentence} The output before that:\n{output}");
         outcome.for_model.output = untrusted::wrap(&text);
-        outcome.for_model.whole = full_output_file(&done.output);
+        outcome.for_model.output_file = full_output_file(&done.output);
     }
     outcome
 }
@@ -102,7 +103,7 @@ pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> ToolResult 
 /// Returns the file with the complete output, if the output is truncated.
 fn full_output_file(output: &Output) -> Option<PathBuf> {
     let file = output.file.as_ref().filter(|file| file.complete && file.problem.is_none())?;
-    output.kept.tail.as_ref().map(|_| file.path.clone())
+    output.captured.tail.as_ref().map(|_| file.path.clone())
 }
 
 /// Reports a command that continues in the background, as requested or because the user moved it
@@ -157,7 +158,7 @@ pub(super) fn output_text(output: &Output) -> String {
     if output.binary {
         return format!("[binary output, {} bytes, not shown]", output.bytes);
     }
-    let kept = &output.kept;
+    let kept = &output.captured;
     let Some(tail) = &kept.tail else { return kept.head.clone() };
     let place = match &output.file {
         Some(file) if file.problem.is_some() => "The full output could not be saved.".to_owned(),
@@ -203,8 +204,8 @@ pub(super) fn display_output(output: &Output) -> String {
         return text.to_owned();
     }
     let mut shown = TailBuffer::new(SHOWN);
-    shown.push(&output.kept.head);
-    if let Some(tail) = &output.kept.tail {
+    shown.push(&output.captured.head);
+    if let Some(tail) = &output.captured.tail {
         shown.push("\n…\n");
         shown.push(tail);
     }

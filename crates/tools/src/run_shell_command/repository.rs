@@ -58,7 +58,7 @@ const TELLING: &[&str] = &[
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RepositoryConfigs {
     /// Files in which a key may name a program.
-    pub(super) telling: Vec<PathBuf>,
+    pub(super) program_files: Vec<PathBuf>,
     /// Files that git would read but that cannot be examined here.
     pub(super) unreadable: Vec<PathBuf>,
 }
@@ -165,7 +165,7 @@ pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
     for name in ["config", "config.worktree"] {
         for path in folders.iter().map(|folder| folder.join(name)) {
             match runs_programs(&path) {
-                Some(true) => found.telling.push(path),
+                Some(true) => found.program_files.push(path),
                 Some(false) => {}
                 None => found.unreadable.push(path),
             }
@@ -365,7 +365,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
             fs::write(path, text).expect("a file");
         };
-        let found = |path: &str| configurations(&root.join(path)).telling;
+        let found = |path: &str| configurations(&root.join(path)).program_files;
         write(".git/config", "[core]\nbare = false\n");
         write("src/a", "");
         assert!(found("src").is_empty());

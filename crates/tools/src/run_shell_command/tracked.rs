@@ -38,7 +38,7 @@ pub(super) fn runs_only_git(line: &ShellLine) -> bool {
         bash::git_subcommand(command).is_some_and(|call| !call.configured)
             && bash::dangerous(command).is_none()
     };
-    line.trouble.is_none()
+    line.unanalyzable_reason.is_none()
         && !line.commands.is_empty()
         && line.commands.iter().all(only_git)
         && line.redirections.iter().all(|found| found.kind != RedirectionKind::Read)

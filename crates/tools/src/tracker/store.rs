@@ -55,7 +55,7 @@ pub(super) struct Task {
     pub(super) parent: Option<String>,
     pub(super) dependencies: Vec<String>,
     /// Unknown fields of its file.
-    pub(super) more: Object,
+    pub(super) other_fields: Object,
 }
 
 /// The changes of a task; `None` keeps a field.
@@ -130,9 +130,10 @@ impl Tracker {
         let id = std::iter::repeat_with(new_id)
             .find(|id| !tasks.contains_key(id))
             .ok_or("no id is available")?;
-        let more = Object::new();
+        let other_fields = Object::new();
         let status = Status::Open;
-        let task = Task { id, title, description, kind, status, parent, dependencies, more };
+        let task =
+            Task { id, title, description, kind, status, parent, dependencies, other_fields };
         self.save_task(tasks, task.clone())?;
         Ok(task)
     }
@@ -232,7 +233,7 @@ pub(super) fn json_of(task: &Task) -> Value {
         if let Some(parent) = &task.parent {
             fields.insert("parentId".to_owned(), parent.clone().into());
         }
-        fields.extend(task.more.clone());
+        fields.extend(task.other_fields.clone());
     }
     json
 }
@@ -262,7 +263,7 @@ fn task_of(json: Value) -> Option<Task> {
         status,
         parent,
         dependencies,
-        more: fields,
+        other_fields: fields,
     })
 }
 
@@ -310,6 +311,6 @@ mod tests {
         again.update(&id, changes).expect("changed");
         let all = Tracker::new(folder.path().to_owned()).all();
         assert_eq!((all.len(), all[&id].title.as_str()), (1, "b"));
-        assert_eq!(all[&id].more["subagentSessionId"], "x");
+        assert_eq!(all[&id].other_fields["subagentSessionId"], "x");
     }
 }

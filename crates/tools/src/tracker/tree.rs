@@ -84,7 +84,7 @@ mod tests {
             status: Status::Open,
             parent: parent.map(str::to_owned),
             dependencies: Vec::new(),
-            more: parallax_protocol::Object::new(),
+            other_fields: parallax_protocol::Object::new(),
         };
         (id.to_owned(), task)
     }

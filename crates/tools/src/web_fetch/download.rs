@@ -29,7 +29,7 @@ pub(super) struct DownloadedPage {
 #[derive(Debug)]
 struct DownloadFailure {
     message: String,
-    passing: bool,
+    is_transient: bool,
 }
 
 /// Downloads `url`. Server errors and broken connections are retried.
@@ -47,14 +47,14 @@ pub(super) async fn get(
         let result = attempt.unwrap_or_else(|_| {
             Err(DownloadFailure {
                 message: format!("no complete response within {} s", DEADLINE.as_secs()),
-                passing: false,
+                is_transient: false,
             })
         });
         let passing = match &result {
             Ok(page) => {
                 page.status.is_server_error() || page.status == StatusCode::TOO_MANY_REQUESTS
             }
-            Err(failure) => failure.passing,
+            Err(failure) => failure.is_transient,
         };
         match waits.next() {
             Some(wait) if passing => tokio::time::sleep(wait).await,
@@ -70,11 +70,11 @@ async fn download_once(
 ) -> Result<DownloadedPage, DownloadFailure> {
     let request = client
         .request(Method::GET, url)
-        .map_err(|refused| DownloadFailure { message: refused.to_string(), passing: false })?;
+        .map_err(|refused| DownloadFailure { message: refused.to_string(), is_transient: false })?;
     let accept = HeaderValue::from_str(accept).unwrap_or(HeaderValue::from_static("*/*"));
     let mut response =
         request.header(ACCEPT, accept).send().await.map_err(|error| match refusal(&error) {
-            Some(refused) => DownloadFailure { message: refused.to_string(), passing: false },
+            Some(refused) => DownloadFailure { message: refused.to_string(), is_transient: false },
             None => failure(error),
         })?;
     let body = read(&mut response).await?;
@@ -89,7 +89,7 @@ async fn download_once(
 async fn read(response: &mut Response) -> Result<Vec<u8>, DownloadFailure> {
     let too_large = || DownloadFailure {
         message: format!("the page is larger than {} MB", MAX_BODY / 1024 / 1024),
-        passing: false,
+        is_transient: false,
     };
     if response.content_length().is_some_and(|length| length > MAX_BODY as u64) {
         return Err(too_large());
@@ -106,13 +106,13 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, DownloadFailure> {
 
 /// Uses the innermost cause; the caller adds the URL.
 fn failure(error: parallax_http::reqwest::Error) -> DownloadFailure {
-    let passing = !error.is_redirect() && !error.is_builder();
+    let is_transient = !error.is_redirect() && !error.is_builder();
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    DownloadFailure { message: cause.to_string(), passing }
+    DownloadFailure { message: cause.to_string(), is_transient }
 }
 
 impl DownloadedPage {

@@ -118,7 +118,7 @@ async fn ask(
 /// Returns the URLs that the service reports as not read. Those that it does not mention count as
 /// read, because it reports redirected pages under another URL.
 fn unread_urls(answer: &Answer, urls: &[Url]) -> Vec<Url> {
-    let retrievals = retrievals(answer.meta.url_context.as_ref());
+    let retrievals = retrievals(answer.metadata.url_context.as_ref());
     if !retrievals.is_empty() && retrievals.iter().all(|(_, read)| !read) {
         return urls.to_vec();
     }

@@ -55,7 +55,7 @@ fn http(status: &str, mime: &str, body: &[u8]) -> Vec<u8> {
 }
 
 fn text(text: &str) -> Result<Answer, ModelError> {
-    Ok(Answer { parts: vec![Part::text(text)], meta: Chunk::default() })
+    Ok(Answer { parts: vec![Part::text(text)], metadata: Chunk::default() })
 }
 
 fn broken() -> Result<Answer, ModelError> {
@@ -66,7 +66,7 @@ fn broken() -> Result<Answer, ModelError> {
 async fn pages_are_read_by_the_service() {
     let answer = Answer {
         parts: vec![Part::text("☀️ it is.")],
-        meta: Chunk {
+        metadata: Chunk {
             grounding: Some(json!({
                 "groundingChunks": [{"web": {"title": "Sun", "uri": "http://8.8.8.8/"}}],
                 "groundingSupports": [
@@ -180,7 +180,7 @@ async fn pages_the_service_missed_are_downloaded_alone() {
         status(format!("{base}/b"), "URL_RETRIEVAL_STATUS_ERROR")]});
     let first = Answer {
         parts: vec![Part::text("from a")],
-        meta: Chunk { url_context: Some(metadata), ..Chunk::default() },
+        metadata: Chunk { url_context: Some(metadata), ..Chunk::default() },
     };
     let model = FakeModel::new([Ok(first), text("from b")]);
     let prompt = format!("{base}/a {base}/b");

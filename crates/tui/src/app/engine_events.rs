@@ -35,7 +35,7 @@ impl App {
         if !is_prompt && is_turn_work(&event.body) {
             self.announce_work();
         }
-        if !self.sent.is_echoed(&event.body) {
+        if !self.sent_prompts.is_echoed(&event.body) {
             self.transcript.apply(event);
         }
         if is_prompt {
@@ -51,7 +51,7 @@ impl App {
                 self.session.id().clone_into(&mut self.facts.session);
                 self.facts.model.clone_from(&ready.model);
                 if !is_routed(&ready.model) {
-                    self.facts.routed = None;
+                    self.facts.routed_model = None;
                 }
                 self.facts.mode = ready.mode;
                 if let Some(companion) = self.editor.companion().cloned() {
@@ -75,7 +75,7 @@ impl App {
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
                 self.session.set_prompted(true);
-                if let Some(names) = self.sent.take_read(text) {
+                if let Some(names) = self.sent_prompts.take_read(text) {
                     self.transcript.push(LocalItem::Read(names));
                 }
             }
@@ -146,12 +146,12 @@ impl App {
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextBreakdown(picture) => context::show(self, picture),
             EventBody::Retry(retry) if retry.status == Some(429) => {
-                let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
-                self.facts.quota = Some(Quota::Slow { attempt, of });
+                let (attempt, max_attempts) = (retry.attempt + 1, retry.max_attempts);
+                self.facts.quota = Some(Quota::Slow { attempt, max_attempts });
             }
             EventBody::SteerEnded(ended) => {
                 self.prompt_queue.steer_ended(&ended.id);
-                if ended.fate == SteeringOutcome::Gone {
+                if ended.outcome == SteeringOutcome::Gone {
                     self.toast("too late: the model already has this message");
                 }
             }
@@ -162,11 +162,11 @@ impl App {
             }
             EventBody::Routed(route) => {
                 let chosen = route.source != RouteSource::Override;
-                self.facts.routed = chosen.then(|| route.model.clone());
+                self.facts.routed_model = chosen.then(|| route.model.clone());
             }
             EventBody::StateChanged { model, mode } => {
                 if self.facts.model != *model {
-                    self.facts.routed = None;
+                    self.facts.routed_model = None;
                 }
                 self.facts.model.clone_from(model);
                 self.facts.mode = *mode;
@@ -234,7 +234,7 @@ impl App {
     fn mark_end(&mut self, ended: &TurnEnded) {
         let is_low = self.window.rows() < crate::tokens::LOW;
         let cost = self.session.stats().totals.cost.usd;
-        let facts = self.turn.end(ended.duration_ms, cost, ended.taken_back);
+        let facts = self.turn.end(ended.duration_ms, cost, ended.is_removed);
         if self.settings.screen_reader {
             let mut text = match ended.reason {
                 EndReason::Done => "Done.",
@@ -272,7 +272,7 @@ impl App {
         };
         self.todos.turn_ended(matches!(ended.reason, EndReason::Done));
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
-        let end = TurnEnd { is_cancelled, taken_back: ended.taken_back, too_long };
+        let end = TurnEnd { is_cancelled, was_removed: ended.is_removed, too_long };
         let back = self.prompt_queue.turn_ended(end);
         self.return_prompts(&back);
         if !is_cancelled {

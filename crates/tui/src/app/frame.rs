@@ -12,7 +12,7 @@ pub(crate) struct Frame {
     /// Column and row in the live region.
     pub(crate) cursor: Option<(usize, usize)>,
     /// Whether and how the live region covers the whole window.
-    pub(crate) over: Option<Cover>,
+    pub(crate) cover: Option<Cover>,
 }
 
 /// What covers the whole window until it is closed.

@@ -469,7 +469,7 @@ impl App {
             running: self.is_busy() || self.shell.is_running(),
             steering: true,
             queued: self.prompt_queue.len(),
-            warns: self.facts.mode == ApprovalMode::Yolo,
+            shows_warning: self.facts.mode == ApprovalMode::Yolo,
             placeholder: match self.is_busy() {
                 true => BUSY_PLACEHOLDER,
                 false => PLACEHOLDERS[self.session.stats().turns.len() % PLACEHOLDERS.len()],
@@ -489,7 +489,7 @@ impl App {
             ComposerAction::Submit(submission) => self.submitted(&submission),
             ComposerAction::Steer(submission) => self.submit_while_running(&submission),
             ComposerAction::Queue(submission) => {
-                self.transcript.note_typed(&submission.text, &submission.shown);
+                self.transcript.note_typed(&submission.text, &submission.display_text);
                 self.queue(submission.text);
             }
             ComposerAction::Shell(command) => self.run_shell(command),
@@ -520,7 +520,7 @@ impl App {
             return lists::queue_dialog(self);
         }
         if let Some(removed) = self.prompt_queue.pop() {
-            if let Some(id) = removed.withdraw {
+            if let Some(id) = removed.steer_id {
                 self.effect(Effect::Send(Op::Withdraw(id)));
             }
             self.composer.set_text(&removed.text);

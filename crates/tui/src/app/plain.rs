@@ -18,7 +18,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
     if let Some(view) = view {
         finished.extend(app.screen_reader.dialog(&view, width));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
-        return Frame { finished, live, cursor: view.cursor, over: None };
+        return Frame { finished, live, cursor: view.cursor, cover: None };
     }
     app.screen_reader.no_dialog();
     let completions = app.completion.screen_reader_lines(COMPLETIONS);
@@ -29,7 +29,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
         return Frame { finished, ..Frame::default() };
     }
     let view = app.composer.render(width, 50, &app.theme);
-    Frame { finished, live: view.rows, cursor: Some(view.cursor), over: None }
+    Frame { finished, live: view.rows, cursor: Some(view.cursor), cover: None }
 }
 
 /// Announces changes of the mode, hints, and compactions, one line each.

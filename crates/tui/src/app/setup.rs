@@ -29,9 +29,9 @@ const SHOWN_PROMPTS: usize = 50;
 /// Returns the transcript options for the settings, keeping those toggled by keys.
 pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptions {
     ViewOptions {
-        whole_results: !settings.compact_tool_output,
-        whole_errors: settings.full_errors,
-        still: !settings.spinner,
+        boxes_results: !settings.compact_tool_output,
+        full_errors: settings.full_errors,
+        is_static: !settings.spinner,
         thoughts: if settings.thoughts { Thoughts::Full } else { Thoughts::Subject },
         line_numbers: settings.line_numbers,
         screen_reader: settings.screen_reader,
@@ -87,7 +87,7 @@ impl App {
                 welcome::show_news(app, news);
                 (app.facts.sandbox, app.facts.confined) = sandbox;
                 app.facts.auth = auth;
-                app.facts.own_prompt = own_prompt;
+                app.facts.has_custom_prompt = own_prompt;
                 app.composer.set_history(inputs, commands);
             })
         })));
@@ -135,7 +135,7 @@ impl App {
         }
         if !again {
             // Until the next response reports it.
-            self.facts.routed.clone_from(&self.session.stats().before.model);
+            self.facts.routed_model.clone_from(&self.session.stats().before.model);
             self.facts.quota = None;
             self.summary(open, was_prompted);
             if !items.is_empty() {
@@ -195,7 +195,7 @@ impl App {
         let stats = self.session.stats();
         let tokens = stats.tokens();
         let files = &stats.totals.files;
-        self.facts.sent = (tokens.prompt, tokens.cached);
+        self.facts.sent_tokens = (tokens.prompt, tokens.cached);
         self.facts.received = tokens.candidates + tokens.thoughts;
         self.facts.cost = stats.totals.cost.usd;
         self.facts.lines_added = files.total_lines_added;
@@ -214,7 +214,7 @@ impl App {
         self.facts.background = 0;
         if !self.session.is_shown() {
             self.facts.context = (0, self.facts.context.1);
-            self.facts.routed = None;
+            self.facts.routed_model = None;
         }
         self.transcript.end_session();
         self.pane.scroll_to_bottom();
@@ -286,20 +286,20 @@ impl App {
 
     /// Runs the user's status line command if its input has changed.
     pub(super) fn refresh_status_line(&mut self) {
-        if self.settings.status_line.is_none() || self.own_line.is_running() {
+        if self.settings.status_line.is_none() || self.status_line_command.is_running() {
             return;
         }
         let Some(command) = self.launch.as_ref().and_then(StatusLineCommand::from_config) else {
             return;
         };
         let facts = self.status_facts();
-        if !self.own_line.begin(&facts) {
+        if !self.status_line_command.begin(&facts) {
             return;
         }
         self.effect(Effect::Run(Box::new(move || {
             let result = command.run(&facts);
             Box::new(move |app| {
-                if let Some(why) = app.own_line.ended(result) {
+                if let Some(why) = app.status_line_command.ended(result) {
                     app.warn(why);
                 }
                 // The facts may have changed in the meantime.
@@ -318,9 +318,9 @@ impl App {
             "directory": directory,
             "branch": facts.branch,
             "mode": facts.mode.as_str(),
-            "model": facts.routed.as_ref().unwrap_or(&facts.model),
+            "model": facts.routed_model.as_ref().unwrap_or(&facts.model),
             "context": {"tokens": facts.context.0, "window": facts.context.1, "percent": facts.percent()},
-            "tokens": {"sent": facts.sent.0, "cached": facts.sent.1, "received": facts.received},
+            "tokens": {"sent": facts.sent_tokens.0, "cached": facts.sent_tokens.1, "received": facts.received},
             "cost_usd": facts.cost,
             "lines": {"added": facts.lines_added, "removed": facts.lines_removed},
             "sandbox": facts.confined,

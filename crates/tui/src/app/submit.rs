@@ -48,7 +48,7 @@ impl App {
     pub(super) fn submitted(&mut self, submission: &Submission) {
         completions::update(self);
         self.remember(&submission.text);
-        self.transcript.note_typed(&submission.text, &submission.shown);
+        self.transcript.note_typed(&submission.text, &submission.display_text);
         self.submit_typed(submission.text.clone());
     }
 
@@ -86,13 +86,13 @@ impl App {
     pub(super) fn submit_while_running(&mut self, submission: &Submission) {
         completions::update(self);
         let text = submission.text.clone();
-        self.transcript.note_typed(&text, &submission.shown);
+        self.transcript.note_typed(&text, &submission.display_text);
         match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => {
                 self.remember(&text);
                 self.steer(text);
             }
-            ParsedLine::Command(spec, arguments) if spec.concurrent => {
+            ParsedLine::Command(spec, arguments) if spec.runs_during_turn => {
                 self.remember(&text);
                 run_command::run(self, spec.command, &arguments);
             }
@@ -131,19 +131,19 @@ impl App {
 
     /// Adds the typed text to the transcript: no event reports commands.
     fn echo(&mut self, text: &str) {
-        self.sent.echo(text);
+        self.sent_prompts.echo(text);
         self.transcript.push_user(text);
     }
 
     /// Sends the prompt behind a built-in command; the transcript shows the command.
     pub(super) fn submit_for_command(&mut self, text: String) {
-        self.sent.note_expanded(&text);
+        self.sent_prompts.note_expanded(&text);
         self.submit(text);
     }
 
     /// Returns the command that a prompt being sent came from.
     pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
-        let typed = self.sent.typed_for(text)?.to_owned();
+        let typed = self.sent_prompts.typed_for(text)?.to_owned();
         self.note_expanded(&typed, text);
         Some(typed)
     }

@@ -256,7 +256,7 @@ fn compaction_requested_during_a_turn_runs_after_it() {
     bench.turn();
     bench.keys("/compress\n");
     bench.hides("Compacting the history");
-    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.shows("Compacting the history");
     shorter(&mut bench);
@@ -303,7 +303,7 @@ fn cancelled_todo_counts_the_same_in_tray_and_block() {
     bench.app.todos.toggle();
     bench.turn();
     bench.shows("To-do list 1/2 done");
-    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.hides("To-do list 2/3 done");
     bench.app.todos.toggle();
@@ -404,7 +404,7 @@ fn command_descriptions_appear_when_typing_pauses() {
 
 #[test]
 fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
-    let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, taken_back: false };
+    let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, is_removed: false };
     let mut bench = Bench::new(Layout::Plain);
     bench.turn();
     bench.prompt();

@@ -79,7 +79,7 @@ impl App {
             _ => self.pane.record_layout(0, None),
         }
         let asked = self.dialogs.is_asking();
-        self.transcript.hides_asked = self.is_answering();
+        self.transcript.hides_pending_approval = self.is_answering();
         let top = match layout {
             // One or two rows are useless beside a dialog in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
@@ -106,7 +106,7 @@ impl App {
             let row = (row + at).checked_sub(cut)?;
             Some((column.min(columns - 1), row))
         });
-        Frame { finished, live, cursor, over: covers.then_some(Cover::Dialog) }
+        Frame { finished, live, cursor, cover: covers.then_some(Cover::Dialog) }
     }
 
     /// Whether an approval dialog is visible.
@@ -286,7 +286,7 @@ impl App {
             None => Vec::new(),
         };
         if !low && self.settings.status_line.is_some() {
-            rows.extend(self.own_line.row(width, &self.theme));
+            rows.extend(self.status_line_command.row(width, &self.theme));
         }
         // An empty row below a dialog, if there is space.
         let has_dialog = self.dialogs.is_open() || self.is_answering();

@@ -111,7 +111,7 @@ pub fn matching_commands(
             label: argument.value.clone(),
             insert: argument.value,
             description: argument.description,
-            whole: true,
+            is_complete: true,
             ..Candidate::default()
         }));
     }
@@ -175,7 +175,7 @@ fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy)
             },
             description: command.description.clone(),
             section: command.section.clone().filter(|_| typed.is_empty()),
-            whole: true,
+            is_complete: true,
             runs: command.auto_execute && command.completer.is_none(),
             exact: !typed.is_empty() && command.has_name(typed),
             optional: false,

@@ -79,7 +79,7 @@ impl Drop for Finder {
 }
 
 impl Finder {
-    /// Starts the thread. Relative paths start in `root`. `deliver` is called on the thread with
+    /// Starts the thread. Relative paths start in `root`. `delivery` is called on the thread with
     /// the results.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Finder {
     pub fn start(
         root: PathBuf,
         source: Arc<dyn FileSource>,
-        deliver: impl Fn(FinderResults) + Send + 'static,
+        delivery: impl Fn(FinderResults) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let own = sender.clone();
@@ -96,12 +96,12 @@ impl Finder {
             Worker {
                 root,
                 source,
-                deliver,
+                delivery,
                 sender: own,
                 paths: Vec::new(),
                 listed: None,
-                growing: None,
-                fuzzy: if search.loose { Fuzzy::paths() } else { Fuzzy::parts_of_paths() },
+                next_list: None,
+                fuzzy: if search.is_fuzzy { Fuzzy::paths() } else { Fuzzy::parts_of_paths() },
                 search,
                 question: None,
                 last: (String::new(), Vec::new()),
@@ -131,13 +131,13 @@ struct PendingFind {
 struct Worker<D> {
     root: PathBuf,
     source: Arc<dyn FileSource>,
-    deliver: D,
+    delivery: D,
     sender: Sender<FinderMessage>,
     paths: Vec<String>,
     /// When the list was completed.
     listed: Option<Instant>,
     /// The next list while it is being built.
-    growing: Option<Vec<String>>,
+    next_list: Option<Vec<String>>,
     fuzzy: Fuzzy,
     search: FileSearch,
     question: Option<PendingFind>,
@@ -172,7 +172,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
     /// Returns how long to wait for the next message; `None` means without limit.
     fn wait(&self) -> Option<Duration> {
         let asked = self.question.as_ref()?;
-        self.growing.as_ref()?;
+        self.next_list.as_ref()?;
         Some(match asked.answered {
             None => PATIENCE.saturating_sub(asked.at.elapsed()),
             Some(at) => BETWEEN.saturating_sub(at.elapsed()).max(Duration::from_millis(1)),
@@ -190,19 +190,19 @@ impl<D: Fn(FinderResults)> Worker<D> {
                     Some(PendingFind { generation, question, at: Instant::now(), answered: None });
             }
             FinderMessage::Piece(paths) => {
-                if let Some(growing) = &mut self.growing {
+                if let Some(growing) = &mut self.next_list {
                     growing.extend(paths);
                 }
                 // The first list is searched while it grows.
                 if self.listed.is_none()
-                    && let Some(growing) = &mut self.growing
+                    && let Some(growing) = &mut self.next_list
                 {
                     self.paths.append(growing);
                     self.last.1.clear();
                 }
             }
             FinderMessage::Listed => {
-                let growing = self.growing.take().unwrap_or_default();
+                let growing = self.next_list.take().unwrap_or_default();
                 if self.listed.is_some() {
                     self.paths = growing;
                 } else {
@@ -218,10 +218,10 @@ impl<D: Fn(FinderResults)> Worker<D> {
     /// Starts building a list if there is none or it is too old.
     fn refresh(&mut self) {
         let fresh = self.listed.is_some_and(|at| at.elapsed() < FRESH);
-        if fresh || self.growing.is_some() {
+        if fresh || self.next_list.is_some() {
             return;
         }
-        self.growing = Some(Vec::new());
+        self.next_list = Some(Vec::new());
         let source = Arc::clone(&self.source);
         let sender = self.sender.clone();
         let spawned = std::thread::Builder::new().name("list-files".to_owned()).spawn(move || {
@@ -234,13 +234,13 @@ impl<D: Fn(FinderResults)> Worker<D> {
             let _ = sender.send(FinderMessage::Listed);
         });
         if spawned.is_err() {
-            self.growing = None;
+            self.next_list = None;
         }
     }
 
     fn answer(&mut self) {
         let Some(asked) = &self.question else { return };
-        let growing = self.growing.is_some();
+        let growing = self.next_list.is_some();
         // Wait before searching a growing list again.
         if growing && asked.answered.is_some_and(|at| at.elapsed() < BETWEEN) {
             return;
@@ -263,7 +263,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
         if paths.is_empty() && !complete && !waited {
             return;
         }
-        (self.deliver)(FinderResults { generation, paths, complete });
+        (self.delivery)(FinderResults { generation, paths, complete });
         if complete {
             self.question = None;
         } else if let Some(asked) = &mut self.question {

@@ -8,7 +8,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 pub struct Fuzzy {
     matcher: Matcher,
     chars: Vec<char>,
-    scored: Vec<(u16, u32)>,
+    scores: Vec<(u16, u32)>,
     kind: AtomKind,
 }
 
@@ -29,8 +29,8 @@ impl Fuzzy {
     }
 
     fn with(config: Config) -> Self {
-        let (chars, scored, kind) = (Vec::new(), Vec::new(), AtomKind::Fuzzy);
-        Self { matcher: Matcher::new(config), chars, scored, kind }
+        let (chars, scores, kind) = (Vec::new(), Vec::new(), AtomKind::Fuzzy);
+        Self { matcher: Matcher::new(config), chars, scores, kind }
     }
 
     /// Returns the score of a text, or `None` if it does not match. Uppercase in the query makes
@@ -51,7 +51,7 @@ impl Fuzzy {
         within: Option<&mut Vec<u32>>,
     ) -> Vec<u32> {
         let atom = atom(query, self.kind);
-        let mut scored = std::mem::take(&mut self.scored);
+        let mut scored = std::mem::take(&mut self.scores);
         scored.clear();
         let mut look = |number: u32| {
             let text = texts.get(number as usize)?;
@@ -79,7 +79,7 @@ impl Fuzzy {
         }
         scored.sort_unstable_by(order);
         let best = scored.iter().map(|(_, number)| *number).collect();
-        self.scored = scored;
+        self.scores = scored;
         best
     }
 }

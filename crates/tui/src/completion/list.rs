@@ -40,7 +40,7 @@ pub struct Candidate {
     /// The heading in the list.
     pub section: Option<String>,
     /// Whether nothing can follow, so that a space is inserted after it.
-    pub whole: bool,
+    pub is_complete: bool,
     /// Whether Enter runs it at once.
     pub runs: bool,
     /// Whether it equals the typed text.
@@ -54,14 +54,14 @@ pub struct Candidate {
 pub struct List {
     candidates: Vec<Candidate>,
     /// How much of each candidate is shown.
-    shown: Vec<ShownPart>,
+    shown_parts: Vec<ShownPart>,
     /// Columns of the names. The same for most lists and all scroll positions, so that unchanged
     /// rows need not be repainted.
     names: usize,
     selected: usize,
     top: usize,
     /// Whether the user moved the selection; Enter then accepts it.
-    moved: bool,
+    was_moved: bool,
     /// Whether more candidates are being searched for.
     pub loading: bool,
 }
@@ -70,13 +70,13 @@ impl List {
     /// Replaces the candidates and selects the first, unless the user has selected one.
     pub fn set(&mut self, candidates: Vec<Candidate>, loading: bool) {
         // Additional results must not move the user's selection.
-        let chosen = self.selected().map(|chosen| chosen.insert.clone()).filter(|_| self.moved);
+        let chosen = self.selected().map(|chosen| chosen.insert.clone()).filter(|_| self.was_moved);
         let again = chosen
             .and_then(|chosen| candidates.iter().position(|candidate| candidate.insert == chosen));
-        self.moved = again.is_some();
+        self.was_moved = again.is_some();
         let before = std::mem::take(self);
-        self.moved = before.moved;
-        self.shown = vec![ShownPart::Nothing; candidates.len()];
+        self.was_moved = before.was_moved;
+        self.shown_parts = vec![ShownPart::Nothing; candidates.len()];
         let widest = candidates.iter().map(|candidate| text_width(&candidate.label)).max();
         self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
         self.candidates = candidates;
@@ -89,7 +89,7 @@ impl List {
             for (old, new) in pairs {
                 if before.candidates.get(old) == self.candidates.get(new)
                     && let (Some(was), Some(shown)) =
-                        (before.shown.get(old), self.shown.get_mut(new))
+                        (before.shown_parts.get(old), self.shown_parts.get_mut(new))
                 {
                     *shown = *was;
                 }
@@ -116,7 +116,7 @@ impl List {
 
     /// Returns the selected candidate.
     pub fn selected(&self) -> Option<&Candidate> {
-        self.candidates.get(self.selected).filter(|it| self.moved || !it.optional)
+        self.candidates.get(self.selected).filter(|it| self.was_moved || !it.optional)
     }
 
     /// Returns the candidate that Tab accepts, which may be an option.
@@ -126,7 +126,7 @@ impl List {
 
     /// Whether the user moved the selection.
     pub fn was_moved(&self) -> bool {
-        self.moved
+        self.was_moved
     }
 
     /// Selects the next or previous candidate, wrapping around.
@@ -135,12 +135,12 @@ impl List {
         // The first step selects an option that is not preselected.
         let next = if self.selected().is_none() && down { 0 } else { 1 };
         self.selected = if down { self.selected + next } else { self.selected + count - 1 } % count;
-        self.moved = true;
+        self.was_moved = true;
         let before = self.top;
         self.scroll();
         if self.top.abs_diff(before) > 1 {
             // Every row changes.
-            self.shown.fill(ShownPart::Nothing);
+            self.shown_parts.fill(ShownPart::Nothing);
         }
         self.introduce();
     }
@@ -159,7 +159,8 @@ impl List {
         let mut left = NAMES_AT_ONCE;
         let others = self.window().filter(|at| *at != self.selected);
         for at in std::iter::once(self.selected).chain(others) {
-            let (Some(candidate), Some(shown)) = (self.candidates.get(at), self.shown.get_mut(at))
+            let (Some(candidate), Some(shown)) =
+                (self.candidates.get(at), self.shown_parts.get_mut(at))
             else {
                 return;
             };
@@ -180,14 +181,14 @@ impl List {
 
     /// Whether more is shown after a pause in typing.
     pub fn is_holding_back(&self) -> bool {
-        let visible = self.shown.get(self.window()).unwrap_or_default();
+        let visible = self.shown_parts.get(self.window()).unwrap_or_default();
         visible.iter().any(|shown| *shown < ShownPart::Whole)
     }
 
     /// Shows all visible candidates in full.
     pub fn tell_all(&mut self) {
         let window = self.window();
-        if let Some(visible) = self.shown.get_mut(window) {
+        if let Some(visible) = self.shown_parts.get_mut(window) {
             visible.fill(ShownPart::Whole);
         }
     }
@@ -213,7 +214,7 @@ impl List {
                 let title = section.as_deref().unwrap_or("");
                 rows.push((number, Line::styled(shortened(title, columns), theme.link)));
             }
-            let row = match self.shown.get(number) {
+            let row = match self.shown_parts.get(number) {
                 Some(ShownPart::Nothing) | None => Line::EMPTY,
                 Some(shown) => {
                     let whole = *shown == ShownPart::Whole;
@@ -245,7 +246,7 @@ impl List {
     pub fn screen_reader_lines(&self, most: usize) -> Vec<String> {
         let mut rows = Vec::new();
         for (number, candidate) in self.candidates.iter().enumerate() {
-            let chosen = number == self.selected && (self.moved || !candidate.optional);
+            let chosen = number == self.selected && (self.was_moved || !candidate.optional);
             if number >= most && !chosen {
                 continue;
             }
@@ -269,7 +270,7 @@ impl List {
         (most_name, room, whole): (usize, usize, bool),
         theme: &Theme,
     ) -> Line {
-        let chosen = number == self.selected && (self.moved || !candidate.optional);
+        let chosen = number == self.selected && (self.was_moved || !candidate.optional);
         let mark = pointer(chosen);
         let style = if chosen { theme.selected } else { theme.text };
         // Of a command, its name is more informative than its aliases.

@@ -87,7 +87,7 @@ pub struct ShellWord {
     /// The text without quotes and escapes.
     pub text: String,
     /// The kind of word.
-    pub place: WordKind,
+    pub kind: WordKind,
 }
 
 /// Returns the word that ends at `cursor`.
@@ -125,7 +125,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
     }
     // Skip `NAME=value` assignments before a command.
     words.retain(|word| !word.contains('='));
-    let place = match words.as_slice() {
+    let kind = match words.as_slice() {
         [] => WordKind::Program,
         [program] => {
             let known = SUBCOMMANDS.iter().find(|(name, _)| name == program);
@@ -133,7 +133,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
         }
         _ => WordKind::Argument(&[]),
     };
-    ShellWord { range: start.unwrap_or(cursor)..cursor, text: word, place }
+    ShellWord { range: start.unwrap_or(cursor)..cursor, text: word, kind }
 }
 
 /// Returns the programs on the path with this prefix, in alphabetical order. Reads the directories.
@@ -188,13 +188,13 @@ mod tests {
         ] {
             let word = word(line, line.len());
             assert_eq!(
-                (word.text.as_str(), word.range.start, word.place),
+                (word.text.as_str(), word.range.start, word.kind),
                 (text, start, place),
                 "{line}"
             );
         }
         assert!(
-            matches!(word("git st", 6).place, WordKind::Argument(known) if known.contains(&"stash"))
+            matches!(word("git st", 6).kind, WordKind::Argument(known) if known.contains(&"stash"))
         );
     }
 

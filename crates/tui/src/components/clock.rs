@@ -5,7 +5,7 @@ use std::time::Instant;
 /// The time as seen by the application.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    begun: Instant,
+    started: Instant,
     /// When the current input event arrived.
     input_at: Instant,
     now_ms: u64,
@@ -13,15 +13,15 @@ pub(crate) struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        let begun = Instant::now();
-        Self { begun, input_at: begun, now_ms: 0 }
+        let started = Instant::now();
+        Self { started, input_at: started, now_ms: 0 }
     }
 }
 
 impl Clock {
     /// Reads the time.
     pub(crate) fn tick(&mut self) {
-        self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
 
     /// Milliseconds since the start at the last tick.
@@ -42,7 +42,7 @@ impl Clock {
     /// Lets time pass.
     #[cfg(test)]
     pub(crate) fn advance(&mut self, by: std::time::Duration) {
-        self.begun -= by;
+        self.started -= by;
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct CommandCatalog {
     /// A custom command that waits for approval of its shell commands.
     awaits_approval: Option<PreparedCommand>,
     /// Cancels the shell commands of the custom command being expanded.
-    expanding: Option<CancellationToken>,
+    cancel_expansion: Option<CancellationToken>,
 }
 
 impl CommandCatalog {
@@ -150,18 +150,18 @@ impl CommandCatalog {
     pub(crate) fn begin_expansion(&mut self) -> CancellationToken {
         self.cancel_expansion();
         let cancel = CancellationToken::new();
-        self.expanding = Some(cancel.clone());
+        self.cancel_expansion = Some(cancel.clone());
         cancel
     }
 
     /// Records that a custom command was expanded.
     pub(crate) fn expansion_ended(&mut self) {
-        self.expanding = None;
+        self.cancel_expansion = None;
     }
 
     /// Cancels the custom command being expanded. Returns whether there was one.
     pub(crate) fn cancel_expansion(&mut self) -> bool {
-        self.expanding.take().map(|cancel| cancel.cancel()).is_some()
+        self.cancel_expansion.take().map(|cancel| cancel.cancel()).is_some()
     }
 
     /// Records for which command argument names are collected, or `""`. Returns whether it is

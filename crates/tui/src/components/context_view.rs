@@ -28,7 +28,7 @@ pub(crate) enum ContextStep {
 #[derive(Debug, Default)]
 pub(crate) struct ContextView {
     /// Whether a breakdown was requested for display.
-    is_wanted: bool,
+    is_requested: bool,
     /// The breakdown that the dialog shows.
     breakdown: Option<Box<ContextBreakdown>>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ContextView {
 impl ContextView {
     /// Records that the breakdown is requested for display.
     pub(crate) fn request(&mut self) {
-        self.is_wanted = true;
+        self.is_requested = true;
     }
 
     /// Takes a breakdown that the engine reported. `open` is the dialog that is open.
@@ -49,7 +49,7 @@ impl ContextView {
     ) -> ContextStep {
         let rows = rows(breakdown, width, theme);
         let items: Vec<ListItem> = breakdown.items.iter().take(OFFERED).map(item).collect();
-        let is_wanted = std::mem::take(&mut self.is_wanted);
+        let is_wanted = std::mem::take(&mut self.is_requested);
         let before = match open {
             Some(Overlay { purpose: Purpose::Context, body: OverlayBody::List(list) }) => {
                 Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
@@ -88,7 +88,7 @@ impl ContextView {
 
 fn item(item: &ContextItem) -> ListItem {
     let mut detail = format!("{} tokens", count(item.tokens));
-    if item.dropped {
+    if item.is_dropped {
         detail.push_str(" · dropped");
     }
     if item.pinned {

@@ -13,13 +13,13 @@ pub(crate) struct CurrentSession {
     /// Whether a session is open and accepts operations.
     is_ready: bool,
     /// Whether the session being opened is the one that is already shown.
-    is_shown: bool,
+    is_same_session: bool,
     /// Whether no session can be opened because no API key is configured.
     is_keyless: bool,
     /// Whether there is a prompt to rewind to.
     is_prompted: bool,
     /// The prompts typed in this session, so that they can be deleted on exit.
-    typed: Vec<String>,
+    typed_prompts: Vec<String>,
     /// Whether YOLO mode was explained in this session.
     is_yolo_explained: bool,
     /// The last summary shown of the sign-in method and the context files.
@@ -69,18 +69,18 @@ impl CurrentSession {
 
     /// Forgets what belongs to the session that ends.
     pub(crate) fn close(&mut self) {
-        self.typed.clear();
+        self.typed_prompts.clear();
         self.is_ready = false;
     }
 
     /// Records whether the session being opened is the one that is already shown.
     pub(crate) fn set_shown(&mut self, is_shown: bool) {
-        self.is_shown = is_shown;
+        self.is_same_session = is_shown;
     }
 
     /// Whether the session being opened is the one that is already shown.
     pub(crate) fn is_shown(&self) -> bool {
-        self.is_shown
+        self.is_same_session
     }
 
     /// Records whether no session can be opened because no API key is configured.
@@ -105,12 +105,12 @@ impl CurrentSession {
 
     /// Records a typed prompt.
     pub(crate) fn note_typed(&mut self, text: &str) {
-        self.typed.push(text.to_owned());
+        self.typed_prompts.push(text.to_owned());
     }
 
     /// The prompts typed in this session.
     pub(crate) fn typed_prompts(&self) -> &[String] {
-        &self.typed
+        &self.typed_prompts
     }
 
     /// Takes a summary to show. Returns whether it differs from the last one.

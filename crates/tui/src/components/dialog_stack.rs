@@ -26,7 +26,7 @@ pub(crate) struct DialogStack {
     servers: ServerRequests,
     incoming: Incoming,
     /// Whether `y` was pressed in an approval dialog.
-    yes: bool,
+    pressed_yes: bool,
 }
 
 impl DialogStack {
@@ -166,13 +166,13 @@ impl DialogStack {
 
     /// Whether `y` was pressed just before.
     pub(crate) fn take_yes(&mut self) -> bool {
-        std::mem::take(&mut self.yes)
+        std::mem::take(&mut self.pressed_yes)
     }
 
     /// Moves the cursor of the approval dialog to the yes choice, if it has one.
     pub(crate) fn stand_on_yes(&mut self) -> bool {
         let stands = self.approvals.front_mut().is_some_and(QuestionDialog::stand_on_yes);
-        self.yes |= stands;
+        self.pressed_yes |= stands;
         stands
     }
 

@@ -31,14 +31,14 @@ pub(crate) struct EditorLink {
     /// The approval requests of the open diffs.
     open: HashSet<ApprovalId>,
     /// Requests accepted in the terminal while waiting for the editor's text.
-    taken: HashSet<ApprovalId>,
+    accepted_requests: HashSet<ApprovalId>,
     /// Calls whose change was edited and accepted, with the text and the response. The engine asks
     /// again for the edited change.
     accepted: HashMap<CallId, (String, Decide)>,
     /// Whether the user is waiting for the result of connecting to the editor.
     shows_status: bool,
     /// Whether the user was already asked in this run whether to connect.
-    was_offered: bool,
+    has_offered: bool,
 }
 
 impl EditorLink {
@@ -66,7 +66,7 @@ impl EditorLink {
 
     /// Whether the user was asked before whether to connect. Counts as asked from now on.
     pub(crate) fn was_offered(&mut self) -> bool {
-        std::mem::replace(&mut self.was_offered, true)
+        std::mem::replace(&mut self.has_offered, true)
     }
 
     /// Returns the diff of a request that the editor shows too.
@@ -97,13 +97,13 @@ impl EditorLink {
     /// Forgets the diff of a request. Returns whether the editor shows it, so that it must be
     /// closed.
     pub(crate) fn close(&mut self, ask: &ApprovalId) -> bool {
-        self.taken.remove(ask);
+        self.accepted_requests.remove(ask);
         self.open.remove(ask)
     }
 
     /// Forgets all diffs because no request is open any more. Returns those to close.
     pub(crate) fn close_all(&mut self) -> HashSet<ApprovalId> {
-        self.taken.clear();
+        self.accepted_requests.clear();
         self.accepted.clear();
         std::mem::take(&mut self.open)
     }
@@ -111,12 +111,12 @@ impl EditorLink {
     /// Records that a change was accepted in the terminal and the editor's text is awaited.
     pub(crate) fn await_text(&mut self, ask: &ApprovalId) {
         self.open.remove(ask);
-        self.taken.insert(ask.clone());
+        self.accepted_requests.insert(ask.clone());
     }
 
     /// Whether the editor's text was awaited. The turn may have ended in the meantime.
     pub(crate) fn take_awaited(&mut self, ask: &ApprovalId) -> bool {
-        self.taken.remove(ask)
+        self.accepted_requests.remove(ask)
     }
 
     /// Returns the response that applies the editor's text, or the given one if the text is

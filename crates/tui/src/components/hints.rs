@@ -34,9 +34,9 @@ pub(crate) enum SecondPress {
 struct Toast {
     text: String,
     /// When the hint disappears, in milliseconds of the clock.
-    until: u64,
+    expires_ms: u64,
     /// Set if the hint announces a second press.
-    again: Option<SecondPress>,
+    second_press: Option<SecondPress>,
 }
 
 /// The armed key before an input; see [`Hints::after_input`].
@@ -47,15 +47,15 @@ pub(crate) struct PreviousPress(Option<(PendingSecondPress, u64)>);
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     toast: Option<Toast>,
-    armed: Option<(PendingSecondPress, u64)>,
+    pending_press: Option<(PendingSecondPress, u64)>,
     /// Whether the key that is armed to suspend has undone an edit of the text.
-    undone: bool,
+    has_undone_edit: bool,
     /// The action that runs if it is requested once more.
     confirm: Option<String>,
     /// Warnings that were already shown.
-    warned: HashSet<String>,
+    shown_warnings: HashSet<String>,
     /// Whether the user was told that the YOLO key inserts deleted text.
-    told_yank: bool,
+    has_explained_yank: bool,
     /// Whether the list of keys is shown below the composer.
     shortcuts: bool,
 }
@@ -63,13 +63,15 @@ pub(crate) struct Hints {
 impl Hints {
     /// Shows a hint for a few seconds.
     pub(crate) fn show(&mut self, text: impl Into<String>, now_ms: u64) {
-        self.toast = Some(Toast { text: text.into(), until: now_ms + TOAST_MS, again: None });
+        self.toast =
+            Some(Toast { text: text.into(), expires_ms: now_ms + TOAST_MS, second_press: None });
     }
 
     /// Shows a hint that the key does more when pressed again.
     pub(crate) fn announce(&mut self, again: SecondPress, text: impl Into<String>, now_ms: u64) {
         let span = if again == SecondPress::Escape { ESCAPE_MS } else { AGAIN_MS };
-        self.toast = Some(Toast { text: text.into(), until: now_ms + span, again: Some(again) });
+        self.toast =
+            Some(Toast { text: text.into(), expires_ms: now_ms + span, second_press: Some(again) });
     }
 
     /// The text of the hint.
@@ -79,12 +81,12 @@ impl Hints {
 
     /// The time until the hint disappears, in milliseconds, at least one.
     pub(crate) fn remaining_ms(&self, now_ms: u64) -> Option<u64> {
-        self.toast.as_ref().map(|toast| toast.until.saturating_sub(now_ms).max(1))
+        self.toast.as_ref().map(|toast| toast.expires_ms.saturating_sub(now_ms).max(1))
     }
 
     /// Removes the hint if it has expired.
     pub(crate) fn expire(&mut self, now_ms: u64) {
-        if self.toast.as_ref().is_some_and(|toast| toast.until <= now_ms) {
+        if self.toast.as_ref().is_some_and(|toast| toast.expires_ms <= now_ms) {
             self.toast = None;
         }
     }
@@ -96,10 +98,10 @@ impl Hints {
 
     /// Whether this is the second press of a key. Records the first press otherwise.
     pub(crate) fn is_second(&mut self, what: PendingSecondPress, now_ms: u64) -> bool {
-        match self.armed.take() {
+        match self.pending_press.take() {
             Some((armed, at)) if armed == what && now_ms.saturating_sub(at) < AGAIN_MS => true,
             _ => {
-                self.armed = Some((what, now_ms));
+                self.pending_press = Some((what, now_ms));
                 false
             }
         }
@@ -107,30 +109,31 @@ impl Hints {
 
     /// Disarms the armed key.
     pub(crate) fn disarm(&mut self) {
-        self.armed = None;
+        self.pending_press = None;
     }
 
     /// Clears the hint about a second press, because an input arrives: either it is that second
     /// press, or it is something else.
     pub(crate) fn before_input(&mut self) -> PreviousPress {
-        if self.toast.as_ref().is_some_and(|toast| toast.again.is_some()) {
+        if self.toast.as_ref().is_some_and(|toast| toast.second_press.is_some()) {
             self.toast = None;
         }
-        PreviousPress(self.armed)
+        PreviousPress(self.pending_press)
     }
 
     /// Disarms a key that the input was not.
     pub(crate) fn after_input(&mut self, before: &PreviousPress) {
-        if self.armed == before.0 {
-            self.armed = None;
+        if self.pending_press == before.0 {
+            self.pending_press = None;
         }
     }
 
     /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
     /// closed by itself.
     pub(crate) fn clear_second_press(&mut self) {
-        let over =
-            |toast: &Toast| matches!(toast.again, Some(SecondPress::Escape | SecondPress::Answer));
+        let over = |toast: &Toast| {
+            matches!(toast.second_press, Some(SecondPress::Escape | SecondPress::Answer))
+        };
         if self.toast.as_ref().is_some_and(over) {
             self.toast = None;
         }
@@ -138,12 +141,12 @@ impl Hints {
 
     /// Records whether the first press of the suspend key has undone an edit.
     pub(crate) fn note_undone(&mut self, undone: bool) {
-        self.undone = undone;
+        self.has_undone_edit = undone;
     }
 
     /// Whether the first press of the suspend key has undone an edit, which the second takes back.
     pub(crate) fn take_undone(&mut self) -> bool {
-        std::mem::take(&mut self.undone)
+        std::mem::take(&mut self.has_undone_edit)
     }
 
     /// Asks the user to request an action once more.
@@ -158,17 +161,17 @@ impl Hints {
 
     /// Whether this warning is new.
     pub(crate) fn is_new_warning(&mut self, text: &str) -> bool {
-        self.warned.insert(text.to_owned())
+        self.shown_warnings.insert(text.to_owned())
     }
 
     /// Whether the user was told what the YOLO key inserts.
     pub(crate) fn told_yank(&self) -> bool {
-        self.told_yank
+        self.has_explained_yank
     }
 
     /// Records that the user was told what the YOLO key inserts.
     pub(crate) fn note_yank(&mut self) {
-        self.told_yank = true;
+        self.has_explained_yank = true;
     }
 
     /// Whether the list of keys is shown.

@@ -22,7 +22,7 @@ struct Steering {
 pub(crate) struct RemovedPrompt {
     pub(crate) text: String,
     /// The steering message to withdraw, because it was being sent already.
-    pub(crate) withdraw: Option<SteerId>,
+    pub(crate) steer_id: Option<SteerId>,
 }
 
 /// A message that waits, as listed.
@@ -32,7 +32,7 @@ pub(crate) struct PendingPrompt<'a> {
     pub(crate) id: String,
     pub(crate) text: &'a str,
     /// When it is delivered.
-    pub(crate) when: &'static str,
+    pub(crate) delivery: &'static str,
 }
 
 /// How a turn ended, as far as its prompts are concerned.
@@ -40,7 +40,7 @@ pub(crate) struct PendingPrompt<'a> {
 pub(crate) struct TurnEnd {
     pub(crate) is_cancelled: bool,
     /// Whether the prompt was removed from the history.
-    pub(crate) taken_back: bool,
+    pub(crate) was_removed: bool,
     /// Whether the prompt does not fit into the context window.
     pub(crate) too_long: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) struct PromptQueue {
     steering: Vec<Steering>,
     steer_count: u64,
     /// Prompts entered before the session was open.
-    early: Vec<String>,
+    queued_before_open: Vec<String>,
     /// The prompt of the running turn as typed.
     turn_prompt: String,
     /// The same prompt until the engine has reported it as an item: hooks may run first.
@@ -65,12 +65,12 @@ pub(crate) struct PromptQueue {
 impl PromptQueue {
     /// Keeps a prompt until the session is open.
     pub(crate) fn hold(&mut self, text: String) {
-        self.early.push(text);
+        self.queued_before_open.push(text);
     }
 
     /// Takes the prompts that waited for the session.
     pub(crate) fn take_early(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.early)
+        std::mem::take(&mut self.queued_before_open)
     }
 
     /// Queues a prompt for the end of the turn.
@@ -116,7 +116,7 @@ impl PromptQueue {
         if let Some(prompt) = unheard.filter(|_| end.is_cancelled) {
             // Hooks were still running, so the prompt is not in the history.
             back.push(prompt);
-        } else if end.taken_back && (self.stopped || end.too_long) {
+        } else if end.was_removed && (self.stopped || end.too_long) {
             back.push(std::mem::take(&mut self.turn_prompt));
         }
         if end.is_cancelled {
@@ -147,10 +147,10 @@ impl PromptQueue {
     /// Takes the newest message.
     pub(crate) fn pop(&mut self) -> Option<RemovedPrompt> {
         if let Some(text) = self.queued.pop() {
-            return Some(RemovedPrompt { text, withdraw: None });
+            return Some(RemovedPrompt { text, steer_id: None });
         }
         let one = self.steering.pop()?;
-        Some(RemovedPrompt { text: one.text, withdraw: Some(one.id) })
+        Some(RemovedPrompt { text: one.text, steer_id: Some(one.id) })
     }
 
     /// The number of messages that wait for the turn or its end.
@@ -163,12 +163,12 @@ impl PromptQueue {
         let steering = self.steering.iter().enumerate().map(|(at, one)| PendingPrompt {
             id: format!("s{at}"),
             text: &one.text,
-            when: "for this turn",
+            delivery: "for this turn",
         });
         let queued = self.queued.iter().enumerate().map(|(at, text)| PendingPrompt {
             id: format!("q{at}"),
             text,
-            when: "after this turn",
+            delivery: "after this turn",
         });
         steering.chain(queued).collect()
     }
@@ -179,12 +179,12 @@ impl PromptQueue {
         let at: usize = at.parse().ok()?;
         match kind {
             "q" if at < self.queued.len() => {
-                Some(RemovedPrompt { text: self.queued.remove(at), withdraw: None })
+                Some(RemovedPrompt { text: self.queued.remove(at), steer_id: None })
             }
             "q" => None,
             _ if at < self.steering.len() => {
                 let one = self.steering.remove(at);
-                Some(RemovedPrompt { text: one.text, withdraw: Some(one.id) })
+                Some(RemovedPrompt { text: one.text, steer_id: Some(one.id) })
             }
             _ => None,
         }
@@ -213,7 +213,7 @@ impl PromptQueue {
 
     /// The prompts that were not sent, oldest first.
     pub(crate) fn unsent(&self) -> impl Iterator<Item = &str> {
-        let texts = self.beginning.iter().chain(&self.early);
+        let texts = self.beginning.iter().chain(&self.queued_before_open);
         let texts = texts.chain(self.steering.iter().map(|one| &one.text));
         texts.chain(&self.queued).map(String::as_str)
     }
@@ -222,7 +222,7 @@ impl PromptQueue {
     fn pending(&self) -> [(&'static str, bool, Vec<&String>); 4] {
         [
             ("Sent", false, self.beginning.iter().collect()),
-            ("Sent when the session is open", false, self.early.iter().collect()),
+            ("Sent when the session is open", false, self.queued_before_open.iter().collect()),
             ("Steering this turn", true, self.steering.iter().map(|one| &one.text).collect()),
             ("After this turn", true, self.queued.iter().collect()),
         ]
@@ -290,7 +290,7 @@ mod tests {
         let mut queue = queue(&["later"]);
         queue.turn_started("first");
         queue.steer("now".to_owned());
-        let end = TurnEnd { is_cancelled: true, taken_back: false, too_long: false };
+        let end = TurnEnd { is_cancelled: true, was_removed: false, too_long: false };
         assert_eq!(queue.turn_ended(end), ["first", "now", "later"]);
         assert_eq!(queue.len(), 0);
     }
@@ -300,7 +300,7 @@ mod tests {
         let mut queue = queue(&["later"]);
         queue.turn_started("first");
         queue.prompt_shown();
-        let end = TurnEnd { is_cancelled: false, taken_back: true, too_long: true };
+        let end = TurnEnd { is_cancelled: false, was_removed: true, too_long: true };
         assert_eq!(queue.turn_ended(end), ["first"]);
         assert_eq!(queue.take_queued().as_deref(), Some("later"));
         assert_eq!(queue.take_queued(), None);
@@ -316,7 +316,7 @@ mod tests {
         assert!(queue.shift("s0", true).is_err());
         assert_eq!(queue.remove("q7"), None);
         let removed = queue.remove("s0");
-        assert_eq!(removed, Some(RemovedPrompt { text: "s".to_owned(), withdraw: Some(steer) }));
+        assert_eq!(removed, Some(RemovedPrompt { text: "s".to_owned(), steer_id: Some(steer) }));
         let ids: Vec<String> = queue.waiting().into_iter().map(|it| it.id).collect();
         assert_eq!(ids, ["q0", "q1"]);
         assert_eq!(queue.pop().map(|it| it.text).as_deref(), Some("a"));

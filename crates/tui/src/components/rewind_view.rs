@@ -33,7 +33,7 @@ pub(crate) struct FileOptions<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct RewindView {
     /// Whether the prompts were requested for the list.
-    is_wanted: bool,
+    is_requested: bool,
     /// The prompts as last reported by the engine.
     prompts: Vec<PromptEntry>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RewindView {
 impl RewindView {
     /// Records that the prompts are requested for the list.
     pub(crate) fn request(&mut self) {
-        self.is_wanted = true;
+        self.is_requested = true;
     }
 
     /// Takes the prompts that the engine reported. Returns the list, if it was requested.
@@ -53,7 +53,7 @@ impl RewindView {
         prompts: &[PromptEntry],
         theme: &Theme,
     ) -> Result<Option<Overlay>, &'static str> {
-        if !std::mem::take(&mut self.is_wanted) {
+        if !std::mem::take(&mut self.is_requested) {
             return Ok(None);
         }
         if prompts.is_empty() {
@@ -93,7 +93,7 @@ impl RewindView {
         chat.insert(0, Line::styled("Removed, together with the answers:", theme.text));
         let (rows, changed) = match &files {
             Ok(files) => {
-                let changed = files.iter().filter(|file| file.kept.is_none()).count();
+                let changed = files.iter().filter(|file| file.skip_reason.is_none()).count();
                 (file_rows(files, options), changed)
             }
             Err(why) => (vec![Line::styled(sanitize(why), theme.warning)], 0),
@@ -155,7 +155,7 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
     for file in files.iter().take(NAMED) {
         let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
         let name = sanitize(&path.unwrap_or(&file.path).to_string_lossy());
-        let (what, style) = match (&file.kept, file.kind) {
+        let (what, style) = match (&file.skip_reason, file.kind) {
             (Some(why), _) => (format!("unchanged: {}", sanitize(why)), theme.warning),
             (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
             (None, ChangeKind::Deleted) => ("will be deleted".to_owned(), theme.error),
@@ -169,7 +169,7 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
                 .with_span(what, style)
                 .with_span(counts, theme.secondary),
         );
-        let shown = file.diff.as_ref().filter(|_| file.kept.is_none());
+        let shown = file.diff.as_ref().filter(|_| file.skip_reason.is_none());
         if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {
             let look = DiffOptions { max_rows: DIFF_ROWS, ..DiffOptions::new(theme, width) };
             rows.extend(diff_view::rows(diff, &look));

@@ -15,7 +15,7 @@ pub(crate) struct ScreenReader {
     /// The completion list.
     completions: Vec<String>,
     /// The messages that wait.
-    waiting: Vec<String>,
+    queued_messages: Vec<String>,
     has_shortcuts: bool,
     mode: Option<&'static str>,
     /// Whether the state of the session was announced.
@@ -104,8 +104,8 @@ impl ScreenReader {
 
     /// Announces messages that wait.
     pub(crate) fn waiting(&mut self, messages: Vec<String>) -> Vec<Line> {
-        let before = std::mem::replace(&mut self.waiting, messages);
-        let new = self.waiting.iter().filter(|message| !before.contains(message));
+        let before = std::mem::replace(&mut self.queued_messages, messages);
+        let new = self.queued_messages.iter().filter(|message| !before.contains(message));
         new.map(|message| Line::raw(message.clone())).collect()
     }
 

@@ -9,11 +9,11 @@ use parallax_protocol::event::{EventBody, ItemStart};
 #[derive(Debug, Default)]
 pub(crate) struct SentPrompts {
     /// Prompts in progress, with the files that were read for them.
-    read_for: Vec<(String, Vec<String>)>,
+    files_in_progress: Vec<(String, Vec<String>)>,
     /// Paths outside the workspace that the user does not allow to read.
     not_read: Vec<PathBuf>,
     /// The command typed last; it is in the transcript already.
-    echoed: Option<String>,
+    echoed_command: Option<String>,
     /// The prompts that built-in commands expanded to, with what was typed.
     expanded: Vec<(String, String)>,
 }
@@ -21,13 +21,13 @@ pub(crate) struct SentPrompts {
 impl SentPrompts {
     /// Records which files were read for a prompt that will be reported.
     pub(crate) fn note_read(&mut self, prompt: String, names: Vec<String>) {
-        self.read_for.push((prompt, names));
+        self.files_in_progress.push((prompt, names));
     }
 
     /// Takes the files that were read for a prompt.
     pub(crate) fn take_read(&mut self, prompt: &str) -> Option<Vec<String>> {
-        let at = self.read_for.iter().position(|(known, _)| known == prompt)?;
-        Some(self.read_for.remove(at).1)
+        let at = self.files_in_progress.iter().position(|(known, _)| known == prompt)?;
+        Some(self.files_in_progress.remove(at).1)
     }
 
     /// Records paths that must not be read.
@@ -42,7 +42,7 @@ impl SentPrompts {
 
     /// Records a command that is in the transcript already.
     pub(crate) fn echo(&mut self, text: &str) {
-        self.echoed = Some(text.trim().to_owned());
+        self.echoed_command = Some(text.trim().to_owned());
     }
 
     /// Whether this event reports the command that was typed last.
@@ -50,12 +50,12 @@ impl SentPrompts {
         let EventBody::ItemStarted { start: ItemStart::User { text }, .. } = event else {
             return false;
         };
-        self.echoed.take_if(|echoed| echoed == text).is_some()
+        self.echoed_command.take_if(|echoed| echoed == text).is_some()
     }
 
     /// Records the prompt that the command typed last expanded to.
     pub(crate) fn note_expanded(&mut self, prompt: &str) {
-        if let Some(typed) = self.echoed.clone() {
+        if let Some(typed) = self.echoed_command.clone() {
             self.expanded.retain(|(known, _)| known != prompt);
             self.expanded.push((prompt.to_owned(), typed));
         }

@@ -45,7 +45,7 @@ pub(super) struct FieldChoice {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct FieldLimits {
     least: Option<f64>,
-    most: Option<f64>,
+    maximum: Option<f64>,
     format: String,
 }
 
@@ -58,12 +58,12 @@ impl FieldLimits {
             _ => ("minLength", "maxLength"),
         };
         let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
-        Self { least: number(least), most: number(most), format: format.to_owned() }
+        Self { least: number(least), maximum: number(most), format: format.to_owned() }
     }
 
     /// Checks a size against the limits; `of` names its unit.
     fn refuse(&self, size: f64, of: &str) -> Result<(), String> {
-        match (self.least, self.most) {
+        match (self.least, self.maximum) {
             (Some(least), _) if size < least => Err(format!("must be at least {least}{of}")),
             (_, Some(most)) if size > most => Err(format!("must be at most {most}{of}")),
             _ => Ok(()),

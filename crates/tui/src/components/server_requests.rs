@@ -63,15 +63,15 @@ impl ServerRequest {
         };
         let (message, kind, fields) = match question {
             UserRequest::Url { message, url } => (message, RequestKind::Url(url), VecDeque::new()),
-            UserRequest::SignIn { again } => {
-                let why = match again {
+            UserRequest::SignIn { is_renewal } => {
+                let why = match is_renewal {
                     true => "The last sign-in is no longer valid.",
                     false => "Its tools cannot be called without authentication.",
                 };
                 (why.to_owned(), RequestKind::SignIn, VecDeque::new())
             }
-            UserRequest::Sample { system, prompt, tokens, left } => {
-                let (shown, facts) = sample_facts(&system, &prompt, tokens, left);
+            UserRequest::Sample { system, prompt, tokens, remaining_tokens } => {
+                let (shown, facts) = sample_facts(&system, &prompt, tokens, remaining_tokens);
                 (shown, RequestKind::Sample(facts), VecDeque::new())
             }
             UserRequest::Form { message, schema } => match fields(&schema) {

@@ -76,7 +76,7 @@ impl SortKey {
 /// The order of the session list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Order {
-    by: SortKey,
+    key: SortKey,
     reversed: bool,
     /// Whether one-shot headless runs are listed too.
     with_one_shots: bool,
@@ -84,7 +84,7 @@ struct Order {
 
 impl Order {
     fn title(self) -> String {
-        let (first, last) = match self.by {
+        let (first, last) = match self.key {
             SortKey::Used => ("most recently used first", "least recently used first"),
             SortKey::Began => ("newest first", "oldest first"),
             SortKey::Size => ("longest first", "shortest first"),
@@ -165,7 +165,7 @@ impl SessionBrowser {
 
     /// Sorts by the next property.
     pub(crate) fn sort_by_next(&mut self) {
-        self.order = Order { by: self.order.by.next(), reversed: false, ..self.order };
+        self.order = Order { key: self.order.key.next(), reversed: false, ..self.order };
     }
 
     /// Reverses the order.
@@ -182,7 +182,7 @@ impl SessionBrowser {
     pub(crate) fn refresh(&mut self, list: &mut ListDialog) {
         let order = self.order;
         let sessions = &mut self.sessions;
-        match order.by {
+        match order.key {
             SortKey::Used | SortKey::Tree => {
                 sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used))
             }
@@ -193,7 +193,7 @@ impl SessionBrowser {
         if order.reversed {
             sessions.reverse();
         }
-        let items = match order.by {
+        let items = match order.key {
             SortKey::Tree => {
                 let listed: Vec<SessionEntry> =
                     sessions.iter().filter(|entry| order.lists(entry)).cloned().collect();

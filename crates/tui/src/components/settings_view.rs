@@ -53,14 +53,14 @@ pub(crate) struct SettingsView {
     /// The scope that changed settings are written to.
     scope: SettingScope,
     /// The settings list while a dialog opened from it is shown.
-    aside: Option<ListDialog>,
+    parked_list: Option<ListDialog>,
     /// The status line items in the order of their dialog, including hidden ones.
     footer_order: Vec<FooterItem>,
 }
 
 impl Default for SettingsView {
     fn default() -> Self {
-        Self { scope: SettingScope::User, aside: None, footer_order: Vec::new() }
+        Self { scope: SettingScope::User, parked_list: None, footer_order: Vec::new() }
     }
 }
 
@@ -72,20 +72,20 @@ impl SettingsView {
 
     /// Starts with the settings of the user.
     pub(crate) fn reset(&mut self) {
-        self.aside = None;
+        self.parked_list = None;
         self.scope = SettingScope::User;
     }
 
     /// Writes to the settings of the user, unless a dialog was opened from the list.
     pub(crate) fn reset_scope(&mut self) {
-        if self.aside.is_none() {
+        if self.parked_list.is_none() {
             self.scope = SettingScope::User;
         }
     }
 
     /// Whether the list was set aside for a dialog opened from it.
     pub(crate) fn is_set_aside(&self) -> bool {
-        self.aside.is_some()
+        self.parked_list.is_some()
     }
 
     /// Switches the scope of a list.
@@ -115,7 +115,7 @@ impl SettingsView {
 
     /// Sets the settings list aside for a dialog opened from it.
     pub(crate) fn set_aside(&mut self, overlay: Option<Overlay>) {
-        self.aside = match overlay {
+        self.parked_list = match overlay {
             Some(Overlay { purpose: Purpose::Settings, body: OverlayBody::List(list) }) => {
                 Some(*list)
             }
@@ -126,7 +126,7 @@ impl SettingsView {
     /// The settings list, with its previous cursor position and search if it was set aside.
     pub(crate) fn list(&mut self, rows: &[SettingRow], theme: &Theme) -> Overlay {
         let items = setting_items(rows, theme);
-        let list = match self.aside.take() {
+        let list = match self.parked_list.take() {
             Some(mut list) => {
                 list.replace(items);
                 list
@@ -249,7 +249,7 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
     if let Some(origin) = &row.origin {
         facts.push_str(&format!(" · set in {}", origin.file.display()));
     }
-    if row.restart {
+    if row.needs_restart {
         facts.push_str(" · takes effect with the next session");
     }
     preview.push(Line::styled(facts, theme.secondary));

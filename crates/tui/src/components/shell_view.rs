@@ -39,11 +39,11 @@ struct ForegroundCommand {
     /// Its title, in one row.
     title: String,
     /// When it started, in milliseconds of the clock.
-    since: u64,
+    started_ms: u64,
     /// When it last wrote output or was sent a key, in milliseconds of the clock.
     spoke_at: u64,
     /// Whether the last row of its output is unterminated, as that of a prompt for input.
-    asks: bool,
+    awaits_input: bool,
     /// Whether its program has enabled application cursor keys.
     application_cursor: bool,
     /// Whether keys go to it.
@@ -71,16 +71,16 @@ impl ShellView {
         let title = crate::sanitize::one_row(title).into_owned();
         match &mut self.running {
             Some(running) if running.item == *item => {
-                (running.title, running.asks) = (title, false);
+                (running.title, running.awaits_input) = (title, false);
             }
             running => {
                 let has_focus = running.as_ref().is_some_and(|before| before.has_focus);
                 *running = Some(ForegroundCommand {
                     item: item.clone(),
                     title,
-                    since: now_ms,
+                    started_ms: now_ms,
                     spoke_at: now_ms,
-                    asks: false,
+                    awaits_input: false,
                     application_cursor: false,
                     has_focus,
                 });
@@ -132,7 +132,7 @@ impl ShellView {
     ) {
         if let Some(running) = self.running.as_mut().filter(|running| running.item == *item) {
             running.application_cursor = application_cursor;
-            running.asks = asks;
+            running.awaits_input = asks;
             running.spoke_at = now_ms;
         }
     }
@@ -172,7 +172,7 @@ impl ShellView {
     /// The command as work outside a turn.
     pub(crate) fn work(&self) -> Option<Working> {
         let running = self.running.as_ref()?;
-        let mut working = Working { since_ms: running.since, ..Working::default() };
+        let mut working = Working { since_ms: running.started_ms, ..Working::default() };
         working.runs(&running.item, &running.title, true);
         Some(working)
     }
@@ -186,7 +186,7 @@ impl ShellView {
     pub(crate) fn silent_title(&self, now_ms: u64) -> Option<TitleState> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
         match now_ms.saturating_sub(running.spoke_at) {
-            silent if silent >= ASKS_MS && running.asks => Some(TitleState::Asking),
+            silent if silent >= ASKS_MS && running.awaits_input => Some(TitleState::Asking),
             silent if silent >= SLOW_MS => Some(TitleState::Slow),
             _ => None,
         }
@@ -212,7 +212,7 @@ impl ShellView {
 
     /// Hints for the keys of the command, once it has run for a moment.
     pub(crate) fn keys(&self, around: &ShellViewContext) -> Vec<String> {
-        let begun = |running: &ForegroundCommand| around.now_ms >= running.since + HINT_MS;
+        let begun = |running: &ForegroundCommand| around.now_ms >= running.started_ms + HINT_MS;
         if !self.running.as_ref().is_some_and(begun) {
             return Vec::new();
         }

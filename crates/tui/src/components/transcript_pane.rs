@@ -17,7 +17,7 @@ struct ElementPositions {
     /// Rows of the transcript, which has the scroll bar in its last column.
     transcript: usize,
     /// Whether the scroll bar is being dragged.
-    is_held: bool,
+    is_dragging: bool,
 }
 
 /// The state of the pager, which shows the whole transcript, including truncated content, at the
@@ -28,7 +28,7 @@ struct Pager {
     field: Option<Field>,
     needle: SearchNeedle,
     /// The item and row of the last match.
-    found: Option<(usize, usize)>,
+    last_match: Option<(usize, usize)>,
     /// A note about the last search, if there is one.
     note: &'static str,
     /// The item and row at the top.
@@ -65,11 +65,11 @@ pub(crate) struct TranscriptPane {
     anchor: Anchor,
     /// The columns and rows of the visible part.
     size: (usize, usize),
-    places: ElementPositions,
+    positions: ElementPositions,
     /// The pager, when the whole transcript is shown.
     pager: Option<Pager>,
     /// The newest truncated item when expanding began, and the item expanded last.
-    unfolding: Option<(usize, usize)>,
+    expansion: Option<(usize, usize)>,
 }
 
 impl Default for TranscriptPane {
@@ -77,9 +77,9 @@ impl Default for TranscriptPane {
         Self {
             anchor: Anchor::Bottom,
             size: (80, 10),
-            places: ElementPositions::default(),
+            positions: ElementPositions::default(),
             pager: None,
-            unfolding: None,
+            expansion: None,
         }
     }
 }
@@ -135,8 +135,8 @@ impl TranscriptPane {
     /// Records where the elements of the frame are: the rows of the transcript, and the first row
     /// and the number of rows of the composer's text.
     pub(crate) fn record_layout(&mut self, transcript: usize, composer: Option<(usize, usize)>) {
-        self.places.transcript = transcript;
-        self.places.composer = composer;
+        self.positions.transcript = transcript;
+        self.positions.composer = composer;
     }
 
     /// Handles a press of the mouse: on the scroll bar in the column `bar`, or on the composer.
@@ -146,12 +146,12 @@ impl TranscriptPane {
         bar: usize,
         transcript: &Transcript,
     ) -> Press {
-        if column == bar && row < self.places.transcript {
-            self.places.is_held = true;
+        if column == bar && row < self.positions.transcript {
+            self.positions.is_dragging = true;
             self.drag_to(row, transcript);
             return Press::Done;
         }
-        match self.places.composer {
+        match self.positions.composer {
             Some((first, rows)) if (first..first + rows).contains(&row) => {
                 Press::Composer(column, row - first)
             }
@@ -161,19 +161,19 @@ impl TranscriptPane {
 
     /// Drags the scroll bar, if it is held.
     pub(crate) fn drag(&mut self, row: usize, transcript: &Transcript) {
-        if self.places.is_held {
+        if self.positions.is_dragging {
             self.drag_to(row, transcript);
         }
     }
 
     /// Releases the scroll bar.
     pub(crate) fn release(&mut self) {
-        self.places.is_held = false;
+        self.positions.is_dragging = false;
     }
 
     /// Scrolls to the row that the bar was dragged to.
     fn drag_to(&mut self, row: usize, transcript: &Transcript) {
-        let rows = self.places.transcript.max(1);
+        let rows = self.positions.transcript.max(1);
         let item = transcript.len() * row.min(rows - 1) / rows;
         self.anchor = match row + 1 >= rows {
             true => Anchor::Bottom,
@@ -195,12 +195,12 @@ impl TranscriptPane {
         let folded = |before| transcript.truncated_before(before, width, theme);
         let (newest, rows) = folded(usize::MAX).ok_or("nothing was truncated")?;
         // If something new was truncated since, start there again.
-        let walk = self.unfolding.take().filter(|(began, _)| *began == newest);
+        let walk = self.expansion.take().filter(|(began, _)| *began == newest);
         let (at, rows) = match walk {
             None => (newest, rows),
             Some((_, at)) => folded(at).ok_or("no earlier truncated content")?,
         };
-        self.unfolding = Some((newest, at));
+        self.expansion = Some((newest, at));
         Ok(ExpandedContent { rows, has_more: folded(at).is_some() })
     }
 
@@ -324,7 +324,7 @@ impl TranscriptPane {
 
     fn search_on(&mut self, forward: bool, transcript: &mut Transcript, theme: &Theme) {
         let Some(pager) = &self.pager else { return };
-        let from = match (pager.found, forward) {
+        let from = match (pager.last_match, forward) {
             (Some((item, row)), true) => (item, row + 1),
             (Some(found), false) => found,
             (None, _) => pager.top,
@@ -357,7 +357,7 @@ impl TranscriptPane {
             pager.note = "not found";
             return;
         };
-        (pager.found, pager.note) = (found, note);
+        (pager.last_match, pager.note) = (found, note);
         // Keep some rows above the match visible.
         let above = isize::try_from(height / 4).unwrap_or(0);
         let anchor = Anchor::Top { item, row };
@@ -454,7 +454,7 @@ fn scroll_bar(rows: &mut [Line], position: u16, at_end: bool, width: usize, them
             false => ("│", theme.border),
         };
         let missing = width.saturating_sub(row.width());
-        let fill = row.fill.take().unwrap_or_default();
+        let fill = row.fill_style.take().unwrap_or_default();
         row.push(Span::styled(" ".repeat(missing), fill));
         row.push(Span::styled(sign, style));
     }

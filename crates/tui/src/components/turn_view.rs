@@ -46,7 +46,7 @@ impl TurnView {
             }
             EventBody::ItemDelta { item, text } if self.streams.as_ref() == Some(item) => {
                 if let Some(working) = &mut self.working {
-                    working.streamed += u64::try_from(text.len()).unwrap_or(0);
+                    working.streamed_bytes += u64::try_from(text.len()).unwrap_or(0);
                 }
             }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
@@ -80,7 +80,7 @@ impl TurnView {
 
     fn item_done(&mut self, item: &ItemId, done: &ItemDone) {
         match (done, &mut self.working) {
-            (ItemDone::Text { text, dropped: false }, _) => {
+            (ItemDone::Text { text, is_dropped: false }, _) => {
                 text.as_str().clone_into(&mut self.last_answer);
             }
             (ItemDone::Thought { text }, Some(working)) => {
@@ -181,7 +181,7 @@ impl TurnView {
 
     /// Whether the row about the work moves by itself.
     pub(crate) fn is_animated(&self) -> bool {
-        self.working.as_ref().is_some_and(|working| !working.waiting)
+        self.working.as_ref().is_some_and(|working| !working.is_waiting)
     }
 
     /// Records whether the agent waits for the user.

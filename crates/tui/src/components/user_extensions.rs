@@ -20,7 +20,7 @@ pub(crate) struct UserExtensions {
     pub(crate) consents: ConsentQueue,
     /// Whether hooks were enabled or disabled in their dialog.
     changed_hooks: bool,
-    looked_for_updates: bool,
+    has_checked_updates: bool,
 }
 
 impl UserExtensions {
@@ -64,6 +64,6 @@ impl UserExtensions {
 
     /// Whether updates were looked for in this run. Counts as done from now on.
     pub(crate) fn record_update_check(&mut self) -> bool {
-        std::mem::replace(&mut self.looked_for_updates, true)
+        std::mem::replace(&mut self.has_checked_updates, true)
     }
 }

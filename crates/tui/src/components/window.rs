@@ -18,9 +18,9 @@ pub(crate) struct Window {
     /// Whether the terminal was asked for the clipboard.
     clipboard_asked: bool,
     /// The rows written so far above the live ones.
-    written: usize,
+    written_rows: usize,
     /// The rows that an approval request took, until other rows take them.
-    held_rows: usize,
+    reserved_rows: usize,
 }
 
 impl Window {
@@ -34,8 +34,8 @@ impl Window {
             mouse_off: false,
             is_frozen: false,
             clipboard_asked: false,
-            written: 0,
-            held_rows: 0,
+            written_rows: 0,
+            reserved_rows: 0,
         }
     }
 
@@ -46,23 +46,23 @@ impl Window {
 
     /// Records a new size.
     pub(crate) fn resize(&mut self, size: (u16, u16)) {
-        (self.size, self.held_rows) = (size, 0);
+        (self.size, self.reserved_rows) = (size, 0);
     }
 
     /// Returns how many empty rows go above the composer so that it stays where an approval request
     /// that filled the window ended. New rows of the conversation take their place. `asks`: whether
     /// a request is shown; `rows`: the live rows; `finished`: the new rows above them.
     pub(crate) fn gap_above_composer(&mut self, asks: bool, rows: usize, finished: usize) -> usize {
-        self.written = self.written.saturating_add(finished);
-        let is_full = self.written.saturating_add(rows) >= self.rows();
-        self.held_rows = match asks {
+        self.written_rows = self.written_rows.saturating_add(finished);
+        let is_full = self.written_rows.saturating_add(rows) >= self.rows();
+        self.reserved_rows = match asks {
             true if is_full => rows,
             true => 0,
-            false => self.held_rows.saturating_sub(finished),
+            false => self.reserved_rows.saturating_sub(finished),
         };
-        let gap = self.held_rows.saturating_sub(rows);
+        let gap = self.reserved_rows.saturating_sub(rows);
         if gap == 0 && !asks {
-            self.held_rows = 0;
+            self.reserved_rows = 0;
         }
         gap
     }

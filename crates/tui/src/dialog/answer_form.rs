@@ -35,7 +35,7 @@ struct QuestionPage {
     cursor: usize,
     /// A free-text answer.
     other: Field,
-    done: bool,
+    is_answered: bool,
 }
 
 /// A row of a page that the cursor can be on.
@@ -67,7 +67,7 @@ impl QuestionPage {
             options,
             cursor: 0,
             other: Field::default(),
-            done: false,
+            is_answered: false,
         }
     }
 
@@ -117,7 +117,7 @@ pub(super) struct AnswerForm {
     /// The first visible row until the cursor moves, so that the question is read before its
     /// options.
     scroll: Option<usize>,
-    seen: Cell<VisibleRange>,
+    visible_range: Cell<VisibleRange>,
 }
 
 /// The visible part of a page when it was last drawn.
@@ -127,13 +127,13 @@ struct VisibleRange {
     rows: usize,
     all: usize,
     /// Whether the cursor's row was visible; for the review, its last row.
-    marked: bool,
+    cursor_visible: bool,
 }
 
 impl AnswerForm {
     pub(super) fn new(questions: &[UserQuestion]) -> Self {
         let pages = questions.iter().map(QuestionPage::new).collect();
-        Self { pages, at: 0, scroll: Some(0), seen: Cell::default() }
+        Self { pages, at: 0, scroll: Some(0), visible_range: Cell::default() }
     }
 
     /// Whether letters are typed as text.
@@ -152,7 +152,7 @@ impl AnswerForm {
     pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormResult {
         let last = self.pages.len();
         let typing = self.is_typing();
-        let VisibleRange { first, rows, all, marked } = self.seen.get();
+        let VisibleRange { first, rows, all, cursor_visible } = self.visible_range.get();
         match key {
             DialogKey::PageDown => {
                 self.scroll = Some((first + rows).min(all.saturating_sub(rows)));
@@ -163,7 +163,7 @@ impl AnswerForm {
                 return FormResult::Stay;
             }
             // The user must have seen an option before it is selected or sent.
-            DialogKey::Confirm if all > 0 && !marked => {
+            DialogKey::Confirm if all > 0 && !cursor_visible => {
                 self.scroll = (self.at == last).then_some(first + rows);
                 return FormResult::Stay;
             }
@@ -246,7 +246,7 @@ impl AnswerForm {
     /// Marks the page as answered and goes to the next one.
     fn finish_page(&mut self) -> FormResult {
         if let Some(page) = self.pages.get_mut(self.at) {
-            page.done = true;
+            page.is_answered = true;
         }
         if self.pages.len() == 1 {
             return FormResult::Done(self.answers());
@@ -294,7 +294,12 @@ impl AnswerForm {
         // The rows around the cursor stay visible unless the user scrolls.
         let skipped = self.scroll.unwrap_or_else(|| (marked + 1).saturating_sub(room)).min(last);
         let in_sight = (skipped..skipped + room).contains(&marked);
-        self.seen.set(VisibleRange { first: skipped, rows: room, all, marked: in_sight });
+        self.visible_range.set(VisibleRange {
+            first: skipped,
+            rows: room,
+            all,
+            cursor_visible: in_sight,
+        });
         if is_cut {
             let end = (skipped + room).min(all);
             let told = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);

@@ -80,13 +80,13 @@ pub(crate) struct ListDialog {
     /// Whether the first nine items have digits until something is searched for.
     has_digits: bool,
     /// Results of an external search: the query, and a row for each matching item.
-    found: Option<Box<(String, HashMap<String, Line>)>>,
+    external_results: Option<Box<(String, HashMap<String, Line>)>>,
     /// The last query of the external search.
-    looked: String,
+    last_query: String,
     /// A notice shown below the list.
     pub(crate) notice: Option<String>,
     /// The work in progress to find more.
-    pub(crate) under_way: Option<String>,
+    pub(crate) search_status: Option<String>,
 }
 
 impl ListDialog {
@@ -108,10 +108,10 @@ impl ListDialog {
             empty: "nothing to show".to_owned(),
             digits: String::new(),
             has_digits: false,
-            found: None,
-            looked: String::new(),
+            external_results: None,
+            last_query: String::new(),
             notice: None,
-            under_way: None,
+            search_status: None,
         }
     }
 
@@ -201,8 +201,8 @@ impl ListDialog {
 
     /// Returns whether this text was already searched for externally, and records it.
     pub(crate) fn record_search(&mut self, text: &str) -> bool {
-        let again = self.looked == text;
-        text.clone_into(&mut self.looked);
+        let again = self.last_query == text;
+        text.clone_into(&mut self.last_query);
         again
     }
 
@@ -210,14 +210,14 @@ impl ListDialog {
     /// long as the search text stays the same.
     pub(crate) fn add_results(&mut self, text: &str, found: Vec<(String, Line)>) {
         if self.search_text().trim() == text {
-            self.found = Some(Box::new((text.to_owned(), found.into_iter().collect())));
+            self.external_results = Some(Box::new((text.to_owned(), found.into_iter().collect())));
             self.filter();
         }
     }
 
     /// Returns the row of an externally found item.
     fn result_row(&self, id: &str) -> Option<&Line> {
-        let (text, found) = self.found.as_deref()?;
+        let (text, found) = self.external_results.as_deref()?;
         found.get(id).filter(|_| self.search_text().trim() == text)
     }
 
@@ -447,7 +447,7 @@ impl ListDialog {
             }
         }
         if self.matching.is_empty() {
-            let why = match &self.under_way {
+            let why = match &self.search_status {
                 _ if self.items.is_empty() => &self.empty,
                 Some(_) => "no match so far",
                 None => "no match",
@@ -620,7 +620,7 @@ impl ListDialog {
 
     /// Returns the number of rows that the foot always needs.
     fn footer_row_count(&self) -> usize {
-        2 + usize::from(self.under_way.is_some())
+        2 + usize::from(self.search_status.is_some())
     }
 
     fn push_footer(
@@ -641,7 +641,7 @@ impl ListDialog {
                 rows.extend(wrapped);
             }
         }
-        if let Some(under_way) = &self.under_way {
+        if let Some(under_way) = &self.search_status {
             rows.push(Line::styled(format!("  {under_way}"), theme.secondary));
         }
         if let Some(notice) = &self.notice {

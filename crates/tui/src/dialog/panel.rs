@@ -30,7 +30,7 @@ pub(crate) struct Panel {
     /// The first visible row.
     first: usize,
     /// The number of rows shown last, and the maximum of `first`.
-    shown: Cell<(usize, usize)>,
+    shown_rows: Cell<(usize, usize)>,
     /// The search field; only rows with all its words are shown.
     search: Option<Field>,
 }
@@ -46,7 +46,7 @@ impl Panel {
                 rows.remove(0);
             }
         }
-        Self { title: "", pages, page: 0, first: 0, shown: Cell::default(), search: None }
+        Self { title: "", pages, page: 0, first: 0, shown_rows: Cell::default(), search: None }
     }
 
     /// Says what the pages are about.
@@ -131,7 +131,7 @@ impl Panel {
                 _ => {}
             }
         }
-        let (shown, last) = self.shown.get();
+        let (shown, last) = self.shown_rows.get();
         let page = shown.saturating_sub(1).max(1);
         let count = self.pages.len().max(1);
         self.first = self.first.min(last);
@@ -176,7 +176,7 @@ impl Panel {
         let air = if height > text.len().min(AIRY) + taken + 2 { 2 } else { 0 };
         let shown = height.saturating_sub(taken + air).max(1).min(text.len());
         let last = text.len() - shown;
-        self.shown.set((shown, last));
+        self.shown_rows.set((shown, last));
         let first = self.first.min(last);
         let place = match last {
             0 => String::new(),

@@ -56,7 +56,7 @@ impl Typing {
 #[derive(Debug, Clone, Copy, Default)]
 struct BodyPage {
     first: usize,
-    shown: usize,
+    shown_rows: usize,
     /// The maximum of `first`.
     last: usize,
 }
@@ -83,9 +83,9 @@ pub(crate) struct QuestionDialog {
     /// The row of the body that the user scrolled to.
     scroll: Option<usize>,
     /// The part of the body shown last.
-    page: Cell<BodyPage>,
+    body_page: Cell<BodyPage>,
     /// Whether a saved rule applies in all projects.
-    saves_everywhere: bool,
+    saves_for_all_projects: bool,
     /// Whether the rule that requires approval is shown with its source and priority.
     shows_rule: bool,
     /// Whether to use words instead of signs, for screen readers.
@@ -96,14 +96,14 @@ pub(crate) struct QuestionDialog {
     /// The selection of hunks, while open.
     hunks: Option<Hunks>,
     /// The cached rows of a plan or diff, which are slow to render.
-    made: RefCell<RenderedBody>,
+    rendered_body: RefCell<RenderedBody>,
     /// The form of the model's user questions, shown instead of all that.
     form: Option<AnswerForm>,
 }
 
 impl QuestionDialog {
     pub(crate) fn new(ask: Box<ApprovalRequest>) -> Self {
-        let rule = ask.rules.iter().position(|rule| rule.suggested).unwrap_or(0);
+        let rule = ask.rules.iter().position(|rule| rule.is_default).unwrap_or(0);
         let choices = choices(&ask);
         let form = match &ask.preview {
             Some(Preview::Questions { questions }) => Some(AnswerForm::new(questions)),
@@ -116,14 +116,14 @@ impl QuestionDialog {
             rule,
             edited: None,
             scroll: None,
-            page: Cell::default(),
-            saves_everywhere: false,
+            body_page: Cell::default(),
+            saves_for_all_projects: false,
             shows_rule: false,
             plain: false,
             in_editor: None,
             typing: None,
             hunks: None,
-            made: RefCell::default(),
+            rendered_body: RefCell::default(),
             form,
         }
     }
@@ -174,7 +174,7 @@ impl QuestionDialog {
             DialogKey::Left if self.saves_rules() => self.change_rule(false),
             DialogKey::Right if self.saves_rules() => self.change_rule(true),
             DialogKey::Next | DialogKey::Previous if self.choices.contains(&Choice::Save) => {
-                self.saves_everywhere ^= true;
+                self.saves_for_all_projects ^= true;
             }
             DialogKey::Confirm => return self.choose(),
             DialogKey::Other(key) => match key.character() {
@@ -224,8 +224,8 @@ impl QuestionDialog {
 
     /// Scrolls the body by a page. One row stays visible, unless there are only a few.
     fn turn(&mut self, down: bool) {
-        let BodyPage { first, shown, last } = self.page.get();
-        let step = if shown > 4 { shown - 1 } else { shown.max(1) };
+        let BodyPage { first, shown_rows, last } = self.body_page.get();
+        let step = if shown_rows > 4 { shown_rows - 1 } else { shown_rows.max(1) };
         let at = self.scroll.unwrap_or(first).min(last);
         self.scroll = Some(if down { (at + step).min(last) } else { at.saturating_sub(step) });
     }
@@ -238,13 +238,13 @@ impl QuestionDialog {
         }
     }
 
-    /// Records that `shown` of `rows` rows of the body are visible and returns the first. Until the
+    /// Records that `shown_rows` of `rows` rows of the body are visible and returns the first. Until the
     /// user scrolls, the change that begins at row `change` is visible.
-    fn turn_to(&self, rows: usize, shown: usize, change: usize) -> usize {
-        let last = rows - shown.min(rows);
-        let begin = if 2 * change < shown { 0 } else { change };
+    fn turn_to(&self, rows: usize, shown_rows: usize, change: usize) -> usize {
+        let last = rows - shown_rows.min(rows);
+        let begin = if 2 * change < shown_rows { 0 } else { change };
         let first = self.scroll.unwrap_or(begin).min(last);
-        self.page.set(BodyPage { first, shown, last });
+        self.body_page.set(BodyPage { first, shown_rows, last });
         first
     }
 
@@ -342,7 +342,7 @@ impl QuestionDialog {
                 QuestionAnswer::Stay
             }
             Some(Choice::Keep) => self.save_rule(RuleScope::Session),
-            Some(Choice::Save) if self.saves_everywhere => self.save_rule(RuleScope::Always),
+            Some(Choice::Save) if self.saves_for_all_projects => self.save_rule(RuleScope::Always),
             Some(Choice::Save) => self.save_rule(RuleScope::Project),
         }
     }
@@ -361,8 +361,8 @@ impl QuestionDialog {
     }
 
     fn decide(&self, outcome: ApprovalResponse) -> QuestionAnswer {
-        let ends = outcome == ApprovalResponse::Cancel;
-        let decide = Decide { ends, ..Decide::new(self.ask.id.clone(), outcome) };
+        let ends_turn = outcome == ApprovalResponse::Cancel;
+        let decide = Decide { ends_turn, ..Decide::new(self.ask.id.clone(), outcome) };
         QuestionAnswer::Decided(Box::new(decide))
     }
 }

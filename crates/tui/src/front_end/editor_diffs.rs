@@ -15,8 +15,8 @@ impl TerminalFrontEnd {
     pub(super) fn open_diff(&mut self, ask: ApprovalId, path: &Path, text: String) {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
-            let why = "it is no longer connected".to_owned();
-            return editor::decided(&mut self.app, &ask, DiffDecision::Unavailable { why });
+            let reason = "it is no longer connected".to_owned();
+            return editor::decided(&mut self.app, &ask, DiffDecision::Unavailable { reason });
         };
         self.diffs.insert(ask.clone(), diff);
         let jobs = self.jobs.clone();

@@ -59,7 +59,7 @@ impl TerminalFrontEnd {
         let screen_options = ScreenOptions {
             mode,
             mouse: layout == Layout::Full,
-            pictures: ui.inline_images != InlineImages::Off,
+            query_pictures: ui.inline_images != InlineImages::Off,
             ..ScreenOptions::default()
         };
         let (screen, input) = Screen::open(screen_options).map_err(|error| Failure {
@@ -108,15 +108,15 @@ impl TerminalFrontEnd {
             layout,
             session: None,
             devtools: options.devtools,
-            set_here: Vec::new(),
+            session_changes: Vec::new(),
             options: options.launch,
             trust: None,
             diffs: std::collections::HashMap::new(),
             jobs,
-            dirty: true,
+            needs_draw: true,
             last_frame: None,
             frozen: false,
-            leaving: None,
+            exit_reason: None,
             delete: false,
             prompt: options.prompt,
             browse: options.browse,
@@ -238,7 +238,7 @@ impl TerminalFrontEnd {
         // The title, the choices (two rows each), and the hint are always visible; the rest gets
         // the remaining rows.
         let room = self.app.window.rows().saturating_sub(2 * items.len() + 6);
-        let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
+        let rows = trust_rows(&question.preview.rows(), width, room, &self.app.theme);
         let title = "Parallax · Do you trust this folder?";
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
         self.app.open(Overlay::list(Purpose::Trust, list));
@@ -258,12 +258,12 @@ impl TerminalFrontEnd {
             None => return,
         };
         // The full explanation with settings and gateways goes to the log.
-        if let Credential::Missing { why } = prepared.provider_manager().credential() {
-            tracing::warn!("{why}");
+        if let Credential::Missing { reason } = prepared.provider_manager().credential() {
+            tracing::warn!("{reason}");
             self.app.launch = Some(prepared);
             self.app.session.set_keyless(true);
             // The message about a provider is short enough to show.
-            let short = why.starts_with("no key for the provider").then_some(why.as_str());
+            let short = reason.starts_with("no key for the provider").then_some(reason.as_str());
             return sign_in::open(&mut self.app, Some(short.unwrap_or(NO_KEY)));
         }
         self.app.launch = Some(prepared.clone());
@@ -303,7 +303,7 @@ impl TerminalFrontEnd {
             }
             Err(failure) => self.app.failed(&failure.message),
         }
-        self.dirty = true;
+        self.needs_draw = true;
         // Show the history of the session at once.
         self.last_frame = None;
     }
@@ -359,15 +359,16 @@ const KEY_WARNINGS: usize = 5;
 /// Reports that a server requires authentication, or asks the user to sign in if its settings say
 /// so.
 async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, wanted: PendingSignIn) {
-    let PendingSignIn { server, again, asks } = wanted;
-    let then: JobContinuation = if asks {
-        let asked = UserPrompts(jobs.clone()).ask(&server, UserRequest::SignIn { again }).await;
+    let PendingSignIn { server, is_renewal, asks_immediately } = wanted;
+    let then: JobContinuation = if asks_immediately {
+        let asked =
+            UserPrompts(jobs.clone()).ask(&server, UserRequest::SignIn { is_renewal }).await;
         if !matches!(asked, UserResponse::Accept(_)) {
             return;
         }
         Box::new(move |app| mcp::sign_in(app, &server))
     } else {
-        Box::new(move |app| mcp::sign_in_wanted(app, &server, again))
+        Box::new(move |app| mcp::sign_in_wanted(app, &server, is_renewal))
     };
     // The session may have ended.
     let _ = jobs.send(then).await;

@@ -65,7 +65,7 @@ impl TerminalFrontEnd {
             if effects.is_empty() {
                 return;
             }
-            self.dirty = true;
+            self.needs_draw = true;
             for effect in effects {
                 self.run_effect(effect).await;
             }
@@ -188,7 +188,7 @@ impl TerminalFrontEnd {
             Effect::Mouse(on) => drop(self.screen.set_mouse(on)),
             Effect::Quit { delete } => {
                 self.delete = delete;
-                self.leaving = Some(ExitReason::Quit);
+                self.exit_reason = Some(ExitReason::Quit);
             }
         }
     }
@@ -198,7 +198,7 @@ impl TerminalFrontEnd {
             // Applies to any session opened next, including the same one reopened, as if it were a
             // command line option.
             Op::SetModel(model) => self.options.model = Some(model.clone()),
-            Op::AddDirectory(_) | Op::SetBudget { .. } => self.set_here.push(op.clone()),
+            Op::AddDirectory(_) | Op::SetBudget { .. } => self.session_changes.push(op.clone()),
             _ => {}
         }
         let sent = match &self.session {
@@ -218,7 +218,7 @@ impl TerminalFrontEnd {
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
         let shown = self.app.typed_for(&text);
         if !text.contains('@') {
-            let prompt = Prompt { text, typed: shown, ..Prompt::default() };
+            let prompt = Prompt { text, typed_command: shown, ..Prompt::default() };
             return self.send(order(prompt, steer)).await;
         }
         let jobs = self.jobs.clone();
@@ -239,13 +239,13 @@ impl TerminalFrontEnd {
                     })
                 }
                 Ok(Ok(Ok(mut prompt))) => {
-                    prompt.typed = shown;
+                    prompt.typed_command = shown;
                     let names = read_names(&prompt.attachments);
-                    let shown = prompt.typed.as_ref().unwrap_or(&prompt.text).clone();
+                    let shown = prompt.typed_command.as_ref().unwrap_or(&prompt.text).clone();
                     if !names.is_empty() {
                         // Before the prompt, because its event needs them.
                         let note: JobContinuation =
-                            Box::new(move |app| app.sent.note_read(shown, names));
+                            Box::new(move |app| app.sent_prompts.note_read(shown, names));
                         let _ = jobs.send(note).await;
                     }
                     match ops.send(order(prompt, steer)).await {
@@ -326,7 +326,7 @@ impl TerminalFrontEnd {
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut said) = (None, Vec::new());
         let (mode, mut reports_mode) = (self.app.facts.mode, false);
-        let set_here = std::mem::take(&mut self.set_here);
+        let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
             // The approval mode chosen by the user stays; a mode with more permissions is not

@@ -33,7 +33,7 @@ pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     let most = if draw.options.expanded { usize::MAX } else { LIVE };
     rows.extend(steps(progress, most, columns, draw));
     let mut facts = progress_counts(progress);
-    if progress.waiting {
+    if progress.is_waiting {
         facts.push_str(" · waiting for approval");
     }
     rows.push(truncate_row(&Line::styled(facts, draw.theme.secondary), columns));

@@ -24,7 +24,7 @@ const MORE: &str = "More output follows; the end is announced when the command i
 #[derive(Debug, Default)]
 pub(super) struct CommandAnnouncer {
     open: HashMap<ItemId, CommandAnnouncements>,
-    news: Vec<(ItemId, String)>,
+    pending_lines: Vec<(ItemId, String)>,
 }
 
 /// What was announced of one command.
@@ -32,11 +32,11 @@ pub(super) struct CommandAnnouncer {
 struct CommandAnnouncements {
     is_started: bool,
     /// The incomplete line.
-    rest: String,
+    incomplete_line: String,
     count: usize,
     last: Vec<String>,
     /// No further announcements.
-    over: bool,
+    is_over: bool,
 }
 
 impl CommandAnnouncer {
@@ -44,20 +44,20 @@ impl CommandAnnouncer {
     pub(super) fn handle_output(&mut self, id: &ItemId, text: &str) {
         let told = self.open.entry(id.clone()).or_default();
         for piece in text.split_inclusive('\n') {
-            if told.over {
+            if told.is_over {
                 return;
             }
-            told.rest.push_str(piece);
-            if !piece.ends_with('\n') && told.rest.len() < LONGEST {
+            told.incomplete_line.push_str(piece);
+            if !piece.ends_with('\n') && told.incomplete_line.len() < LONGEST {
                 return;
             }
-            let line = final_line(&std::mem::take(&mut told.rest));
+            let line = final_line(&std::mem::take(&mut told.incomplete_line));
             if line.is_empty() {
                 continue;
             }
             if told.count == MOST {
-                told.over = true;
-                self.news.push((id.clone(), MORE.into()));
+                told.is_over = true;
+                self.pending_lines.push((id.clone(), MORE.into()));
                 return;
             }
             told.count += 1;
@@ -65,7 +65,7 @@ impl CommandAnnouncer {
                 told.last.remove(0);
             }
             told.last.push(line.clone());
-            self.news.push((id.clone(), line));
+            self.pending_lines.push((id.clone(), line));
         }
     }
 
@@ -73,21 +73,21 @@ impl CommandAnnouncer {
     pub(super) fn runs(&mut self, id: &ItemId, title: &str) {
         let told = self.open.entry(id.clone()).or_default();
         if !std::mem::replace(&mut told.is_started, true) {
-            self.news.push((id.clone(), format!("Running: {title}")));
+            self.pending_lines.push((id.clone(), format!("Running: {title}")));
         }
     }
 
     /// Stops announcing a command that draws on the whole screen.
     pub(super) fn stop_announcing(&mut self, id: &ItemId) {
-        self.open.entry(id.clone()).or_default().over = true;
+        self.open.entry(id.clone()).or_default().is_over = true;
     }
 
     /// Handles the end of a command with its output: removes what was announced. Returns the pending
     /// lines if the start of the command was announced.
     pub(super) fn ended(&mut self, id: &ItemId, output: &mut CommandOutput) -> Option<Vec<String>> {
         let (late, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);
-        self.news = others;
+            std::mem::take(&mut self.pending_lines).into_iter().partition(|(of, _)| of == id);
+        self.pending_lines = others;
         let late: Vec<String> =
             late.into_iter().map(|(_, line)| line).filter(|line| line != MORE).collect();
         let told = self.open.remove(id)?;
@@ -138,13 +138,13 @@ impl Transcript {
     /// Announces a command that starts.
     pub fn announce_running(&mut self, id: &ItemId, title: &str) {
         if self.options.screen_reader {
-            self.heard.runs(id, &sanitize::one_row(title));
+            self.announcer.runs(id, &sanitize::one_row(title));
         }
     }
 
     /// Returns the lines of running commands to announce, each once.
     pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
-        let news = std::mem::take(&mut self.heard.news);
+        let news = std::mem::take(&mut self.announcer.pending_lines);
         news.into_iter().map(|(_, line)| Line::styled(line, theme.secondary)).collect()
     }
 }
@@ -156,7 +156,7 @@ mod tests {
     fn told(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
         let (mut heard, id) = (CommandAnnouncer::default(), ItemId::from("a"));
         pieces.iter().for_each(|piece| heard.handle_output(&id, piece));
-        let news = std::mem::take(&mut heard.news);
+        let news = std::mem::take(&mut heard.pending_lines);
         let mut output = CommandOutput::from_text(whole);
         heard.ended(&id, &mut output);
         (news.into_iter().map(|(_, line)| line).collect(), output.text().to_owned())
@@ -176,13 +176,13 @@ mod tests {
     fn pending_lines_are_emitted_at_the_end() {
         let (mut heard, ids) = (CommandAnnouncer::default(), ["a", "b"].map(ItemId::from));
         heard.handle_output(&ids[0], "one\n");
-        heard.news.clear();
+        heard.pending_lines.clear();
         heard.handle_output(&ids[0], "two\nthr");
         heard.handle_output(&ids[1], "another\n");
         let mut output = CommandOutput::from_text("one\ntwo\nthree");
         assert_eq!(heard.ended(&ids[0], &mut output), None);
         assert_eq!(output.text(), "two\nthree");
-        assert_eq!(heard.news, [(ids[1].clone(), "another".to_owned())]);
+        assert_eq!(heard.pending_lines, [(ids[1].clone(), "another".to_owned())]);
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let mut output = CommandOutput::from_text("one\ntwo");
         let late = heard.ended(&id, &mut output);
         assert_eq!(late.as_deref(), Some(&["Running: ls".to_owned(), "one".to_owned()][..]));
-        assert_eq!((output.text(), heard.news.len()), ("two", 0));
+        assert_eq!((output.text(), heard.pending_lines.len()), ("two", 0));
     }
 
     #[test]

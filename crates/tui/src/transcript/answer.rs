@@ -19,11 +19,11 @@ pub(super) struct Answer {
     /// it is rendered when it is shown.
     stream: Option<Box<StreamedMarkdown>>,
     /// Whether rows were returned for the scrollback.
-    given: bool,
+    is_committed: bool,
     /// Whether the attempt failed.
-    dropped: bool,
+    is_dropped: bool,
     /// The cached rows for views that show the whole answer while it arrives.
-    seen: Option<Box<AnswerRowCache>>,
+    row_cache: Option<Box<AnswerRowCache>>,
 }
 
 /// The rows of an answer that is still arriving; final rows are cached.
@@ -31,7 +31,7 @@ pub(super) struct Answer {
 struct AnswerRowCache {
     stream: StreamedMarkdown,
     /// How many bytes of the text the stream has received.
-    fed: usize,
+    streamed_bytes: usize,
     rows: Vec<Line>,
     width: usize,
     theme: String,
@@ -54,9 +54,9 @@ impl Answer {
         Self {
             text: AnswerText::Coming(String::new()),
             stream: Some(Box::new(StreamedMarkdown::new())),
-            given: false,
-            dropped: false,
-            seen: None,
+            is_committed: false,
+            is_dropped: false,
+            row_cache: None,
         }
     }
 
@@ -65,9 +65,9 @@ impl Answer {
         Self {
             text: AnswerText::Whole(text),
             stream: None,
-            given: false,
-            dropped: false,
-            seen: None,
+            is_committed: false,
+            is_dropped: false,
+            row_cache: None,
         }
     }
 
@@ -92,7 +92,7 @@ impl Answer {
             match whole.strip_prefix(text.as_str()) {
                 Some(missing) => stream.push(missing),
                 // Rows in the scrollback cannot change.
-                None if self.given => {}
+                None if self.is_committed => {}
                 None => {
                     **stream = StreamedMarkdown::new();
                     stream.push(&whole);
@@ -100,8 +100,8 @@ impl Answer {
             }
         }
         self.text = AnswerText::Whole(whole);
-        self.dropped = dropped;
-        self.seen = None;
+        self.is_dropped = dropped;
+        self.row_cache = None;
     }
 
     pub(super) fn text(&self) -> &str {
@@ -113,16 +113,16 @@ impl Answer {
 
     /// Returns final rows not returned before.
     pub(super) fn take_finished(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let first = !self.given;
+        let first = !self.is_committed;
         if self.is_open() {
             let Some(stream) = &mut self.stream else { return Vec::new() };
             let rows = stream.take_finished(&render_options(draw));
-            self.given |= !rows.is_empty();
+            self.is_committed |= !rows.is_empty();
             return signed(rows, first, draw);
         }
         let stream = self.stream.take();
-        if self.dropped {
-            return if self.given { vec![interruption_line(draw)] } else { Vec::new() };
+        if self.is_dropped {
+            return if self.is_committed { vec![interruption_line(draw)] } else { Vec::new() };
         }
         let rows = match stream {
             Some(mut stream) => stream.finish(&render_options(draw)),
@@ -134,15 +134,15 @@ impl Answer {
             }
             None => Vec::new(),
         };
-        self.given |= !rows.is_empty();
+        self.is_committed |= !rows.is_empty();
         signed(rows, first, draw)
     }
 
     /// Returns the rows not returned before, as they look now.
     pub(super) fn remaining_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let first = !self.given;
+        let first = !self.is_committed;
         match &mut self.stream {
-            _ if self.dropped => Vec::new(),
+            _ if self.is_dropped => Vec::new(),
             Some(stream) => signed(stream.remaining_rows(&render_options(draw)), first, draw),
             None if first => self.rows(draw),
             None => Vec::new(),
@@ -151,18 +151,18 @@ impl Answer {
 
     /// Whether rows were returned for the scrollback.
     pub(super) fn is_committed(&self) -> bool {
-        self.given
+        self.is_committed
     }
 
     /// Whether the answer has any rows.
     pub(super) fn is_shown(&self) -> bool {
-        !self.dropped && !self.text().trim().is_empty()
+        !self.is_dropped && !self.text().trim().is_empty()
     }
 
     /// Like [`Self::rows`] while more text may arrive: renders only what is new.
     pub(super) fn growing_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let AnswerText::Coming(text) = &self.text else { return self.rows(draw) };
-        let current = self.seen.take().filter(|seen| {
+        let current = self.row_cache.take().filter(|seen| {
             seen.width == draw.width
                 && seen.options == draw.options
                 && seen.theme == draw.theme.name
@@ -171,7 +171,7 @@ impl Answer {
         let mut seen = current.unwrap_or_else(|| {
             Box::new(AnswerRowCache {
                 stream: StreamedMarkdown::new(),
-                fed: 0,
+                streamed_bytes: 0,
                 rows: Vec::new(),
                 width: draw.width,
                 theme: draw.theme.name.clone(),
@@ -179,8 +179,8 @@ impl Answer {
                 coloured: is_loaded(),
             })
         });
-        seen.stream.push(text.get(seen.fed..).unwrap_or(""));
-        seen.fed = text.len();
+        seen.stream.push(text.get(seen.streamed_bytes..).unwrap_or(""));
+        seen.streamed_bytes = text.len();
         let first = seen.rows.is_empty();
         let more = seen.stream.take_finished(&render_options(draw));
         seen.rows.extend(signed(more, first, draw));
@@ -190,13 +190,13 @@ impl Answer {
             rows.is_empty(),
             draw,
         ));
-        self.seen = Some(seen);
+        self.row_cache = Some(seen);
         rows
     }
 
     /// Returns all rows, whether returned before or not.
     pub(super) fn rows(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        if self.dropped {
+        if self.is_dropped {
             return Vec::new();
         }
         signed(markdown::render(self.text(), &render_options(draw)), true, draw)

@@ -15,7 +15,7 @@ pub(super) struct CommandRowContext<'t> {
     /// The prefix of the first row; the other rows are indented to its end.
     pub(super) before: Line,
     /// Notes after the command or on their own row.
-    pub(super) behind: [&'t str; 2],
+    pub(super) notes: [&'t str; 2],
 }
 
 /// Returns the rows of a command. Long lines wrap.
@@ -56,7 +56,7 @@ pub(super) fn rows(
         .enumerate()
         .map(|(at, row)| prefixed(if at == 0 { &around.before.spans } else { &hang }, row))
         .collect();
-    let behind: Vec<&str> = around.behind.into_iter().filter(|text| !text.is_empty()).collect();
+    let behind: Vec<&str> = around.notes.into_iter().filter(|text| !text.is_empty()).collect();
     if !behind.is_empty() {
         let text = sanitize::one_row(&behind.join("  ")).into_owned();
         let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);

@@ -23,7 +23,7 @@ pub(super) struct ItemRenderer<'a> {
     pub(super) output_rows: usize,
     /// Whether the rows will be painted over: none is longer than its text. A terminal that gets
     /// narrower wraps long rows, and what this pushes into the scrollback stays there.
-    pub(super) passing: bool,
+    pub(super) is_transient: bool,
 }
 
 /// The shape of an item's rows, which determines the empty row between two items.
@@ -57,7 +57,7 @@ impl<'a> ItemRenderer<'a> {
             options,
             now_ms,
             output_rows: 15,
-            passing: false,
+            is_transient: false,
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> ItemRenderer<'a> {
     }
 
     pub(super) fn spinner(&self) -> &'static str {
-        if self.options.still {
+        if self.options.is_static {
             return self.sign("·", "running:");
         }
         let frame = usize::try_from(self.now_ms / SPINNER_MS % 10).unwrap_or(0);
@@ -111,8 +111,8 @@ impl<'a> ItemRenderer<'a> {
         let mut boxed = vec![Line::styled("╭─", style)];
         for row in rows {
             // What is painted over stays as short as its text.
-            let fill = row.fill.filter(|_| !self.passing);
-            boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill, ..row }));
+            let fill_style = row.fill_style.filter(|_| !self.is_transient);
+            boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill_style, ..row }));
         }
         boxed.push(Line::styled("╰─", style));
         boxed

@@ -71,7 +71,7 @@ impl SearchNeedle {
             }
             begin = end;
         }
-        Line { spans, fill: row.fill, picture: None }
+        Line { spans, fill_style: row.fill_style, picture: None }
     }
 }
 

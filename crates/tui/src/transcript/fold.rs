@@ -22,7 +22,7 @@ impl Transcript {
             EventBody::ItemDone { item, done } => self.done(item, done),
             EventBody::ApprovalRequested(ask) => {
                 if let Some(at) = self.calls.get(&ask.call).copied() {
-                    self.asks.insert(ask.id.clone(), at);
+                    self.pending_approvals.insert(ask.id.clone(), at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
                         tool.ask(ask);
                     }
@@ -30,7 +30,7 @@ impl Transcript {
             }
             EventBody::ApprovalClosed { ask, outcome } => {
                 if let Some(Item::Tool(tool)) =
-                    self.asks.remove(ask).and_then(|at| self.items.get_mut(at))
+                    self.pending_approvals.remove(ask).and_then(|at| self.items.get_mut(at))
                 {
                     tool.record_response(*outcome);
                 }
@@ -60,7 +60,7 @@ impl Transcript {
                 }
             }
             EventBody::Retry(retry) => {
-                if self.options.whole_errors {
+                if self.options.full_errors {
                     self.items.push(Item::notice(Level::Warning, words::retried(retry)));
                 }
                 self.retry = Some(words::RetryWait::new(retry.clone()));
@@ -114,8 +114,8 @@ impl Transcript {
         self.retry = None;
         let item = match start {
             ItemStart::User { text } => {
-                let typed = self.take_typed(text);
-                self.items.push(Item::User { text: text.as_str().into(), typed });
+                let typed_text = self.take_typed(text);
+                self.items.push(Item::User { text: text.as_str().into(), typed_text });
                 return;
             }
             ItemStart::Text => Item::Answer(Box::new(Answer::new())),
@@ -142,7 +142,7 @@ impl Transcript {
         if self.options.screen_reader
             && matches!(self.items.get(at), Some(Item::Tool(_) | Item::Shell(_)))
         {
-            self.heard.handle_output(id, more);
+            self.announcer.handle_output(id, more);
         }
         match self.items.get_mut(at) {
             Some(Item::Answer(answer)) => answer.push(more),
@@ -161,7 +161,7 @@ impl Transcript {
         let Some(at) = self.open.get(id).copied() else { return };
         self.memory.forget(at);
         if self.options.screen_reader && screen.full_screen {
-            self.heard.stop_announcing(id);
+            self.announcer.stop_announcing(id);
         }
         match self.items.get_mut(at) {
             Some(Item::Tool(tool)) => tool.screen(screen),
@@ -182,10 +182,10 @@ impl Transcript {
         }
         let known = at.and_then(|at| self.items.get_mut(at));
         match (done, known) {
-            (ItemDone::Text { text, dropped }, Some(Item::Answer(answer))) => {
-                answer.end(Arc::clone(text), *dropped);
+            (ItemDone::Text { text, is_dropped }, Some(Item::Answer(answer))) => {
+                answer.end(Arc::clone(text), *is_dropped);
             }
-            (ItemDone::Text { text, dropped: false }, None) => {
+            (ItemDone::Text { text, is_dropped: false }, None) => {
                 self.items.push(Item::Answer(Box::new(Answer::complete(Arc::clone(text)))));
             }
             (ItemDone::Thought { text: whole }, Some(Item::Thought { text, open })) => {
@@ -199,15 +199,15 @@ impl Transcript {
                 self.calls.remove(&done.call);
                 tool.end(done);
                 if let Some(done) = tool.finished_mut() {
-                    done.late = match &mut done.body {
-                        CallBody::Output(output) => self.heard.ended(id, output),
-                        _ => self.heard.ended(id, &mut CommandOutput::default()),
+                    done.unannounced_lines = match &mut done.body {
+                        CallBody::Output(output) => self.announcer.ended(id, output),
+                        _ => self.announcer.ended(id, &mut CommandOutput::default()),
                     };
                 }
             }
             (ItemDone::Shell(done), Some(Item::Shell(shell))) => {
                 shell.end(done);
-                shell.late = self.heard.ended(id, &mut shell.output);
+                shell.unannounced_lines = self.announcer.ended(id, &mut shell.output);
             }
             (ItemDone::Shell(done), None) => {
                 let mut item = ShellItem::running(&done.command);
@@ -242,6 +242,6 @@ impl Transcript {
             }
         }
         self.calls.clear();
-        self.asks.clear();
+        self.pending_approvals.clear();
     }
 }

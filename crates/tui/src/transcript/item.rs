@@ -75,7 +75,7 @@ pub(super) enum Item {
     User {
         text: Arc<str>,
         /// The text as typed, with labels for pasted text, if that differs.
-        typed: Option<Arc<str>>,
+        typed_text: Option<Arc<str>>,
     },
     Answer(Box<Answer>),
     Thought {
@@ -91,7 +91,7 @@ pub(super) enum Item {
     /// One row with a sign.
     Remark {
         sign: &'static str,
-        word: &'static str,
+        label: &'static str,
         text: Arc<str>,
     },
     Rows(Arc<[Line]>),
@@ -113,7 +113,7 @@ pub(super) struct ShellItem {
     /// A note about its end.
     pub(super) note: Option<String>,
     /// If a screen reader announced the start: what it had not announced before the end.
-    pub(super) late: Option<Vec<String>>,
+    pub(super) unannounced_lines: Option<Vec<String>>,
 }
 
 impl ShellItem {
@@ -125,7 +125,7 @@ impl ShellItem {
             running: true,
             since_ms: None,
             note: None,
-            late: None,
+            unannounced_lines: None,
         }
     }
 
@@ -173,7 +173,7 @@ impl ShellItem {
 
 impl Item {
     pub(super) fn user(text: impl Into<Arc<str>>) -> Self {
-        Self::User { text: text.into(), typed: None }
+        Self::User { text: text.into(), typed_text: None }
     }
 
     /// Whether the rows can still change.
@@ -217,21 +217,23 @@ impl From<LocalItem> for Item {
             LocalItem::Notice { level, text } => Self::notice(level, text),
             LocalItem::Compressed { before, after } => Self::Remark {
                 sign: "✦",
-                word: "Compressed:",
+                label: "Compressed:",
                 text: format!("Chat history compressed from {before} to {after} tokens").into(),
             },
             LocalItem::ModelChanged { model } => Self::Remark {
                 sign: "⇄",
-                word: "Model changed:",
+                label: "Model changed:",
                 text: format!("Responding with {model}").into(),
             },
             LocalItem::Read(names) => {
-                Self::Remark { sign: "↳", word: "Read:", text: read_text(&names).into() }
+                Self::Remark { sign: "↳", label: "Read:", text: read_text(&names).into() }
             }
             LocalItem::Sources(sources) => Self::Sources(sources.into()),
             LocalItem::TurnEnd(text) => Self::TurnEnd(text.into()),
             LocalItem::Announcement(text) => Self::Announcement(text.into()),
-            LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
+            LocalItem::Hint(text) => {
+                Self::Remark { sign: "↳", label: "Hint:", text: text.into() }
+            }
         }
     }
 }

@@ -14,20 +14,22 @@ impl ItemRenderer<'_> {
     /// Returns all rows of an item that does not stream, and their shape.
     pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
         match item {
-            Item::User { text, typed } => {
-                let typed = typed.as_ref().filter(|_| !self.options.expanded);
+            Item::User { text, typed_text } => {
+                let typed = typed_text.as_ref().filter(|_| !self.options.expanded);
                 (self.user(typed.unwrap_or(text)), Shape::Block)
             }
             Item::Answer(answer) => (answer.rows(self), Shape::Block),
             Item::Thought { text, .. } => (self.thought(text), Shape::Block),
             Item::Tool(tool) => tool_rows::rows(tool, self),
-            Item::Shell(shell) if shell.late.is_some() => (self.shell(shell), Shape::Attached),
+            Item::Shell(shell) if shell.unannounced_lines.is_some() => {
+                (self.shell(shell), Shape::Attached)
+            }
             Item::Shell(shell) => (self.shell(shell), Shape::Block),
             Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
-            Item::Remark { sign, word, text } => {
+            Item::Remark { sign, label, text } => {
                 let style = self.theme.secondary;
                 (
-                    self.hanging_rows(self.sign(sign, word), self.theme.symbol, text, style),
+                    self.hanging_rows(self.sign(sign, label), self.theme.symbol, text, style),
                     Shape::Notice,
                 )
             }
@@ -82,7 +84,7 @@ impl ItemRenderer<'_> {
         if self.theme.band.is_some() {
             for row in &mut rows {
                 row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
-                row.fill = Some(style);
+                row.fill_style = Some(style);
             }
         }
         rows
@@ -156,15 +158,15 @@ impl ItemRenderer<'_> {
             None => String::new(),
         };
         let before = Line::styled(format!("{sign} "), style);
-        let around = command_rows::CommandRowContext { before, behind: [&time, ""] };
+        let around = command_rows::CommandRowContext { before, notes: [&time, ""] };
         let style = self.theme.text.bold();
         let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };
         let output = shell.output.rows(self.inner(), most, self.theme);
         // A screen reader announced most of it while the command was running.
-        let at = if shell.late.is_some() { 0 } else { rows.len() };
+        let at = if shell.unannounced_lines.is_some() { 0 } else { rows.len() };
         rows.splice(at..at, output);
-        rows.splice(0..0, self.unannounced_lines(shell.late.as_deref()));
+        rows.splice(0..0, self.unannounced_lines(shell.unannounced_lines.as_deref()));
         match shell.code {
             _ if shell.running => {}
             Some(0) => {}

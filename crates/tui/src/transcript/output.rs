@@ -16,9 +16,9 @@ const MAX_KEPT: usize = 200_000;
 pub(super) struct CommandOutput {
     text: String,
     /// Whether the beginning was dropped.
-    cut: bool,
+    is_truncated: bool,
     /// Number of lines known to precede the text.
-    above: usize,
+    lines_before: usize,
 }
 
 /// Returns the last `most` bytes of a text, starting at a line if possible.
@@ -33,20 +33,20 @@ pub(super) fn tail_of(text: &str, most: usize) -> &str {
 impl CommandOutput {
     pub(super) fn from_text(text: &str) -> Self {
         let kept = tail_of(text, MAX_KEPT);
-        Self { text: kept.to_owned(), cut: kept.len() < text.len(), above: 0 }
+        Self { text: kept.to_owned(), is_truncated: kept.len() < text.len(), lines_before: 0 }
     }
 
     /// Returns the contents of a command's terminal.
     pub(super) fn from_screen(screen: &Screen) -> Self {
-        let above = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
-        Self { above, ..Self::from_text(&screen.rows.join("\n")) }
+        let lines_before = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
+        Self { lines_before, ..Self::from_text(&screen.rows.join("\n")) }
     }
 
     pub(super) fn push(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > MAX_KEPT {
             truncate_start(&mut self.text, MAX_KEPT);
-            self.cut = true;
+            self.is_truncated = true;
         }
     }
 
@@ -79,12 +79,12 @@ impl CommandOutput {
         if text.is_empty() {
             rows.clear();
         }
-        let above = text[..begin].matches('\n').count().saturating_add(self.above);
+        let above = text[..begin].matches('\n').count().saturating_add(self.lines_before);
         let hidden = rows.len().saturating_sub(most);
         rows.drain(..hidden);
         let hidden = hidden.saturating_add(above);
-        if hidden > 0 || (self.cut && most == usize::MAX) {
-            let lines = if self.cut {
+        if hidden > 0 || (self.is_truncated && most == usize::MAX) {
+            let lines = if self.is_truncated {
                 "earlier output was discarded".to_owned()
             } else {
                 count(hidden, "more line")

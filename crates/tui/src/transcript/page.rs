@@ -48,7 +48,7 @@ pub struct Page {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     rows: HashMap<usize, Vec<Line>>,
-    kept: usize,
+    cached_rows: usize,
     /// The parameters the rows were rendered for.
     width: usize,
     theme: String,
@@ -61,7 +61,7 @@ impl Memory {
     /// Removes a changed item from the cache.
     pub(super) fn forget(&mut self, item: usize) {
         if let Some(rows) = self.rows.remove(&item) {
-            self.kept -= rows.len();
+            self.cached_rows -= rows.len();
         }
     }
 
@@ -73,7 +73,7 @@ impl Memory {
             || self.coloured != coloured
         {
             self.rows.clear();
-            self.kept = 0;
+            self.cached_rows = 0;
             self.width = draw.width;
             self.theme.clone_from(&draw.theme.name);
             self.options = draw.options;
@@ -233,11 +233,11 @@ impl Transcript {
                 }
                 rows.extend(more);
             }
-            if self.memory.kept + rows.len() > MAX_ROWS {
+            if self.memory.cached_rows + rows.len() > MAX_ROWS {
                 self.memory.rows.clear();
-                self.memory.kept = 0;
+                self.memory.cached_rows = 0;
             }
-            self.memory.kept += rows.len();
+            self.memory.cached_rows += rows.len();
             self.memory.rows.insert(at, rows);
         }
         self.memory.rows.get(&at).map_or(&[], Vec::as_slice)

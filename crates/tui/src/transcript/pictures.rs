@@ -15,7 +15,7 @@ impl Transcript {
     /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
     /// skipped.
     pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
-        let released = self.released;
+        let released = self.committed_items;
         let mut waiting = None;
         for (at, item) in self.items.iter_mut().enumerate().skip(released) {
             let Item::Picture(shown) = item else { continue };

@@ -56,16 +56,16 @@ impl Transcript {
     /// text.
     pub fn note_typed(&mut self, text: &str, typed: &str) {
         if text != typed {
-            self.typed.push((text.to_owned(), typed.into()));
-            let surplus = self.typed.len().saturating_sub(MAX_TYPED);
-            self.typed.drain(..surplus);
+            self.typed_forms.push((text.to_owned(), typed.into()));
+            let surplus = self.typed_forms.len().saturating_sub(MAX_TYPED);
+            self.typed_forms.drain(..surplus);
         }
     }
 
     /// Returns the typed form of a text that is sent.
     pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
-        let at = self.typed.iter().position(|(sent, _)| sent.trim() == text.trim())?;
-        Some(self.typed.remove(at).1)
+        let at = self.typed_forms.iter().position(|(sent, _)| sent.trim() == text.trim())?;
+        Some(self.typed_forms.remove(at).1)
     }
 
     /// Returns all file changes made by edits, one after another.

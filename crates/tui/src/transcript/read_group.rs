@@ -37,7 +37,7 @@ fn read_kind(tool: &Tool) -> Option<ReadKind> {
 
 /// Whether calls are grouped.
 pub(super) fn is_on(options: ViewOptions) -> bool {
-    !(options.expanded || options.screen_reader || options.whole_results)
+    !(options.expanded || options.screen_reader || options.boxes_results)
 }
 
 /// Returns the kind of an item that can be part of a group: a successful call with at most one line

@@ -101,8 +101,8 @@ impl Transcript {
             self.add_text(content.role, text);
         }
         let added = self.items.len() - begin;
-        if added > recent && self.released == begin {
-            self.released = self.items.len() - recent;
+        if added > recent && self.committed_items == begin {
+            self.committed_items = self.items.len() - recent;
         }
     }
 
@@ -136,11 +136,11 @@ impl Transcript {
                 RecordedItem::Text { text, .. } => {
                     Item::Answer(Box::new(Answer::complete(Arc::new(text))))
                 }
-                RecordedItem::Tool { name, args, status, display, output, told } => {
+                RecordedItem::Tool { name, args, status, display, output, details } => {
                     let mut tool = Tool::loaded(&name, Some(&args));
                     if let Some(status) = status {
                         let display = display.and_then(|shown| serde_json::from_value(shown).ok());
-                        tool.restore(&status, display.as_ref(), &output, told.as_deref());
+                        tool.restore(&status, display.as_ref(), &output, details.as_deref());
                     }
                     Item::Tool(Box::new(tool))
                 }

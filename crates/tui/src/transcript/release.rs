@@ -18,8 +18,8 @@ impl Transcript {
     pub fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<Line> {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
         let mut rows = Vec::new();
-        while self.released < self.items.len() {
-            if let Some(run) = self.run_at(self.released, &draw) {
+        while self.committed_items < self.items.len() {
+            if let Some(run) = self.run_at(self.committed_items, &draw) {
                 if self.may_grow(run.end) {
                     break;
                 }
@@ -29,11 +29,11 @@ impl Transcript {
                     }
                     self.last_shape = Some(Shape::Compact);
                     rows.push(read_group::row(&self.items[run.clone()], &draw));
-                    self.released = run.end;
+                    self.committed_items = run.end;
                     continue;
                 }
             }
-            let Some(item) = self.items.get_mut(self.released) else { break };
+            let Some(item) = self.items.get_mut(self.committed_items) else { break };
             if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_final(item) {
                 break;
             }
@@ -54,10 +54,10 @@ impl Transcript {
                 rows.extend(more);
             }
             let is_open = |item: &Item| item.is_open() && !draw.is_final(item);
-            if self.items.get(self.released).is_some_and(is_open) {
+            if self.items.get(self.committed_items).is_some_and(is_open) {
                 break;
             }
-            self.released += 1;
+            self.committed_items += 1;
         }
         rows
     }
@@ -67,7 +67,7 @@ impl Transcript {
         let is_on = read_group::is_on(draw.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;
         // Rows returned before cannot change.
-        Some(run.start.max(self.released)..run.end)
+        Some(run.start.max(self.committed_items)..run.end)
     }
 
     /// Whether the next calls may join a group that ends at `end`.
@@ -85,21 +85,21 @@ impl Transcript {
             return Vec::new();
         }
         // Finished boxes that wait for one above them take rows too.
-        let boxes = self.items.iter().skip(self.released).filter(|item| match item {
+        let boxes = self.items.iter().skip(self.committed_items).filter(|item| match item {
             Item::Tool(tool) => tool_rows::shape(tool, self.options) == Shape::Block,
             item => item.is_animated(),
         });
         let boxes = boxes.count().max(1);
         let mut draw = ItemRenderer::new(theme, width, self.options, now_ms);
-        draw.passing = true;
+        draw.is_transient = true;
         // A call in a box takes four rows besides its output: the frame, the title, and the empty
         // row above it.
         draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);
         let mut rows = Vec::new();
         let mut shape_before = self.last_shape;
         let groups = read_group::is_on(self.options);
-        let mut grouped = self.released;
-        for at in self.released..self.items.len() {
+        let mut grouped = self.committed_items;
+        for at in self.committed_items..self.items.len() {
             if at < grouped {
                 continue;
             }
@@ -126,7 +126,9 @@ impl Transcript {
                 Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
                     continue;
                 }
-                Item::Tool(tool) if self.hides_asked && tool.awaits_approval_only() => continue,
+                Item::Tool(tool) if self.hides_pending_approval && tool.awaits_approval_only() => {
+                    continue;
+                }
                 Item::Tool(tool) => {
                     tool.start_clock(now_ms);
                     draw.item(item)

@@ -53,8 +53,8 @@ impl Show {
         self.event(EventBody::ItemDone { item: item.into(), done })
     }
 
-    fn text(&mut self, item: &str, text: &str, dropped: bool) -> &mut Self {
-        self.done(item, ItemDone::Text { text: Arc::new(text.into()), dropped })
+    fn text(&mut self, item: &str, text: &str, is_dropped: bool) -> &mut Self {
+        self.done(item, ItemDone::Text { text: Arc::new(text.into()), is_dropped })
     }
 
     fn runs(&mut self, id: &str) -> &mut Self {
@@ -381,7 +381,7 @@ fn no_item_stays_open_after_its_turn() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"})).start("t", ItemStart::Text);
     show.delta("t", "half");
-    let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
+    let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, is_removed: false };
     show.event(EventBody::TurnEnded(end));
     assert_eq!(show.take(), ["- ReadFile  a.rs", "", "✦ half", "", "ℹ Request cancelled."]);
     assert!(!show.transcript.is_animated());
@@ -433,7 +433,7 @@ fn change_shows_its_diff_and_todos_their_symbols() {
 fn results_have_boxes_without_compact_mode() {
     for whole in [false, true] {
         let mut show = Show::default();
-        show.transcript.options.whole_results = whole;
+        show.transcript.options.boxes_results = whole;
         let read = tool("r", "read_file", ToolKind::Read, "Read a.txt");
         show.call("r", "read_file", json!({"file_path": "a.txt"})).end(read);
         let rows = show.take().join("\n");
@@ -655,7 +655,7 @@ fn cancelled_command_is_marked_once_also_after_resume() {
             status: Some("cancelled".to_owned()),
             display: serde_json::to_value(Display::text(shown)).ok(),
             output: message.clone(),
-            told: None,
+            details: None,
         }]);
         assert_eq!(resumed.take(), live);
     }
@@ -680,7 +680,7 @@ fn denial_feedback_is_shown_under_the_call_also_after_resume() {
         status: Some("cancelled".to_owned()),
         display: None,
         output: message.to_owned(),
-        told: None,
+        details: None,
     }]);
     assert_eq!(resumed.take(), live);
 }

@@ -89,13 +89,13 @@ pub(super) struct FinishedCall {
     /// The rule that denied the call, and the reason.
     pub(super) denied: Option<(String, String)>,
     /// Whether the user denied it.
-    pub(super) refused: bool,
+    pub(super) was_denied: bool,
     /// The user's instruction for the model.
-    pub(super) said: Option<String>,
+    pub(super) user_instruction: Option<String>,
     pub(super) exit_code: Option<i64>,
     pub(super) duration_ms: u64,
     /// If a screen reader announced the start: what it had not announced before the end.
-    pub(super) late: Option<Vec<String>>,
+    pub(super) unannounced_lines: Option<Vec<String>>,
 }
 
 /// The content of a call.
@@ -159,14 +159,14 @@ impl Tool {
             None => CallBody::Text(head_of(text)),
         };
         self.state = CallProgress::Done(FinishedCall {
-            late: None,
+            unannounced_lines: None,
             kind,
             status: if failed { ToolStatus::Error } else { ToolStatus::Success },
             body,
             error: failed.then(|| (ToolErrorKind::Unknown, head_of(text))),
             denied: None,
-            refused: false,
-            said: None,
+            was_denied: false,
+            user_instruction: None,
             exit_code: None,
             duration_ms: 0,
         });
@@ -309,15 +309,16 @@ impl Tool {
             .as_ref()
             .filter(|policy_decision| policy_decision.kind == Decision::Deny);
         self.state = CallProgress::Done(FinishedCall {
-            late: None,
+            unannounced_lines: None,
             kind: done.kind,
             status,
             body,
             error: error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
-            denied: denied
-                .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.why.clone())),
-            refused: done.decision == Some(CallDecision::Reject),
-            said: done.error.as_ref().and_then(|(_, text)| denial_instruction(text)),
+            denied: denied.map(|policy_decision| {
+                (policy_decision.rule.clone(), policy_decision.reason.clone())
+            }),
+            was_denied: done.decision == Some(CallDecision::Reject),
+            user_instruction: done.error.as_ref().and_then(|(_, text)| denial_instruction(text)),
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
             duration_ms: done.duration_ms,
         });
@@ -340,8 +341,8 @@ impl Tool {
             // The sign and the note already show it.
             done.status = ToolStatus::Cancelled;
             done.error = None;
-            done.refused = output.contains(REFUSED);
-            done.said = denial_instruction(output);
+            done.was_denied = output.contains(REFUSED);
+            done.user_instruction = denial_instruction(output);
             done.body = body_of(display_unless_repeated(display, message.as_deref()), done.kind);
         }
         if let (false, Some(display)) = (failed, display) {
@@ -350,7 +351,7 @@ impl Tool {
         let Some(told) = told else { return };
         let cancelled = status == "cancelled";
         *done = FinishedCall {
-            late: None,
+            unannounced_lines: None,
             kind: done.kind,
             status: match status {
                 "success" => ToolStatus::Success,
@@ -362,8 +363,8 @@ impl Tool {
                 .filter(|_| !cancelled)
                 .map(|message| (ToolErrorKind::Unknown, head_of(&message))),
             denied: told.denied.clone(),
-            refused: told.refused,
-            said: denial_instruction(output).filter(|_| failed),
+            was_denied: told.was_rejected,
+            user_instruction: denial_instruction(output).filter(|_| failed),
             exit_code: told.exit_code,
             duration_ms: told.duration_ms,
         };

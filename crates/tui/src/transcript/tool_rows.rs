@@ -48,7 +48,7 @@ pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
 
 /// Returns the shape without rendering rows.
 pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
-    let whole = options.whole_results;
+    let whole = options.boxes_results;
     let CallProgress::Done(done) = &tool.state else {
         return match &tool.state {
             CallProgress::Open(open) if open.shows_more() => Shape::Block,
@@ -72,7 +72,7 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
     if done.status == ToolStatus::Cancelled && !keeps {
         return Shape::Compact;
     }
-    if done.late.is_some() {
+    if done.unannounced_lines.is_some() {
         return Shape::Attached;
     }
     if body || failed || command { Shape::Block } else { Shape::Compact }
@@ -109,7 +109,7 @@ fn head(
             None => (tool.title.as_str(), ""),
         };
         line.push(Span::raw("  "));
-        let around = command_rows::CommandRowContext { before: line, behind: [about, note] };
+        let around = command_rows::CommandRowContext { before: line, notes: [about, note] };
         return command_rows::rows(command, strike(theme.text), around, columns, draw);
     }
     // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
@@ -171,7 +171,7 @@ const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
 fn instruction_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let Some(said) = &done.said else { return Vec::new() };
+    let Some(said) = &done.user_instruction else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
         .with_span(sanitize::one_row(said).into_owned(), draw.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
@@ -218,7 +218,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         CallBody::Output(output) => {
             let output = output.rows(columns, most(draw.output_rows), theme);
             // A screen reader announced most of it while the command was running.
-            let at = if done.late.is_some() { 0 } else { rows.len() };
+            let at = if done.unannounced_lines.is_some() { 0 } else { rows.len() };
             rows.splice(at..at, output);
         }
         CallBody::Diff(diff) => {
@@ -236,7 +236,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         // Shown as a heading.
         CallBody::Topic(_) => {}
     }
-    let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
+    let error_rows = if draw.options.full_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, why)), _) => {
             // The rule is a detail, as in approval requests.
@@ -257,7 +257,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
-    rows.splice(0..0, draw.unannounced_lines(done.late.as_deref()));
+    rows.splice(0..0, draw.unannounced_lines(done.unannounced_lines.as_deref()));
     let failed = done.status == ToolStatus::Error || done.exit_code.is_some_and(|code| code != 0);
     (rows, if failed { theme.error } else { theme.border })
 }

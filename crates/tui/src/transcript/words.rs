@@ -171,7 +171,7 @@ pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
     let (level, mut text) = append_files(text, undone);
     // Only the newest changes can be reverted by force.
     let is_newer = |(_, why): &(_, String)| why.contains("changed");
-    if let Some(number) = undone.prompt.filter(|_| undone.kept.iter().any(is_newer)) {
+    if let Some(number) = undone.prompt.filter(|_| undone.skipped.iter().any(is_newer)) {
         text.push_str(&format!(
             "\n  /undo {number} --force also reverts files that changed since."
         ));
@@ -184,13 +184,13 @@ fn append_files(mut text: String, undone: &UndoResult) -> (Level, String) {
     for path in &undone.restored {
         text.push_str(&format!("\n  {}", sanitize::one_row(&path.to_string_lossy())));
     }
-    for (path, why) in &undone.kept {
+    for (path, why) in &undone.skipped {
         text.push_str(&format!(
             "\n  skipped {}: {why}",
             sanitize::one_row(&path.to_string_lossy())
         ));
     }
-    (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
+    (if undone.skipped.is_empty() { Level::Info } else { Level::Warning }, text)
 }
 
 /// Describes the result of restoring the state before a single change.

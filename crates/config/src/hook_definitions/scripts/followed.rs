@@ -38,7 +38,7 @@ pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
 }
 
 fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
-    let read = read_at_most(file, LONGEST).ok().flatten().filter(|read| !read.cut);
+    let read = read_at_most(file, LONGEST).ok().flatten().filter(|read| !read.is_truncated);
     let Some(text) = read.and_then(|read| String::from_utf8(read.bytes).ok()) else {
         return Vec::new();
     };

@@ -15,7 +15,7 @@ use crate::view::tokens_of;
 pub(super) struct BackgroundSummary {
     writing: JoinHandle<Result<String, String>>,
     /// It covers the contents before this index.
-    covers: usize,
+    covered_contents: usize,
     /// The epoch of the history that it belongs to.
     pub(super) epoch: u64,
     cancel: CancellationToken,
@@ -44,13 +44,13 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.take();
         let input = self.input(limits).await;
         self.context.compaction.options.save_output = save_output;
-        if input.estimate(&input.short) <= target_tokens(input.before) {
+        if input.estimate(&input.masked_view) <= target_tokens(input.before) {
             return;
         }
         // More contents will have been added when it is used.
-        let budget = tokens_of(&input.short) / 8;
+        let budget = tokens_of(&input.masked_view) / 8;
         let Some(split) =
-            HistorySplit::with_tail_budget(&input.short, input.active, budget, ANSWERS)
+            HistorySplit::with_tail_budget(&input.masked_view, input.active, budget, ANSWERS)
         else {
             return;
         };
@@ -58,7 +58,8 @@ impl Compactor<'_> {
             return;
         }
         let from = input.view.iter().skip(split.tail);
-        let Some(covers) = from.filter_map(|entry| entry.origin.content_index()).next() else {
+        let Some(covered_contents) = from.filter_map(|entry| entry.origin.content_index()).next()
+        else {
             return;
         };
         let request = self.summary_request(&input, split, None);
@@ -66,7 +67,8 @@ impl Compactor<'_> {
         let stop = cancel.clone();
         let writing =
             tokio::spawn(async move { until(model_summary::write(&request, &stop), &stop).await });
-        self.context.compaction.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+        self.context.compaction.job =
+            Some(BackgroundSummary { writing, covered_contents, epoch, cancel });
     }
 }
 
@@ -77,7 +79,7 @@ pub(super) async fn written(
     input: &CompactionInput,
     cancel: &CancellationToken,
 ) -> Option<(HistorySplit, String)> {
-    let split = HistorySplit::before_index(&input.short, input.active, job.covers)?;
+    let split = HistorySplit::before_index(&input.masked_view, input.active, job.covered_contents)?;
     let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
     let snapshot = inbox.while_receiving(until(writing, cancel)).await.ok()?;
     Some((split, snapshot))

@@ -72,7 +72,7 @@ fn text_of(response: Option<&Value>) -> (String, bool) {
 /// How often each file was read and changed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileActivity {
-    pub(crate) reads: usize,
+    pub(crate) read_count: usize,
     pub(crate) changes: usize,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn files(
         if changes(&call.name) {
             files.entry(path.to_owned()).or_default().changes += 1;
         } else if call.name.starts_with("read_") {
-            files.entry(path.to_owned()).or_default().reads += 1;
+            files.entry(path.to_owned()).or_default().read_count += 1;
         }
     }
     files

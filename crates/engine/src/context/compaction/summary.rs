@@ -40,7 +40,7 @@ pub(crate) struct HistoryFacts {
     /// Pinned results: the call and its output.
     pinned: Vec<(String, String)>,
     /// The newest task list and plan, as the model wrote them.
-    lists: Vec<(&'static str, String)>,
+    documents: Vec<(&'static str, String)>,
 }
 
 impl HistoryFacts {
@@ -92,15 +92,15 @@ impl HistoryFacts {
             let newest = calls.iter().rev().find(|call| call.name == tool && !call.failed)?;
             Some((tag, Value::Object(newest.args.clone()).to_string()))
         });
-        Self { context, prompts: prompts.collect(), files, pinned, lists: lists.collect() }
+        Self { context, prompts: prompts.collect(), files, pinned, documents: lists.collect() }
     }
 
     /// Replaces a written plan with the approved one.
     pub(crate) fn with_plan(mut self, plan: Option<&Path>) -> Self {
         if let Some(plan) = plan {
-            self.lists.retain(|(tag, _)| *tag != "plan");
+            self.documents.retain(|(tag, _)| *tag != "plan");
             let words = format!("Approved by the user; follow it: {}", plan.display());
-            self.lists.push(("plan", words));
+            self.documents.push(("plan", words));
         }
         self
     }
@@ -129,7 +129,7 @@ impl HistoryFacts {
             }
             let _ = writeln!(text, "</earlier_prompts>");
         }
-        for (tag, list) in &self.lists {
+        for (tag, list) in &self.documents {
             let _ = writeln!(text, "<{tag}>{list}</{tag}>");
         }
         for (call, result) in &self.pinned {
@@ -140,8 +140,8 @@ impl HistoryFacts {
             // Changed files matter most.
             let mut files: Vec<_> = self.files.iter().collect();
             files.sort_by_key(|(_, touched)| touched.changes == 0);
-            for (path, FileActivity { reads, changes }) in files.iter().take(FILES) {
-                let _ = writeln!(text, "{path}: read {reads} times, changed {changes} times");
+            for (path, FileActivity { read_count, changes }) in files.iter().take(FILES) {
+                let _ = writeln!(text, "{path}: read {read_count} times, changed {changes} times");
             }
             if files.len() > FILES {
                 let _ = writeln!(text, "[{} more]", files.len() - FILES);

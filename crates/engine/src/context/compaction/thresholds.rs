@@ -69,15 +69,15 @@ impl CompactionState {
     ) {
         if cause == CompactionCause::Threshold {
             if after > target_tokens(before) {
-                self.large_gains = 0;
+                self.consecutive_large_gains = 0;
                 self.backoff_doublings = (self.backoff_doublings + 1).min(MAX_DOUBLINGS);
             } else if after <= before * LARGE_GAIN_PERCENT / 100 {
                 // The compaction saved more than waiting longer would have.
-                (self.large_gains, self.backoff_doublings) = (0, 0);
+                (self.consecutive_large_gains, self.backoff_doublings) = (0, 0);
             } else {
-                self.large_gains += 1;
-                if self.large_gains >= WINS_TO_RELAX {
-                    self.large_gains = 0;
+                self.consecutive_large_gains += 1;
+                if self.consecutive_large_gains >= WINS_TO_RELAX {
+                    self.consecutive_large_gains = 0;
                     self.backoff_doublings = self.backoff_doublings.saturating_sub(1);
                 }
             }

@@ -25,7 +25,7 @@ fn assert_scenes(suffix: &str, size: (u16, u16), is_screen_reader: bool) {
     let options = StageOptions {
         program: Path::new(PROGRAM),
         size,
-        look: DARK,
+        appearance: DARK,
         is_screen_reader,
         waits_for_grammars: false,
         parent: None,

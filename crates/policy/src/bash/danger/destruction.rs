@@ -39,9 +39,9 @@ impl LossKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destruction {
     /// The row of the table.
-    pub loss: LossKind,
+    pub loss_kind: LossKind,
     /// The reason, for display.
-    pub why: &'static str,
+    pub reason: &'static str,
     /// The affected operands, for comparison with files the agent created. Empty if anything may be
     /// affected.
     pub operands: Vec<Word>,
@@ -50,8 +50,8 @@ pub struct Destruction {
 /// Returns what the command destroys if it discards work that is stored nowhere else.
 pub fn destructive(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
-    let row = |loss: LossKind, why: &'static str, operands: Vec<Word>| {
-        Some(Destruction { loss, why, operands })
+    let row = |loss_kind: LossKind, reason: &'static str, operands: Vec<Word>| {
+        Some(Destruction { loss_kind, reason, operands })
     };
     match name {
         "git" => git(command),
@@ -129,9 +129,9 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
 /// the arguments match a destructive command of the table. Only options that few other programs
 /// have are considered, so `"$CC" -c x.c` does not match.
 pub fn may_destroy(command: &Command) -> Option<Destruction> {
-    let row = |loss| {
-        let why = "the program is known only at run time, and the options look like a deletion";
-        Some(Destruction { loss, why, operands: Vec::new() })
+    let row = |loss_kind| {
+        let reason = "the program is known only at run time, and the options look like a deletion";
+        Some(Destruction { loss_kind, reason, operands: Vec::new() })
     };
     let with = |words: &[&str], rest: &[Word]| {
         let named =
@@ -255,7 +255,7 @@ pub fn checked_out(command: &Command) -> Vec<&Word> {
     let Some(call) = git_subcommand(command).filter(|call| call.name == "checkout") else {
         return Vec::new();
     };
-    let texts = || call.rest.iter().filter_map(|word| word.text.as_deref());
+    let texts = || call.words.iter().filter_map(|word| word.text.as_deref());
     // Creating a branch overwrites nothing.
     if texts().any(|text| {
         text.starts_with("--orph") || text.starts_with("-b") || text.starts_with("--track")
@@ -263,12 +263,12 @@ pub fn checked_out(command: &Command) -> Vec<&Word> {
         return Vec::new();
     }
     let is_operand = |word: &&Word| word.text.as_deref().is_none_or(|text| !text.starts_with('-'));
-    call.rest.iter().filter(is_operand).collect()
+    call.words.iter().filter(is_operand).collect()
 }
 
 fn git(command: &Command) -> Option<Destruction> {
     let call = git_subcommand(command)?;
-    let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+    let words: Vec<&str> = call.words.iter().filter_map(|word| word.text.as_deref()).collect();
     let letter = |letters: &[char]| {
         words.iter().take_while(|word| **word != "--").any(|word| {
             word.strip_prefix('-')
@@ -287,7 +287,7 @@ fn git(command: &Command) -> Option<Destruction> {
         words.iter().any(|word| matches!(*word, "." | "./" | ":/" | "*" | "./*" | ":(top)" | ":"))
     };
     let first = words.first().copied();
-    let why = match call.name {
+    let reason = match call.name {
         "reset" if long("--hard", "--h") || long("--merge", "--mer") || long("--keep", "--k") => {
             "`git reset` discards changes"
         }
@@ -373,5 +373,5 @@ fn git(command: &Command) -> Option<Destruction> {
         "checkout-index" if letter(&['f']) || long("--force", "--f") => "it discards changes",
         _ => return None,
     };
-    Some(Destruction { loss: LossKind::GitWork, why, operands: Vec::new() })
+    Some(Destruction { loss_kind: LossKind::GitWork, reason, operands: Vec::new() })
 }

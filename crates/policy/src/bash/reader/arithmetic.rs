@@ -48,7 +48,7 @@ impl ShellReader<'_, '_> {
             }
             first if is_name_character(first) => {
                 let name = self.variable_name();
-                self.found.values.evaluated.insert(name);
+                self.findings.values.evaluated.insert(name);
                 Ok(())
             }
             ' ' | '\t' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '^'
@@ -66,16 +66,16 @@ impl ShellReader<'_, '_> {
             None => return Err(UnparsedReason::new("arithmetic contains a single `$`")),
             Some(_) if calculated => {}
             Some(name) if name.is_empty() => {
-                self.found.mark_unanalyzable("arithmetic evaluates the output of a command");
+                self.findings.mark_unanalyzable("arithmetic evaluates the output of a command");
             }
             Some(name)
                 if name.starts_with(is_name_character)
                     && !name.starts_with(|c: char| c.is_ascii_digit()) =>
             {
-                self.found.values.evaluated.insert(name);
+                self.findings.values.evaluated.insert(name);
             }
             Some(name) if matches!(name.as_str(), "#" | "?" | "$" | "!") => {}
-            Some(_) => self.found.mark_unanalyzable("arithmetic evaluates a parameter"),
+            Some(_) => self.findings.mark_unanalyzable("arithmetic evaluates a parameter"),
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl ShellReader<'_, '_> {
             }
             Some(':' | '=') => {
                 if self.is_next("=") || self.is_next(":=") {
-                    self.found.values.assigned.insert(name.clone());
+                    self.findings.values.assigned.insert(name.clone());
                 }
                 self.bump();
             }

@@ -31,7 +31,7 @@ impl ShellReader<'_, '_> {
             {
                 return Ok(());
             }
-            let first = self.found.commands.len();
+            let first = self.findings.commands.len();
             self.read_and_or()?;
             self.skip_blank();
             match self.peek() {
@@ -40,8 +40,8 @@ impl ShellReader<'_, '_> {
                 Some(';') => self.consume(1),
                 Some('&') => {
                     self.consume(1);
-                    self.found.feature("background job");
-                    for simple in self.found.commands.iter_mut().skip(first) {
+                    self.findings.feature("background job");
+                    for simple in self.findings.commands.iter_mut().skip(first) {
                         simple.command.background = true;
                     }
                 }
@@ -100,7 +100,7 @@ impl ShellReader<'_, '_> {
                 Some("!") => self.consume(1),
                 Some("time") if timed.is_none() => {
                     timed = Some(self.at);
-                    self.found.only_bash = true;
+                    self.findings.is_bash_only = true;
                     self.consume(4);
                     self.skip_blank();
                     for option in ["-p", "--"] {
@@ -113,39 +113,39 @@ impl ShellReader<'_, '_> {
                 _ => break,
             }
         }
-        let first = self.found.commands.len();
+        let first = self.findings.commands.len();
         if let Some(at) = timed {
             if self.at_end_of_command() {
-                self.found.apart.push(at..at + 4);
+                self.findings.uncompared_ranges.push(at..at + 4);
                 return Ok(());
             }
-            self.found.prefixed.push((at, first));
+            self.findings.prefixed.push((at, first));
         }
         self.command()?;
-        let mut stages: Vec<_> = std::iter::once(first..self.found.commands.len()).collect();
+        let mut stages: Vec<_> = std::iter::once(first..self.findings.commands.len()).collect();
         loop {
             self.skip_blank();
             let piped = !self.is_next("||") && (self.is_next("|&") || self.is_next("|"));
             if !piped {
                 if stages.len() > 1 {
-                    self.found.pipelines.push(stages);
+                    self.findings.pipelines.push(stages);
                 }
                 return Ok(());
             }
             if self.consume_if("|&") {
-                self.found.only_bash = true;
+                self.findings.is_bash_only = true;
             } else {
                 self.consume_if("|");
             }
             self.skip_lines()?;
-            let stage = self.found.commands.len();
+            let stage = self.findings.commands.len();
             // After a pipe, `time` is a program, and `!` is not allowed.
             if self.reserved() == Some("time") {
                 self.simple()?;
             } else {
                 self.command()?;
             }
-            stages.push(stage..self.found.commands.len());
+            stages.push(stage..self.findings.commands.len());
         }
     }
 
@@ -184,12 +184,12 @@ impl ShellReader<'_, '_> {
 
     fn parenthesis(&mut self) -> Reading<()> {
         if self.is_next("((") {
-            self.found.only_bash = true;
+            self.findings.is_bash_only = true;
             self.consume(2);
             return self.arithmetic(false);
         }
         self.consume(1);
-        self.found.feature("subshell");
+        self.findings.feature("subshell");
         self.list(&[])?;
         if self.consume_if(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed subshell")) }
     }
@@ -217,7 +217,7 @@ impl ShellReader<'_, '_> {
                 }
             },
             "while" | "until" => {
-                self.found.feature("loop");
+                self.findings.feature("loop");
                 self.list(&["do"])?;
                 self.expect("do")?;
                 self.list(&["done"])?;
@@ -227,7 +227,7 @@ impl ShellReader<'_, '_> {
             "case" => self.case(),
             "[[" => self.condition(),
             "function" => {
-                self.found.only_bash = true;
+                self.findings.is_bash_only = true;
                 self.skip_blank();
                 let name = self.word(false)?;
                 self.skip_blank();
@@ -249,10 +249,10 @@ impl ShellReader<'_, '_> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(UnparsedReason::new("a function name is not a plain word"));
         };
-        self.found.feature("function definition");
-        self.found.functions.push(name.to_owned());
+        self.findings.feature("function definition");
+        self.findings.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
-            self.found.mark_unanalyzable(format!("it redefines `{name}` as a function"));
+            self.findings.mark_unanalyzable(format!("it redefines `{name}` as a function"));
         }
         self.nested_in(CommandPosition::Function, |reader| {
             reader.skip_lines()?;
@@ -274,13 +274,13 @@ impl ShellReader<'_, '_> {
     fn read_for_loop(&mut self, keyword: &str) -> Reading<()> {
         self.skip_blank();
         if keyword == "select" {
-            self.found.only_bash = true;
-            self.found.feature("loop");
-            self.found.values.assigned.insert("REPLY".to_owned());
+            self.findings.is_bash_only = true;
+            self.findings.feature("loop");
+            self.findings.values.assigned.insert("REPLY".to_owned());
         }
         if keyword == "for" && self.consume_if("((") {
-            self.found.only_bash = true;
-            self.found.feature("loop");
+            self.findings.is_bash_only = true;
+            self.findings.feature("loop");
             self.arithmetic(true)?;
             self.skip_blank();
             self.consume_if(";");
@@ -289,7 +289,7 @@ impl ShellReader<'_, '_> {
             let Some(name) = name.word.text.filter(|name| is_name(name)) else {
                 return Err(UnparsedReason::new("a loop variable is not a plain word"));
             };
-            self.found.values.assigned.insert(name.clone());
+            self.findings.values.assigned.insert(name.clone());
             self.skip_lines()?;
             if self.reserved() == Some("in") {
                 self.consume(2);
@@ -310,7 +310,7 @@ impl ShellReader<'_, '_> {
                         Some(_) => words.push(self.word(false)?.word),
                     }
                 }
-                self.found.loops.push((name, words));
+                self.findings.loops.push((name, words));
             } else {
                 self.consume_if(";");
             }
@@ -333,7 +333,7 @@ impl ShellReader<'_, '_> {
                 return self.expect("esac");
             }
             let opened = self.consume_if("(");
-            if !opened && self.place == CommandPosition::Substitution {
+            if !opened && self.position == CommandPosition::Substitution {
                 // Older shells treat its `)` as the end of the substitution.
                 return Err(UnparsedReason::new("a `case` is inside a substitution"));
             }
@@ -353,7 +353,7 @@ impl ShellReader<'_, '_> {
             }
             self.list(&["esac"])?;
             if self.consume_if(";;&") || self.consume_if(";&") {
-                self.found.only_bash = true;
+                self.findings.is_bash_only = true;
             } else if !self.consume_if(";;") {
                 return self.expect("esac");
             }
@@ -361,10 +361,10 @@ impl ShellReader<'_, '_> {
     }
 
     fn coprocess(&mut self, start: usize) -> Reading<()> {
-        self.found.only_bash = true;
-        self.found.feature("co-process");
-        let first = self.found.commands.len();
-        self.found.prefixed.push((start, first));
+        self.findings.is_bash_only = true;
+        self.findings.feature("co-process");
+        let first = self.findings.commands.len();
+        self.findings.prefixed.push((start, first));
         self.skip_blank();
         let before = self.at;
         // `coproc NAME { …; }`
@@ -379,7 +379,7 @@ impl ShellReader<'_, '_> {
         }
         self.at = before;
         self.command()?;
-        for simple in self.found.commands.iter_mut().skip(first) {
+        for simple in self.findings.commands.iter_mut().skip(first) {
             simple.command.background = true;
         }
         Ok(())

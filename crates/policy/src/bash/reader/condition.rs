@@ -8,7 +8,7 @@ use crate::bash::variable_name::is_name;
 impl ShellReader<'_, '_> {
     /// Reads `[[ … ]]`.
     pub(super) fn condition(&mut self) -> Reading<()> {
-        self.found.only_bash = true;
+        self.findings.is_bash_only = true;
         // The preceding words, to know the operands of an operator.
         let mut operator = String::new();
         let mut before: Option<ShellToken> = None;
@@ -54,7 +54,7 @@ impl ShellReader<'_, '_> {
                 return if open == 0 { Ok(()) } else { Err(UnparsedReason::new("unclosed `[[`")) };
             }
             if operator == "=~" {
-                self.found.values.arrays = true;
+                self.findings.values.arrays = true;
                 self.regular_expression()?;
                 operator.clear();
                 continue;
@@ -93,18 +93,18 @@ impl ShellReader<'_, '_> {
         if token.word.source.contains("$(") && !token.word.source.contains("$((")
             || token.word.source.contains('`')
         {
-            self.found.mark_unanalyzable("`[[` evaluates the output of a command");
+            self.findings.mark_unanalyzable("`[[` evaluates the output of a command");
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%$\"{}#?()@ \t".contains(c);
         if !token.word.source.chars().all(plain)
             || ["$@", "$*", "${@"].iter().any(|all| token.word.source.contains(all))
         {
-            self.found.mark_unanalyzable("`[[` evaluates an unsupported expression");
+            self.findings.mark_unanalyzable("`[[` evaluates an unsupported expression");
         }
         let mut parameter = false;
         for name in token.word.source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             if is_name(name) {
-                self.found.values.evaluated.insert(name.to_owned());
+                self.findings.values.evaluated.insert(name.to_owned());
             }
         }
         let mut rest = token.word.source.as_str();
@@ -114,7 +114,7 @@ impl ShellReader<'_, '_> {
             rest = behind;
         }
         if parameter {
-            self.found.mark_unanalyzable("`[[` evaluates a parameter");
+            self.findings.mark_unanalyzable("`[[` evaluates a parameter");
         }
         Ok(())
     }

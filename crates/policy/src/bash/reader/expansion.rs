@@ -28,7 +28,7 @@ impl ShellReader<'_, '_> {
                 word.dynamic = true;
                 if !quoted {
                     word.splits = true;
-                    word.substitutes |= expanded.is_empty();
+                    word.has_substitution |= expanded.is_empty();
                     word.variables.push(expanded);
                 }
             }
@@ -98,15 +98,15 @@ impl ShellReader<'_, '_> {
 
     /// Reads the rest of `$(…)`.
     pub(super) fn command_substitution(&mut self) -> Reading<()> {
-        self.found.feature("command substitution");
+        self.findings.feature("command substitution");
         self.substitution(Self::up_to_parenthesis)
     }
 
     /// Reads `<(…)` or `>(…)`.
     pub(super) fn process_substitution(&mut self) -> Reading<()> {
         self.consume(2);
-        self.found.only_bash = true;
-        self.found.feature("process substitution");
+        self.findings.is_bash_only = true;
+        self.findings.feature("process substitution");
         self.substitution(Self::up_to_parenthesis)
     }
 
@@ -122,7 +122,7 @@ impl ShellReader<'_, '_> {
     /// Reads a substitution in backticks.
     pub(super) fn backtick(&mut self, quoted: bool) -> Reading<()> {
         self.bump();
-        self.found.feature("command substitution");
+        self.findings.feature("command substitution");
         let start = self.at;
         let mut escaped = false;
         let end = loop {
@@ -166,16 +166,16 @@ impl ShellReader<'_, '_> {
                 _ => text.push(character),
             }
         }
-        self.found.apart.push(start..end);
+        self.findings.uncompared_ranges.push(start..end);
         self.nested(|reader| {
-            read(&text, CommandPosition::Substitution, false, reader.depth, reader.found);
+            read(&text, CommandPosition::Substitution, false, reader.depth, reader.findings);
             Ok(())
         })
     }
 
     /// Reads `$'…'`.
     fn ansi_string(&mut self, word: &mut WordBuilder) -> Reading<()> {
-        self.found.only_bash = true;
+        self.findings.is_bash_only = true;
         self.consume(2);
         word.quoted = true;
         let decoded = ansi::decode(self.rest()).map_err(|why| {

@@ -38,37 +38,41 @@ impl ShellReader<'_, '_> {
                 "the delimiter of a here-document is not a plain word",
             ));
         }
-        self.found.here_documents += 1;
-        if self.found.here_documents > MOST {
+        self.findings.here_documents += 1;
+        if self.findings.here_documents > MOST {
             return Err(UnparsedReason::new("it has too many here-documents"));
         }
-        self.found.feature("here-document");
-        self.waiting.push(PendingHereDocument {
+        self.findings.feature("here-document");
+        self.here_documents.push(PendingHereDocument {
             delimiter,
             literal: token.word.quoted,
             strips_tabs,
             redirection: usize::MAX,
             reader: None,
         });
-        Ok(Redirection { kind: RedirectionKind::HereDocument, target: token.word, alone: false })
+        Ok(Redirection {
+            kind: RedirectionKind::HereDocument,
+            target: token.word,
+            is_standalone: false,
+        })
     }
 
     /// Sets the index of the newest here-document among the redirections.
     pub(super) fn note_here_document(&mut self, redirection: usize) {
-        if let Some(last) = self.waiting.last_mut() {
+        if let Some(last) = self.here_documents.last_mut() {
             last.redirection = redirection;
         }
     }
 
     /// Assigns the here-documents from `first` to the command that reads them.
     pub(super) fn tie_here_documents(&mut self, first: usize, command: usize, own: &[usize]) {
-        for (waiting, own) in self.waiting.iter_mut().skip(first).zip(own) {
+        for (waiting, own) in self.here_documents.iter_mut().skip(first).zip(own) {
             waiting.reader = Some((command, *own));
         }
     }
 
     pub(super) fn waiting_count(&self) -> usize {
-        self.waiting.len()
+        self.here_documents.len()
     }
 
     /// Consumes a line end and the here-document bodies after it.
@@ -77,7 +81,7 @@ impl ShellReader<'_, '_> {
         if self.outer_waits {
             return Err(UnparsedReason::new("a line ends before a pending here-document"));
         }
-        for waiting in std::mem::take(&mut self.waiting) {
+        for waiting in std::mem::take(&mut self.here_documents) {
             self.body(&waiting)?;
         }
         Ok(())
@@ -116,12 +120,12 @@ impl ShellReader<'_, '_> {
             });
         }
         if let Some((command, own)) = waiting.reader
-            && let Some(simple) = self.found.commands.get_mut(command)
+            && let Some(simple) = self.findings.commands.get_mut(command)
             && let Some(redirection) = simple.redirections.get_mut(own)
         {
             redirection.target = target.clone();
         }
-        if let Some(redirection) = self.found.redirections.get_mut(waiting.redirection) {
+        if let Some(redirection) = self.findings.redirections.get_mut(waiting.redirection) {
             redirection.target = target;
         }
         Ok(())

@@ -24,11 +24,11 @@ const OPERATORS: [(&str, RedirectionKind); 12] = [
 impl ShellReader<'_, '_> {
     /// Reads a simple command or a function definition.
     pub(super) fn simple(&mut self) -> Reading<()> {
-        let index = self.found.commands.len();
+        let index = self.findings.commands.len();
         let first_waiting = self.waiting_count();
-        let first_prefixed = self.found.prefixed.len();
-        let first_pipeline = self.found.pipelines.len();
-        let first_redirection = self.found.redirections.len();
+        let first_prefixed = self.findings.prefixed.len();
+        let first_pipeline = self.findings.pipelines.len();
+        let first_redirection = self.findings.redirections.len();
         let start = self.at;
         let mut simple = SimpleCommand::default();
         let mut here_documents = Vec::new();
@@ -67,7 +67,7 @@ impl ShellReader<'_, '_> {
                 Err(refusal) => {
                     // Record the incomplete command for denying rules.
                     if !simple.tokens.is_empty() {
-                        self.found.commands.push(self.finished(start, simple, declares));
+                        self.findings.commands.push(self.finished(start, simple, declares));
                     }
                     return Err(refusal);
                 }
@@ -85,21 +85,21 @@ impl ShellReader<'_, '_> {
             if simple.redirections.is_empty() {
                 return Err(UnparsedReason::new("a command is missing"));
             }
-            for redirection in self.found.redirections.iter_mut().skip(first_redirection) {
-                redirection.alone = true;
+            for redirection in self.findings.redirections.iter_mut().skip(first_redirection) {
+                redirection.is_standalone = true;
             }
             return Ok(());
         }
         let simple = self.finished(start, simple, declares);
         self.push((index, first_prefixed, first_waiting), &here_documents, simple);
-        for stage in self.found.pipelines.iter_mut().skip(first_pipeline).flatten() {
+        for stage in self.findings.pipelines.iter_mut().skip(first_pipeline).flatten() {
             *stage = stage.start + 1..stage.end + 1;
         }
         Ok(())
     }
 
     fn finished(&self, start: usize, mut simple: SimpleCommand, declares: bool) -> SimpleCommand {
-        simple.start = simple.tokens.first().filter(|_| self.mapped).map(|token| token.start);
+        simple.start = simple.tokens.first().filter(|_| self.has_offsets).map(|token| token.start);
         simple.command.words = simple.tokens.iter().map(|token| token.word.clone()).collect();
         if simple.command.words.is_empty() {
             simple.command.words.push(Word { text: Some(String::new()), ..Word::default() });
@@ -110,7 +110,7 @@ impl ShellReader<'_, '_> {
                 .assignments
                 .extend(simple.tokens.iter().filter_map(|token| token.assignment.clone()));
         }
-        simple.command.place = self.place;
+        simple.command.position = self.position;
         simple.command.source = self.source(start).trim_end().to_owned();
         simple
     }
@@ -121,9 +121,9 @@ impl ShellReader<'_, '_> {
         here_documents: &[usize],
         simple: SimpleCommand,
     ) {
-        self.found.commands.insert(index, simple);
+        self.findings.commands.insert(index, simple);
         // The commands found inside its words move back by one.
-        for (_, behind) in self.found.prefixed.iter_mut().skip(first_prefixed) {
+        for (_, behind) in self.findings.prefixed.iter_mut().skip(first_prefixed) {
             *behind += 1;
         }
         self.tie_here_documents(first_waiting, index, here_documents);
@@ -159,15 +159,15 @@ impl ShellReader<'_, '_> {
             return Ok(None);
         }
         if let Some(Descriptor::Name(name)) = descriptor {
-            self.found.values.assigned.insert(name);
-            self.found.only_bash = true;
+            self.findings.values.assigned.insert(name);
+            self.findings.is_bash_only = true;
         }
-        self.found.only_bash |= operator.starts_with('&') || matches!(operator, "<<<");
+        self.findings.is_bash_only |= operator.starts_with('&') || matches!(operator, "<<<");
         self.consume(skipped + operator.len());
         if kind == RedirectionKind::HereDocument {
             let redirection = self.here_document(operator == "<<-")?;
-            self.note_here_document(self.found.redirections.len());
-            self.found.redirections.push(redirection.clone());
+            self.note_here_document(self.findings.redirections.len());
+            self.findings.redirections.push(redirection.clone());
             return Ok(Some(redirection));
         }
         self.skip_blank();
@@ -181,10 +181,10 @@ impl ShellReader<'_, '_> {
         if target.word.text.as_deref().is_some_and(|text| {
             ["/dev/tcp/", "/dev/udp/"].iter().any(|network| text.contains(network))
         }) {
-            self.found.mark_unanalyzable("a redirection opens a connection");
+            self.findings.mark_unanalyzable("a redirection opens a connection");
         }
-        let redirection = Redirection { kind, target: target.word, alone: false };
-        self.found.redirections.push(redirection.clone());
+        let redirection = Redirection { kind, target: target.word, is_standalone: false };
+        self.findings.redirections.push(redirection.clone());
         Ok(Some(redirection))
     }
 
@@ -201,7 +201,7 @@ impl ShellReader<'_, '_> {
         if target.word.text.as_deref().is_some_and(number) {
             return RedirectionKind::Descriptor;
         }
-        self.found.only_bash = true;
+        self.findings.is_bash_only = true;
         if operator == "<&" { RedirectionKind::Read } else { RedirectionKind::Write }
     }
 

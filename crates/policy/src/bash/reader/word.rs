@@ -14,10 +14,10 @@ pub(super) struct WordBuilder {
     pub(super) glob: bool,
     brace: bool,
     pub(super) splits: bool,
-    pub(super) substitutes: bool,
+    pub(super) has_substitution: bool,
     pub(super) variables: Vec<String>,
     /// Whether the word contains anything other than plain characters.
-    odd: bool,
+    has_special: bool,
 }
 
 impl WordBuilder {
@@ -39,19 +39,23 @@ impl ShellReader<'_, '_> {
                 '<' | '>' if self.peek_at(1) == Some('(') => {
                     self.process_substitution()?;
                     word.dynamic = true;
-                    word.odd = true;
+                    word.has_special = true;
                 }
                 '(' if array_may_begin(&word, assigned.as_ref(), self.at) => {
                     self.array()?;
                     word.dynamic = true;
-                    word.odd = true;
+                    word.has_special = true;
                     if self.peek().is_some_and(|next| !ends_word(next)) {
                         return Err(UnparsedReason::new("text is joined to an array"));
                     }
                     break;
                 }
                 end if ends_word(end) => break,
-                '[' if assignable && assigned.is_none() && !word.odd && is_name(&word.text) => {
+                '[' if assignable
+                    && assigned.is_none()
+                    && !word.has_special
+                    && is_name(&word.text) =>
+                {
                     self.bump();
                     word.text.push('[');
                     let from = self.at;
@@ -60,7 +64,7 @@ impl ShellReader<'_, '_> {
                     word.text.push_str(&inside);
                     word.glob = true;
                 }
-                '=' if assignable && assigned.is_none() && !word.odd => {
+                '=' if assignable && assigned.is_none() && !word.has_special => {
                     self.bump();
                     word.text.push('=');
                     if let Some(name) = assigned_name(&word.text) {
@@ -78,7 +82,7 @@ impl ShellReader<'_, '_> {
         {
             return Err(UnparsedReason::new("a redirection evaluates a subscript"));
         }
-        if source.contains('\n') && (self.outer_waits || !self.waiting.is_empty()) {
+        if source.contains('\n') && (self.outer_waits || !self.here_documents.is_empty()) {
             return Err(UnparsedReason::new("a line ends before a pending here-document"));
         }
         let assignment = assigned.map(|(name, behind, value_start)| {
@@ -90,14 +94,14 @@ impl ShellReader<'_, '_> {
                 quoted: word.quoted,
             };
             if !is_number(&value) {
-                self.found.values.assigned.insert(name.clone());
+                self.findings.values.assigned.insert(name.clone());
             }
             Assignment { name, value }
         });
         Ok(ShellToken {
-            plain: !word.odd && !word.dynamic,
+            plain: !word.has_special && !word.dynamic,
             splits: word.splits,
-            substitutes: word.substitutes,
+            has_substitution: word.has_substitution,
             variables: word.variables,
             assignment,
             start,
@@ -119,30 +123,30 @@ impl ShellReader<'_, '_> {
                 let Some(next) = self.bump() else {
                     return Err(UnparsedReason::new("it ends with a backslash"));
                 };
-                word.odd = true;
+                word.has_special = true;
                 word.quoted = true;
                 word.literal(next);
             }
             '\'' => {
-                word.odd = true;
+                word.has_special = true;
                 word.quoted = true;
                 let text = self.raw_string()?;
                 word.text.push_str(&text);
             }
             '"' => {
-                word.odd = true;
+                word.has_special = true;
                 word.quoted = true;
                 self.double_quoted(word)?;
             }
             '`' => {
-                word.odd = true;
+                word.has_special = true;
                 word.dynamic = true;
                 word.splits = true;
-                word.substitutes = true;
+                word.has_substitution = true;
                 self.backtick(false)?;
             }
             '$' => {
-                word.odd = true;
+                word.has_special = true;
                 self.dollar(word, false)?;
             }
             other => {
@@ -206,8 +210,8 @@ impl ShellReader<'_, '_> {
     /// Reads `(…)` of `NAME=(…)`.
     fn array(&mut self) -> Reading<()> {
         self.bump();
-        self.found.only_bash = true;
-        self.found.values.arrays = true;
+        self.findings.is_bash_only = true;
+        self.findings.values.arrays = true;
         self.nested(|reader| {
             loop {
                 reader.skip_lines()?;
@@ -252,7 +256,7 @@ impl ShellReader<'_, '_> {
                     self.bump();
                     let names = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
                     for name in names.filter(|name| is_name(name)) {
-                        self.found.values.evaluated.insert(name.to_owned());
+                        self.findings.values.evaluated.insert(name.to_owned());
                     }
                     return Ok(());
                 }

@@ -10,7 +10,7 @@ pub(super) struct ReadContext<'a> {
     pub(super) directory: &'a Path,
     pub(super) roots: &'a [PathBuf],
     /// Whether a `cd` comes first, so that `..` cannot be resolved.
-    pub(super) moved: bool,
+    pub(super) has_changed_directory: bool,
 }
 
 impl ReadContext<'_> {
@@ -39,8 +39,9 @@ impl ReadContext<'_> {
         let path = Path::new(text);
         // `..` after a symbolic link to a directory leads somewhere other than the text says, and
         // so does any `..` after a `cd`.
-        let below =
-            path.components().skip_while(|part| *part == Component::ParentDir && !self.moved);
+        let below = path
+            .components()
+            .skip_while(|part| *part == Component::ParentDir && !self.has_changed_directory);
         if below.into_iter().any(|part| part == Component::ParentDir) {
             return false;
         }

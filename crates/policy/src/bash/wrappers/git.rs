@@ -9,7 +9,7 @@ use crate::bash::line::Word;
 pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = aliases(arguments);
     let Some(call) = subcommand(arguments) else { return found };
-    let rest = call.rest;
+    let rest = call.words;
     let behind = |word: &str| {
         rest.iter()
             .position(|found| found.text.as_deref() == Some(word))

@@ -46,17 +46,17 @@ pub(crate) struct NetworkBroker {
     session: SessionProcesses,
     name_servers: Vec<IpAddr>,
     /// Paths where unix sockets may be connected to. `None`: the sockets in the view of files that
-    /// `given` or one of the tables allows.
+    /// `allowed_sockets` or one of the tables allows.
     sockets: Option<Vec<PathBuf>>,
     /// Sockets of the host that the plan allows.
-    given: Vec<PathBuf>,
+    allowed_sockets: Vec<PathBuf>,
     /// Sockets bound in the session's own network, all of which belong to the session.
-    own: Option<SocketTable>,
+    own_sockets: Option<SocketTable>,
     /// Sockets bound in the network of the host, where the session may have servers as well.
     machine: Option<SocketTable>,
     /// Files whose owners and modes may be changed.
     writable: WritableFiles,
-    waiting: AtomicUsize,
+    waiting_calls: AtomicUsize,
 }
 
 impl NetworkBroker {
@@ -94,11 +94,11 @@ impl NetworkBroker {
                 let real = open.filter_map(|path| path.canonicalize().ok());
                 real.chain([plan.temporary.join("tmp")]).collect()
             }),
-            given: plan.sockets.clone(),
+            allowed_sockets: plan.sockets.clone(),
             // Set later, from inside the network of the session.
-            own: None,
+            own_sockets: None,
             machine: (mounts && super::is_needed(plan)).then(SocketTable::open).flatten(),
-            waiting: AtomicUsize::new(0),
+            waiting_calls: AtomicUsize::new(0),
         })
     }
 
@@ -120,14 +120,14 @@ impl NetworkBroker {
             });
             there.join().ok().flatten()
         });
-        self.own = table;
+        self.own_sockets = table;
     }
 
     /// Opens the table of sockets bound in the network of this process, if only the command uses
     /// that network.
     pub(crate) fn open_own_network(&mut self) {
         if self.network == Network::Own {
-            self.own = SocketTable::open();
+            self.own_sockets = SocketTable::open();
         }
     }
 
@@ -153,7 +153,7 @@ impl NetworkBroker {
                 return;
             }
             let Ok(notice) = notify::receive(&gate.listener) else { continue };
-            if gate.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_AT_ONCE {
+            if gate.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MOST_AT_ONCE {
                 gate.done(&notice, Err(Errno::AGAIN));
                 continue;
             }
@@ -170,7 +170,7 @@ impl NetworkBroker {
 
     fn done(&self, notice: &Notice, result: Result<NotifyReply, Errno>) {
         notify::answer(&self.listener, notice.id, result);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waiting_calls.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn serve(&self, notice: &Notice) -> Result<NotifyReply, Errno> {
@@ -347,7 +347,7 @@ impl NetworkBroker {
     /// Checks whether the server of the open socket file belongs to the session or is allowed by
     /// the plan.
     fn is_open(&self, caller: &Caller, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-        let knows = self.own.is_some() || self.machine.is_some();
+        let knows = self.own_sockets.is_some() || self.machine.is_some();
         if !knows || self.network == Network::Host {
             return Ok(());
         }
@@ -359,7 +359,7 @@ impl NetworkBroker {
             let given = rustix::fs::stat(path);
             given.is_ok_and(|given| (given.st_dev, given.st_ino) == (stat.st_dev, stat.st_ino))
         };
-        if self.given.iter().any(same) {
+        if self.allowed_sockets.iter().any(same) {
             return Ok(());
         }
         let place = FileIdentity::for_file(&self.proc, file)?;
@@ -369,7 +369,7 @@ impl NetworkBroker {
         };
         let of_session =
             |found: Vec<u64>| self.session.owns_sockets(&self.proc, caller.number, found);
-        if !at(&self.own)?.is_empty() || of_session(at(&self.machine)?) {
+        if !at(&self.own_sockets)?.is_empty() || of_session(at(&self.machine)?) {
             return Ok(());
         }
         // Distinguish a socket without a server from one that is not allowed.

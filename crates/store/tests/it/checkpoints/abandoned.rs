@@ -45,7 +45,7 @@ fn protected_files_are_reverted_by_the_next_session_after_a_kill() {
         assert_eq!(abandoned.allowed, json!({"by": "test"}));
         let paths = abandoned.changes.protected.clone();
         let restored = next.restore(&abandoned.changes, &paths).expect("restored");
-        assert_eq!(restored.kept, []);
+        assert_eq!(restored.skipped, []);
         abandoned.finish();
     }
     assert_eq!(fixture.read(".mcp.json").as_deref(), Some("old"));

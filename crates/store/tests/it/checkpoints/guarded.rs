@@ -15,7 +15,7 @@ fn protected_files_are_restored_and_others_kept() {
     });
     assert_eq!(changes.protected.len(), 3, "{changes:?}");
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
-    assert_eq!((undone.restored.len(), undone.kept.len()), (3, 0));
+    assert_eq!((undone.restored.len(), undone.skipped.len()), (3, 0));
     assert_eq!(fixture.read(".vscode/tasks.json").as_deref(), Some("{}"));
     assert!(!fixture.path(".git/hooks/pre-commit").exists() && !fixture.path(".envrc").exists());
     let listed = checkpoints.list().expect("list");
@@ -37,7 +37,7 @@ fn links_swapped_during_restore_are_not_followed() {
     symlink(&outside, fixture.path("dir")).expect("link");
     for force in [false, true] {
         let undone = checkpoints.undo(Some(1), force).expect("undo");
-        assert_eq!((undone.restored.len(), undone.kept.len()), (0, 1), "{undone:?}");
+        assert_eq!((undone.restored.len(), undone.skipped.len()), (0, 1), "{undone:?}");
     }
     assert_eq!(fs::read_to_string(outside.join("a")).expect("theirs"), "theirs");
 
@@ -50,7 +50,7 @@ fn links_swapped_during_restore_are_not_followed() {
     );
     fs::write(&journal, foreign).expect("journal");
     let undone = fixture.checkpoints().undo(Some(1), true).expect("undo");
-    assert_eq!(undone.kept[0].1, "it is outside the workspace");
+    assert_eq!(undone.skipped[0].1, "it is outside the workspace");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn protected_directory_replaced_by_a_link_is_restored() {
         symlink("e", fixture.path(".vscode")).expect("link");
     });
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
-    assert_eq!(undone.kept, []);
+    assert_eq!(undone.skipped, []);
     assert_eq!(fixture.read(".vscode/tasks.json").as_deref(), Some("{}"));
     assert!(!fixture.path(".vscode").is_symlink());
 }
@@ -119,7 +119,7 @@ fn restored_changes_can_be_redone_and_inaccessible_files_stay() {
     fixture.write(".vscode/tasks.json", "user");
     fixture.write("AGENTS.md", "user");
     fixture.write("a", "agent");
-    let write_scope = WriteScope { closed: vec![fixture.path(".vscode")], open: vec![] };
+    let write_scope = WriteScope { read_only: vec![fixture.path(".vscode")], open: vec![] };
     let changes = checkpoints.end_command(mark, &write_scope).expect("end");
     assert_eq!(changes.protected, [fixture.path("AGENTS.md")]);
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
@@ -198,7 +198,7 @@ fn protected_files_in_a_closed_directory_are_found() {
             "{closed:o}"
         );
         let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
-        assert_eq!(undone.kept, [], "{closed:o}");
+        assert_eq!(undone.skipped, [], "{closed:o}");
         for name in ["one/two", "mine"].map(|top| PLANTED.map(|name| format!("{top}/{name}"))) {
             for name in name {
                 assert!(!fixture.path(&name).exists(), "{closed:o} {name}");
@@ -251,7 +251,7 @@ fn protected_files_are_found_at_every_depth_that_a_path_reaches() {
     assert_eq!(changes.unsearched, []);
     assert_eq!(changes.protected.len(), depths.len());
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
-    assert_eq!((undone.restored.len(), undone.kept.len()), (depths.len(), 0));
+    assert_eq!((undone.restored.len(), undone.skipped.len()), (depths.len(), 0));
     assert!(changes.protected.iter().all(|path| !path.exists()));
 }
 
@@ -406,7 +406,7 @@ fn hard_link_of_a_protected_file_does_not_open_it() {
     fs::write(fixture.path("other"), "evil").expect("written");
     fs::remove_file(fixture.path("other")).expect("removed");
     // The sandbox denies to write the protected name itself.
-    let write_scope = WriteScope { open: vec![], closed: vec![fixture.path(".envrc")] };
+    let write_scope = WriteScope { open: vec![], read_only: vec![fixture.path(".envrc")] };
     let changes = checkpoints.end_command(mark, &write_scope).expect("end");
     checkpoints.restore(&changes, &changes.protected).expect("restore");
     assert_eq!(fixture.read(".envrc").as_deref(), Some("mine"), "{changes:?}");
@@ -426,6 +426,6 @@ fn deeply_nested_directories_in_a_protected_one_are_removed_as_a_whole() {
     });
     assert!(changes.protected.len() < 100, "{}", changes.protected.len());
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
-    assert!(undone.kept.is_empty(), "{undone:?}");
+    assert!(undone.skipped.is_empty(), "{undone:?}");
     assert!(!fixture.path(".vscode").exists());
 }

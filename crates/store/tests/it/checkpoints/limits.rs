@@ -21,7 +21,7 @@ fn oversized_file_is_reported_and_unchanged() {
     checkpoints.end_command(mark, &WriteScope::default()).expect("end");
     let undone = checkpoints.undo(None, false).expect("undo");
     assert_eq!(undone.restored, [fixture.path("small")]);
-    assert_eq!(undone.kept[0].1, "its previous content was not saved (2.0 kB)");
+    assert_eq!(undone.skipped[0].1, "its previous content was not saved (2.0 kB)");
     assert_eq!(fixture.read("a.bin").as_deref(), Some("gone"));
 
     let options = CheckpointOptions { command_bytes: 5000, ..fixture.options() };
@@ -73,7 +73,7 @@ fn repeated_checkpoints_copy_nothing_twice() {
     command(&checkpoints, 1, || fixture.write("f1", "other"));
     command(&checkpoints, 1, || fixture.write("f2", "other"));
     assert_eq!(fixture.objects(), 2);
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(fixture.read("f2").as_deref(), Some("the same"));
 }
 
@@ -101,7 +101,7 @@ fn torn_records_and_damaged_objects_are_noticed() {
         }
     }
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert_eq!(undone.kept[0].1, "its previous content in the store is damaged");
+    assert_eq!(undone.skipped[0].1, "its previous content in the store is damaged");
     assert_eq!(fixture.read("b").as_deref(), Some("new"));
 }
 
@@ -149,7 +149,7 @@ fn oldest_checkpoints_are_evicted_and_sessions_in_use_kept() {
     fs::remove_file(young).expect("removed");
     assert_eq!(fixture.objects(), 2);
     assert!(matches!(session("older").undo(None, true), Err(CheckpointError::NothingToUndo)));
-    assert_eq!(mine.undo(None, false).expect("undo").kept, []);
+    assert_eq!(mine.undo(None, false).expect("undo").skipped, []);
 
     // No space at all: this is reported, and nothing is lost silently.
     let full = Checkpoints::open(CheckpointOptions { total_bytes: 10, ..fixture.options() });
@@ -209,6 +209,6 @@ fn makes_room(total_bytes: u64, size: usize) {
         }
     }
     assert!(matches!(session("one").undo(None, true), Err(CheckpointError::NothingToUndo)));
-    assert_eq!(session("three").undo(None, true).expect("undo").kept, []);
+    assert_eq!(session("three").undo(None, true).expect("undo").skipped, []);
     assert_eq!(fixture.read("small").as_deref(), Some("three"));
 }

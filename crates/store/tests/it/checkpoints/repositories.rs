@@ -15,7 +15,7 @@ fn real_bytes_are_saved_when_git_converts_files() {
         fs::remove_file(fixture.path("a.txt")).expect("removed");
         fs::remove_file(fixture.path("b.txt")).expect("removed");
     });
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(fixture.read("a.txt").as_deref(), Some("one\r\ntwo\r\n"));
     assert_eq!(fixture.read("b.txt").as_deref(), Some("one\ntwo\n"));
 
@@ -27,7 +27,7 @@ fn real_bytes_are_saved_when_git_converts_files() {
     fixture.commit();
     let checkpoints = fixture.checkpoints();
     command(&checkpoints, 1, || fs::remove_file(fixture.path("a.txt")).expect("removed"));
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(fixture.read("a.txt").as_deref(), Some("one\r\n"));
     fixture.git(&["update-index", "--refresh", "-q"]);
     fixture.git(&["config", "core.autocrlf", "false"]);
@@ -38,7 +38,7 @@ fn real_bytes_are_saved_when_git_converts_files() {
     let is_honest = match fixture.read("a.txt") {
         Some(text) => text == "one\r\n",
         None => {
-            undone.kept == [(fixture.path("a.txt"), "git returned different content".to_owned())]
+            undone.skipped == [(fixture.path("a.txt"), "git returned different content".to_owned())]
         }
     };
     assert!(is_honest, "{undone:?}");
@@ -60,7 +60,7 @@ fn linked_worktrees_and_index_versions_are_supported() {
         fs::remove_dir_all(fixture.path("linked/dir")).expect("removed");
         fs::remove_file(fixture.path("dir/abc")).expect("removed");
         checkpoints.end_command(mark, &WriteScope::default()).expect("end");
-        assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+        assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
         assert_eq!(fixture.read("linked/dir/abc").as_deref(), Some("abc"));
         assert_eq!(fixture.read("dir/abc").as_deref(), Some("abc"));
     }
@@ -131,7 +131,7 @@ fn moved_repository_is_moved_back() {
             then(&fixture);
         });
         let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
-        assert_eq!(moved.now, Some(fixture.path(".g9")));
+        assert_eq!(moved.moved_to, Some(fixture.path(".g9")));
         checkpoints.move_back(moved).expect("back");
         fixture.git(&["status"]);
         assert!(fixture.path(".git").is_dir() && !fixture.path(".g9").exists());
@@ -150,6 +150,6 @@ fn moved_repository_is_moved_back() {
         fs::remove_dir_all(fixture.path("y/.git")).expect("removed");
     });
     let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
-    assert_eq!(moved.now, None);
+    assert_eq!(moved.moved_to, None);
     assert!(checkpoints.move_back(moved).is_err());
 }

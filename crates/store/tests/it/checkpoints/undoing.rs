@@ -16,7 +16,7 @@ fn edits_are_undone_turn_by_turn_across_processes() {
     let store = fixture.folder.path().join("checkpoints");
     assert_eq!(latest_session(&store, "work-12345678"), Some("s1".into()));
     let checkpoints = fixture.checkpoints();
-    let kept = checkpoints.undo(Some(1), false).expect("undo").kept;
+    let kept = checkpoints.undo(Some(1), false).expect("undo").skipped;
     assert_eq!(kept, [(fixture.path("a.txt"), "a later prompt changed it again".to_owned())]);
     assert!(!fixture.path("new").exists(), "the rest of turn 1 is undone, with its folders");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("two"));
@@ -44,8 +44,8 @@ fn user_changes_are_kept_unless_forced() {
     fixture.write("made", "user!");
     let undone = checkpoints.undo(None, false).expect("undo");
     assert!(undone.restored.is_empty());
-    assert_eq!(undone.kept.len(), 2);
-    assert!(undone.kept.iter().all(|(_, why)| why == "it was changed since"));
+    assert_eq!(undone.skipped.len(), 2);
+    assert!(undone.skipped.iter().all(|(_, why)| why == "it was changed since"));
     assert_eq!(fixture.read("a").as_deref(), Some("user!"));
     assert!(matches!(checkpoints.undo(None, false), Err(CheckpointError::NothingToUndo)));
     let undone = checkpoints.undo(None, true).expect("undo");
@@ -72,7 +72,7 @@ fn undo_can_be_redone() {
         assert_eq!(fixture.read("a").as_deref(), Some("old"));
         assert!(fixture.path("b").exists() && !fixture.path("new").exists());
         let redone = checkpoints.redo(false).expect("redo");
-        assert_eq!((redone.restored.len(), redone.kept.len()), (4, 0), "{redone:?}");
+        assert_eq!((redone.restored.len(), redone.skipped.len()), (4, 0), "{redone:?}");
         assert_eq!(fixture.read("a").as_deref(), Some("user"), "the forced undo kept it");
         assert!(!fixture.path("b").exists());
         assert_eq!(fixture.read("new/c").as_deref(), Some("agent"));
@@ -92,7 +92,7 @@ fn mode_changes_are_undone_and_touches_ignored() {
     });
     assert_eq!(changes.changed, [fixture.path("a")], "the same bytes are not a change");
     let before = mode(&fixture.path("b"));
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(mode(&fixture.path("a")), before);
     assert!(command(&checkpoints, 2, || {}).is_empty());
 }
@@ -109,7 +109,7 @@ fn overlapping_commands_are_undone_as_one() {
     checkpoints.end_command(second, &WriteScope::default()).expect("end");
     fixture.write("y", "y");
     checkpoints.end_command(first, &WriteScope::default()).expect("end");
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(fixture.read("x").as_deref(), Some("0"));
     assert_eq!(fixture.read("y"), None);
 }
@@ -143,10 +143,13 @@ fn single_changes_are_previewed_reverted_and_redone() {
     let foreseen = checkpoints.preview_restore(2).expect("foreseen");
     let of = |name: &str| foreseen.iter().find(|one| one.path == fixture.path(name));
     let a = of("a.txt").expect("a change");
-    assert_eq!((a.now.as_deref(), a.then.as_deref()), (Some("three\n"), Some("one\n")));
-    assert_eq!((a.kind, a.kept.as_deref()), (ChangeKind::Changed, None));
+    assert_eq!(
+        (a.current_text.as_deref(), a.restored_text.as_deref()),
+        (Some("three\n"), Some("one\n"))
+    );
+    assert_eq!((a.kind, a.skip_reason.as_deref()), (ChangeKind::Changed, None));
     assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
-    let kept = |name: &str| of(name).and_then(|one| one.kept.as_deref());
+    let kept = |name: &str| of(name).and_then(|one| one.skip_reason.as_deref());
     for folder in ["shared", "shared/deep"] {
         assert_eq!(kept(folder), Some("it contains other files"), "{folder}");
     }
@@ -155,9 +158,9 @@ fn single_changes_are_previewed_reverted_and_redone() {
     assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
 
     // Restore to between the two edits of the second turn.
-    let restored = checkpoints.restore_before(edits[3].moment, 3, false).expect("restored");
+    let restored = checkpoints.restore_before(edits[3].change_time, 3, false).expect("restored");
     assert_eq!(restored.restored.len(), 4, "{restored:?}");
-    let mut kept: Vec<_> = restored.kept.iter().map(|(path, _)| path.clone()).collect();
+    let mut kept: Vec<_> = restored.skipped.iter().map(|(path, _)| path.clone()).collect();
     kept.sort();
     assert_eq!(kept, ["shared", "shared/deep"].map(|name| fixture.path(name)));
     let now = |name: &str| fixture.read(name);
@@ -169,10 +172,10 @@ fn single_changes_are_previewed_reverted_and_redone() {
     // Files that others changed stay, unless forced.
     fixture.write("a.txt", "by another\n");
     fs::remove_dir_all(fixture.path("shared")).expect("removed");
-    let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
-    assert_eq!(restored.kept.len(), 1, "{restored:?}");
+    let restored = checkpoints.restore_before(edits[0].change_time, 4, false).expect("restored");
+    assert_eq!(restored.skipped.len(), 1, "{restored:?}");
     assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("by another\n"), None));
-    checkpoints.restore_before(edits[0].moment, 5, true).expect("restored");
+    checkpoints.restore_before(edits[0].change_time, 5, true).expect("restored");
     assert_eq!(now("a.txt").as_deref(), Some("zero\n"));
     assert_eq!(now("mine.txt").as_deref(), Some("mine too\n"));
 }
@@ -187,7 +190,7 @@ fn undo_skips_files_changed_by_later_turns() {
     });
     for force in [false, true] {
         let early = checkpoints.undo(Some(1), force).expect("undo");
-        assert_eq!((early.restored.len(), early.kept.len()), (0, usize::from(!force)));
+        assert_eq!((early.restored.len(), early.skipped.len()), (0, usize::from(!force)));
     }
     checkpoints.undo(Some(2), false).expect("undo");
     assert_eq!(fixture.read("n1").as_deref(), Some("x"));
@@ -210,11 +213,14 @@ fn user_change_between_two_agent_changes_is_kept() {
         fixture.write("quiet", "agent 2");
     });
     let all = checkpoints.preview_restore(1).expect("foreseen");
-    assert!(all[0].kept.is_some() && all[0].then.as_deref() == Some("user"), "{all:?}");
+    assert!(
+        all[0].skip_reason.is_some() && all[0].restored_text.as_deref() == Some("user"),
+        "{all:?}"
+    );
 
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert!(undone.force_helps && undone.kept.len() == 1, "{undone:?}");
-    assert_eq!(undone.kept[0].0, fixture.path("a"));
+    assert!(undone.force_helps && undone.skipped.len() == 1, "{undone:?}");
+    assert_eq!(undone.skipped[0].0, fixture.path("a"));
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
     assert_eq!(fixture.read("quiet").as_deref(), Some("old"));
     // After a redo, undoing asks again, also in another process.
@@ -224,7 +230,7 @@ fn user_change_between_two_agent_changes_is_kept() {
     assert!(again.force_helps, "{again:?}");
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
     let forced = checkpoints.undo(None, true).expect("undo");
-    assert_eq!((forced.restored, forced.kept), (vec![fixture.path("a")], vec![]));
+    assert_eq!((forced.restored, forced.skipped), (vec![fixture.path("a")], vec![]));
     assert_eq!(fixture.read("a").as_deref(), Some("old"));
     checkpoints.redo(false).expect("redo");
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
@@ -237,7 +243,7 @@ fn user_change_between_two_agent_changes_is_kept() {
     fixture.edit(&checkpoints, 1, "a", "agent 1");
     fixture.write("a", "user");
     fixture.edit(&checkpoints, 2, "a", "agent 2");
-    let first = checkpoints.edits().expect("edits")[0].moment;
+    let first = checkpoints.edits().expect("edits")[0].change_time;
     assert!(checkpoints.restore_before(first, 3, false).expect("restored").force_helps);
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
 }
@@ -256,12 +262,12 @@ fn forced_undo_of_user_changes_can_be_redone() {
         fixture.write("made/user", "user");
         fs::remove_dir_all(fixture.path("dir")).expect("removed");
     });
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert!(!fixture.path("made").exists());
     // One file was changed since: the others are restored, and this one by force.
     fixture.write("changed", "later");
     let redone = checkpoints.redo(false).expect("redo");
-    assert_eq!(redone.kept.len(), 1, "{redone:?}");
+    assert_eq!(redone.skipped.len(), 1, "{redone:?}");
     assert_eq!(fixture.read("made/user").as_deref(), Some("user"));
     assert!(!fixture.path("dir").exists());
     checkpoints.redo(true).expect("redo");
@@ -288,7 +294,7 @@ fn undo_removes_agent_pipes_and_restores_hard_links() {
         fixture.write("two", "both");
     });
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert_eq!(undone.kept, []);
+    assert_eq!(undone.skipped, []);
     assert_eq!(fixture.read("b").as_deref(), Some("old b"));
     assert_eq!(fixture.read("one").as_deref(), Some("old"));
     assert!(!fixture.path("p").exists() && !fixture.path("two").exists());
@@ -302,9 +308,9 @@ fn forced_undo_restores_files_below_a_replaced_directory() {
     command(&checkpoints, 1, || fixture.write("src/deep/x", "new"));
     fs::remove_dir_all(fixture.path("src")).expect("removed");
     fixture.write("src", "user");
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept.len(), 1);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped.len(), 1);
     assert_eq!(fixture.read("src").as_deref(), Some("user"));
-    assert_eq!(checkpoints.undo(None, true).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, true).expect("undo").skipped, []);
     assert_eq!(fixture.read("src/deep/x").as_deref(), Some("old"));
     checkpoints.redo(false).expect("redo");
     assert_eq!(fixture.read("src").as_deref(), Some("user"));

@@ -46,7 +46,7 @@ fn command_that_deletes_everything_is_undone() {
     let listed = checkpoints.list().expect("list");
     assert!(listed[0].files.iter().all(|file| file.not_undoable.is_none()), "{listed:#?}");
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert_eq!(undone.kept, []);
+    assert_eq!(undone.skipped, []);
     assert_eq!(fixture.read("clean.txt").as_deref(), Some("clean"));
     assert_eq!(fixture.read("dirty.txt").as_deref(), Some("dirty"));
     assert_eq!(fixture.read("sub/moved.txt").as_deref(), Some("moved"));
@@ -73,7 +73,7 @@ fn inaccessible_directory_is_made_accessible_on_undo() {
         set_mode(&fixture.path("folder"), 0o311);
     });
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert_eq!(undone.kept, []);
+    assert_eq!(undone.skipped, []);
     assert_eq!(fixture.read("folder/a").as_deref(), Some("a"));
     assert_eq!(mode(&fixture.path("folder")), 0o755);
 }
@@ -111,12 +111,17 @@ fn directories_replaced_by_links_are_restored() {
             });
             assert_eq!((changes.changed.len(), changes.deleted.len()), (1, 3));
             let undone = checkpoints.undo(None, false).expect("undo");
-            assert_eq!((undone.restored.len(), undone.kept), (4, vec![]), "{}", target.display());
+            assert_eq!(
+                (undone.restored.len(), undone.skipped),
+                (4, vec![]),
+                "{}",
+                target.display()
+            );
             is_as_it_was(&fixture);
             // Once more in both directions.
-            assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+            assert_eq!(checkpoints.redo(false).expect("redo").skipped, []);
             assert_eq!(fs::read_link(fixture.path("a")).expect("link"), target);
-            assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+            assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
             is_as_it_was(&fixture);
         }
     }
@@ -131,7 +136,7 @@ fn undo_does_not_lose_a_moved_directory() {
         fs::rename(fixture.path("a"), fixture.path("a0")).expect("moved");
         symlink("a0", fixture.path("a")).expect("link");
     });
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     is_as_it_was(&fixture);
 }
 
@@ -149,19 +154,19 @@ fn renamed_file_without_saved_content_is_renamed_back() {
     };
     command(&checkpoints, 1, moved);
     let large = || fixture.read("a/large").expect("large").len();
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     is_as_it_was(&fixture);
     assert_eq!(large(), 23);
-    assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+    assert_eq!(checkpoints.redo(false).expect("redo").skipped, []);
     assert_eq!((large(), fixture.path("a0/large").exists()), (23, true));
-    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
     assert_eq!(large(), 23);
     // If the old name is taken, the file keeps the new name.
     command(&checkpoints, 2, moved);
     fs::remove_file(fixture.path("a")).expect("removed");
     fixture.write("a", "mine");
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert!(!undone.kept.is_empty());
+    assert!(!undone.skipped.is_empty());
     assert_eq!(fixture.read("a0/large").map(|text| text.len()), Some(23));
     assert_eq!(fixture.read("a0/g").as_deref(), Some("2"));
     assert_eq!(fixture.read("a").as_deref(), Some("mine"));
@@ -210,7 +215,7 @@ fn command_killed_with_the_program_is_undone() {
     let next = fixture.checkpoints();
     assert_eq!(next.list().expect("list")[0].files.len(), 5);
     let undone = next.undo(None, false).expect("undo");
-    assert_eq!(undone.kept.len(), 1, "{undone:?}");
+    assert_eq!(undone.skipped.len(), 1, "{undone:?}");
     assert_eq!(fixture.read("later").as_deref(), Some("user"));
     for name in ["changed", "deleted", "quiet"] {
         assert_eq!(fixture.read(name).as_deref(), Some("old"), "{name}");

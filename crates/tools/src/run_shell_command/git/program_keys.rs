@@ -109,7 +109,10 @@ fn every_program_key_is_covered_and_checked() {
         git(&["config", key, "!evil"]);
         let found = super::repository::configurations(folder.path());
         // A configuration that seems to name no program is not read at all.
-        assert!(ALWAYS.contains(&&*key.to_ascii_lowercase()) || !found.telling.is_empty(), "{key}");
+        assert!(
+            ALWAYS.contains(&&*key.to_ascii_lowercase()) || !found.program_files.is_empty(),
+            "{key}"
+        );
     }
 }
 

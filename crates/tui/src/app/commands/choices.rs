@@ -40,7 +40,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     }
     app.effect(Effect::Send(Op::SetModel(name.to_owned())));
     app.facts.model = name.to_owned();
-    app.facts.routed = None;
+    app.facts.routed_model = None;
     if persist {
         app.save_setting("model.name", Some(Value::String(name.to_owned())));
     }

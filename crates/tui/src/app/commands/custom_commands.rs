@@ -104,7 +104,7 @@ pub(crate) fn expanded(app: &mut App, expanded: Result<ExpandedCommand, Failure>
             for notice in notices {
                 app.info(notice);
             }
-            if let Some(typed) = &prompt.typed {
+            if let Some(typed) = &prompt.typed_command {
                 app.note_expanded(typed, &prompt.text);
             }
             app.effect(Effect::Send(Op::Prompt(prompt)));

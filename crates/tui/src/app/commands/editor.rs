@@ -200,14 +200,14 @@ pub(crate) fn decided(app: &mut App, ask: &ApprovalId, decision: DiffDecision) {
     close(app, ask);
     let Some(question) = app.dialogs.approval_of(ask) else { return };
     let decide = match decision {
-        DiffDecision::Unavailable { why } => {
+        DiffDecision::Unavailable { reason } => {
             let name = question.in_editor.take();
-            let why = crate::sanitize::one_row(&why).into_owned();
+            let why = crate::sanitize::one_row(&reason).into_owned();
             let name = name.unwrap_or_else(|| "the editor".to_owned());
             return app.toast(format!("decide here, not in {name}: {why}"));
         }
         DiffDecision::Rejected => {
-            Decide { ends: true, ..Decide::new(ask.clone(), ApprovalResponse::Cancel) }
+            Decide { ends_turn: true, ..Decide::new(ask.clone(), ApprovalResponse::Cancel) }
         }
         DiffDecision::Accepted { text } => {
             let accept = Decide::new(ask.clone(), ApprovalResponse::ProceedOnce);

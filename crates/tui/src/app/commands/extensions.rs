@@ -192,15 +192,15 @@ fn update(app: &mut App, names: &[&str]) {
 /// Applies an update at once if it needs no additional permissions; otherwise asks.
 fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
     let (extension, update) = found.as_ref();
-    if update.beyond.is_empty() && update.moved.is_none() {
+    if update.added_permissions.is_empty() && update.previous_source.is_none() {
         return handle_consent(app, Consent::Update(found));
     }
     let version = sanitize(&update.fetched.manifest.version);
     let title =
         format!("`{}` {version} requests more permissions than you agreed to:", extension.name());
     let mut lines: Vec<String> =
-        update.moved.iter().map(|from| format!("moved from {from}")).collect();
-    lines.extend(update.beyond.iter().cloned());
+        update.previous_source.iter().map(|from| format!("moved from {from}")).collect();
+    lines.extend(update.added_permissions.iter().cloned());
     ask_consent(app, title, &lines, Consent::Update(found));
 }
 

@@ -37,7 +37,7 @@ fn tell_about(app: &mut App, about: About, session: String, drawing: Option<Draw
     };
     let (asked, means) = &about.model;
     let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
-    if let Some(answers) = app.facts.routed.as_ref().filter(|routed| *routed != means) {
+    if let Some(answers) = app.facts.routed_model.as_ref().filter(|routed| *routed != means) {
         model.push_str(&format!("; currently {answers} (`/model why`)"));
     }
     let pictures = match drawing {

@@ -39,7 +39,7 @@ pub(crate) fn tasks_dialog(app: &mut App) {
 /// Updates the number of running background processes and reports those that ended.
 pub(crate) fn background_changed(app: &mut App, processes: &[BackgroundProcess]) {
     let mut told = app.shell.background.update(processes);
-    if !app.settings.tells_background {
+    if !app.settings.reports_background {
         // The session reports it.
         told.clear();
     }
@@ -80,7 +80,7 @@ pub(crate) fn queue_dialog(app: &mut App) {
 fn queue_items(app: &App) -> Vec<ListItem> {
     let first = |text: &str| text.lines().next().unwrap_or_default().replace('\t', " ");
     let waiting = app.prompt_queue.waiting().into_iter();
-    waiting.map(|one| ListItem::new(one.id, first(one.text), one.when)).collect()
+    waiting.map(|one| ListItem::new(one.id, first(one.text), one.delivery)).collect()
 }
 
 /// Moves a queued message into the composer.
@@ -123,7 +123,7 @@ pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
 
 fn remove_from_queue(app: &mut App, id: &str) -> Option<String> {
     let removed = app.prompt_queue.remove(id)?;
-    if let Some(id) = removed.withdraw {
+    if let Some(id) = removed.steer_id {
         app.effect(Effect::Send(Op::Withdraw(id)));
     }
     Some(removed.text)

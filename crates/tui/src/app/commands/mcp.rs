@@ -237,8 +237,8 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     }
     if let Some(error) = row.error.as_ref().filter(|_| row.state == McpState::Down) {
         more(sanitize(error), theme.error);
-        if !row.last_words.is_empty() {
-            more(format!("last output: {}", sanitize(&row.last_words)), theme.secondary);
+        if !row.last_stderr_line.is_empty() {
+            more(format!("last output: {}", sanitize(&row.last_stderr_line)), theme.secondary);
         }
     }
     for note in &row.notes {
@@ -295,7 +295,7 @@ mod tests {
             implementation: String::new(),
             error: Some("it ended at once".into()),
             handshake: None,
-            last_words: "no module\tx".into(),
+            last_stderr_line: "no module\tx".into(),
             notes: Vec::new(),
             tools: vec![McpItem {
                 name: "t".into(),

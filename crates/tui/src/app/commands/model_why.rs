@@ -25,13 +25,13 @@ pub(crate) fn run(app: &mut App) {
         RouteSource::Default => "the default",
     };
     let mut rows = Vec::new();
-    if route.asked != app.facts.model {
+    if route.requested != app.facts.model {
         let told = format!("`{}`, from the next prompt; before that:", app.facts.model);
         rows.push(row("next", told));
     }
     rows.extend([
         row("model", route.model.clone()),
-        row("requested", route.asked.clone()),
+        row("requested", route.requested.clone()),
         row("chosen by", by.to_owned()),
         row("because", route.reason.clone()),
     ]);
@@ -47,7 +47,7 @@ pub(crate) fn run(app: &mut App) {
             FallbackCause::Quota => "had no quota left",
             FallbackCause::NotFound => "was not found",
         };
-        let agreed = if fallback.agreed { "approved by you" } else { "by the settings" };
+        let agreed = if fallback.is_approved { "approved by you" } else { "by the settings" };
         let told = format!("`{}` {why}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
         rows.push(row("earlier", told));
     }

@@ -13,7 +13,7 @@ use crate::sanitize::sanitize;
 
 /// Asks whether these paths may be read. Paths declined in a session are not asked for again.
 pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths: Vec<PathBuf>) {
-    paths.retain(|path| !app.sent.is_declined(path));
+    paths.retain(|path| !app.sent_prompts.is_declined(path));
     if paths.is_empty() {
         return app.effect(Effect::Prompt { text, steer, ask: false });
     }
@@ -60,7 +60,7 @@ pub(crate) fn handle_answer(
     app.dialogs.close();
     match yes {
         true => app.effect(Effect::AllowReading(paths)),
-        false => app.sent.decline(paths),
+        false => app.sent_prompts.decline(paths),
     }
     app.effect(Effect::Prompt { text, steer, ask: false });
 }

@@ -108,10 +108,10 @@ fn searched(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>
     let next = app.browser.search_ended();
     let theme = app.theme.clone();
     if let Some(list) = list(app) {
-        list.under_way = None;
+        list.search_status = None;
         match hits {
-            Some(Ok(SearchResult { hits, left_out })) => {
-                list.notice = left_out;
+            Some(Ok(SearchResult { hits, skipped_notice })) => {
+                list.notice = skipped_notice;
                 let found = hits.iter().map(|hit| (hit.id.clone(), hit_row(hit, &theme)));
                 list.add_results(text, found.collect());
             }
@@ -206,28 +206,28 @@ pub(crate) fn fork(app: &mut App, before: &str) {
 
 /// Reports the indexing progress to the browser.
 struct IndexingReport {
-    deliver: ResultSender,
-    begun: Instant,
+    sender: ResultSender,
+    started: Instant,
     /// When progress was last reported, since the start.
-    told: std::cell::Cell<Duration>,
+    last_report: std::cell::Cell<Duration>,
     /// Whether the browser was closed.
     stopped: Arc<AtomicBool>,
 }
 
 impl IndexingReport {
-    fn new(deliver: ResultSender) -> Self {
+    fn new(sender: ResultSender) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
-        Self { deliver, begun: Instant::now(), told: Default::default(), stopped }
+        Self { sender, started: Instant::now(), last_report: Default::default(), stopped }
     }
 
     /// Reports progress if an update is due. Returns whether to continue.
     fn update(&self, step: IndexStep) -> bool {
-        let since = self.begun.elapsed();
-        if step.read < step.of && since - self.told.get() >= BETWEEN {
-            self.told.set(since);
+        let since = self.started.elapsed();
+        if step.read < step.total && since - self.last_report.get() >= BETWEEN {
+            self.last_report.set(since);
             let stopped = Arc::clone(&self.stopped);
-            self.deliver.send_soon(Box::new(move |app| match list(app) {
-                Some(list) => list.under_way = Some(reading_row(step)),
+            self.sender.send_soon(Box::new(move |app| match list(app) {
+                Some(list) => list.search_status = Some(reading_row(step)),
                 None => stopped.store(true, Ordering::Relaxed),
             }));
         }
@@ -240,7 +240,7 @@ impl IndexingReport {
 }
 
 fn reading_row(step: IndexStep) -> String {
-    format!("indexing sessions for the search: {} of {}", step.read, step.of)
+    format!("indexing sessions for the search: {} of {}", step.read, step.total)
 }
 
 fn search_sessions(
@@ -248,7 +248,11 @@ fn search_sessions(
     text: &str,
     watch: &dyn Fn(IndexStep) -> bool,
 ) -> Result<SearchResult, String> {
-    let search =
-        SearchRequest { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
+    let search = SearchRequest {
+        text: text.to_owned(),
+        project_only: true,
+        limit: MOST_FOUND,
+        rebuild: false,
+    };
     launch.session_library().search_sessions(&search, watch).map_err(|failure| failure.message)
 }

@@ -229,7 +229,7 @@ fn price(price: Price) -> String {
         true => format!("${amount:.0}"),
         false => format!("${amount:.2}"),
     };
-    match price.short {
+    match price.short_prompts {
         rates if rates.input == 0.0 && rates.output == 0.0 => "free".to_owned(),
         rates => format!("{}↑ {}↓ per 1M", dollars(rates.input), dollars(rates.output)),
     }

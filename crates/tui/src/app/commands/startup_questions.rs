@@ -45,7 +45,7 @@ pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::Pol
         ListItem::new("ignore", "Ignore these rules", ""),
         ListItem::new("accept", "Accept these rules as they are now", ""),
     ];
-    let what = if update.new { "has policy rules" } else { "changed its policy rules" };
+    let what = if update.is_new { "has policy rules" } else { "changed its policy rules" };
     let title = format!("This project {what}. Accept them?");
     let list = ListDialog::new(title, items).intro(rows);
     app.open(Overlay::list(Purpose::PolicyUpdate, list));

@@ -35,7 +35,7 @@ fn background_processes_are_counted_and_their_end_is_shown_once() {
     assert!(!reports_end(&bench.rows()));
     // The session reports it.
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.settings.tells_background = false;
+    bench.app.settings.reports_background = false;
     bench.event(EventBody::Background { processes: ended });
     assert!(!reports_end(&bench.rows()));
 }
@@ -64,7 +64,7 @@ fn escape_restores_queued_prompts_in_order() {
     bench.keys("first\n");
     bench.keys("second\n");
     bench.keys("\u{1b}");
-    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
     assert_eq!(bench.app.composer.buffer().text().to_string(), "go\n\nfirst\n\nsecond\n\nlater");
 }

@@ -46,7 +46,7 @@ fn pager_scrolls_and_closes_without_a_trace() {
     let before = bench.rows();
     bench.press(alt('t'));
     let frame = bench.app.frame(Layout::Inline);
-    assert!(frame.over.is_some() && frame.finished.is_empty());
+    assert!(frame.cover.is_some() && frame.finished.is_empty());
     assert_eq!(frame.live.len(), 30);
     bench.shows("The answer to number 99");
     bench.shows(" Transcript end · / search");

@@ -22,7 +22,7 @@ fn talked() -> Bench {
 }
 
 fn ended(bench: &mut Bench) {
-    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
 }
 
@@ -155,7 +155,7 @@ fn prompt_waiting_for_hooks_is_visible() {
     // A prompt cancelled before any output returns to the composer.
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
-    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.shows("> fix it");
     let mut bench = Bench::new(Layout::Inline);

@@ -59,22 +59,22 @@ pub(super) struct Incoming {
     /// The number of the open dialog, or `None` if a key opened it.
     dialog: Option<u64>,
     /// The dialog in the last frame and the time of its first frame.
-    drawn: Option<(IncomingDialog, u64)>,
+    last_drawn: Option<(IncomingDialog, u64)>,
     /// The newest dialog that was drawn, and whether the composer contained text then.
-    seen: Option<IncomingDialog>,
-    over_draft: bool,
+    last_seen: Option<IncomingDialog>,
+    is_over_draft: bool,
     /// When the newest dialog was answered or closed.
     answered: Option<u64>,
     /// The dialog that the user moved the focus to although the composer contains text.
-    turned_to: Option<IncomingDialog>,
+    focused_dialog: Option<IncomingDialog>,
     /// Whether keys were typed before the program took over the terminal.
-    typed_ahead: bool,
+    has_typed_ahead: bool,
     /// Whether a key is being handled, so that a dialog opened now was requested by the user.
     pub(super) by_key: bool,
     /// Until when dialogs wait because the user is typing, in milliseconds of the clock.
     writing_until: u64,
     /// When text was last typed.
-    wrote_at: u64,
+    typed_at: u64,
 }
 
 /// The request that a key may answer.
@@ -108,14 +108,14 @@ impl DialogStack {
     /// Records that a frame is drawn, which makes the current dialog visible.
     pub(crate) fn note_drawn(&mut self, around: &DialogContext) {
         let now = self.visible_incoming(around);
-        if self.incoming.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
-            if now.is_some() && self.incoming.seen != now {
-                self.incoming.seen.clone_from(&now);
-                self.incoming.over_draft = true;
+        if self.incoming.last_drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
+            if now.is_some() && self.incoming.last_seen != now {
+                self.incoming.last_seen.clone_from(&now);
+                self.incoming.is_over_draft = true;
             }
-            self.incoming.drawn = now.map(|what| (what, around.now_ms));
+            self.incoming.last_drawn = now.map(|what| (what, around.now_ms));
         }
-        self.incoming.over_draft &= around.has_draft;
+        self.incoming.is_over_draft &= around.has_draft;
     }
 
     /// Whether this key would answer a dialog that was only just drawn.
@@ -124,13 +124,13 @@ impl DialogStack {
         let confirms = DialogKey::from_keymap(&around.keymap, key, false) == DialogKey::Confirm;
         let answers = key.character().is_some() || confirms;
         answers
-            && match &self.incoming.drawn {
+            && match &self.incoming.last_drawn {
                 Some((what, since)) if *what == now => {
                     let seen = around.now_ms.saturating_sub(*since);
                     let moment = match (around.has_draft, self.is_startup_dialog()) {
                         (true, _) => MOMENT_MS,
                         (false, true) if confirms => STARTED_MS,
-                        (false, true) if self.incoming.typed_ahead => TYPED_AHEAD_MS,
+                        (false, true) if self.incoming.has_typed_ahead => TYPED_AHEAD_MS,
                         (false, _) => 0,
                     };
                     seen < moment
@@ -148,7 +148,7 @@ impl DialogStack {
 
     /// Records whether keys were typed before the program took over the terminal.
     pub(crate) fn was_typed_ahead(&mut self, was: bool) {
-        self.incoming.typed_ahead = was;
+        self.incoming.has_typed_ahead = was;
     }
 
     /// Whether this key would answer a dialog that opened right after another answer, and so was
@@ -165,7 +165,7 @@ impl DialogStack {
             || matches!(key.character(), Some('0'..='9' | 'y' | 'n'));
         let soon = |at: u64| at.saturating_sub(answered) < AFTER_ANSWER_MS;
         answers
-            && match &self.incoming.drawn {
+            && match &self.incoming.last_drawn {
                 Some((what, since)) if *what == now => {
                     soon(*since) && around.now_ms.saturating_sub(*since) < SETTLING_MS
                 }
@@ -203,7 +203,7 @@ impl DialogStack {
     /// Whether the dialog needs focus first because the composer contains text.
     pub(crate) fn text_is_in_the_way(&self, around: &DialogContext) -> bool {
         let now = self.visible_incoming(around);
-        now.is_some() && around.has_draft && self.incoming.turned_to != now
+        now.is_some() && around.has_draft && self.incoming.focused_dialog != now
     }
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
@@ -236,14 +236,14 @@ impl DialogStack {
             },
             _ => false,
         };
-        self.incoming.turned_to = self.visible_incoming(around);
+        self.incoming.focused_dialog = self.visible_incoming(around);
         answers
     }
 
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
     pub(crate) fn protects_draft(&mut self, key: Key, around: &DialogContext) -> bool {
-        let kept = self.incoming.over_draft && around.has_draft && self.is_user_opened();
+        let kept = self.incoming.is_over_draft && around.has_draft && self.is_user_opened();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
         if !kept || !around.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
             return false;
@@ -258,7 +258,7 @@ impl DialogStack {
         match self.purpose() {
             Some(Purpose::ServerQuestion) => self.overlay = None,
             Some(_) => {
-                if let Some((_, since)) = &mut self.incoming.drawn {
+                if let Some((_, since)) = &mut self.incoming.last_drawn {
                     *since = now_ms;
                 }
                 return false;
@@ -286,8 +286,8 @@ impl DialogStack {
 
     /// Records that the user is typing: incoming dialogs wait for a pause.
     pub(crate) fn note_typing(&mut self, now_ms: u64) {
-        self.incoming.wrote_at = now_ms;
-        self.incoming.turned_to = None;
+        self.incoming.typed_at = now_ms;
+        self.incoming.focused_dialog = None;
         self.incoming.answered = None;
         if self.is_user_opened() {
             self.incoming.writing_until = now_ms + PAUSE_MS;
@@ -296,7 +296,7 @@ impl DialogStack {
 
     /// Records that a request arrives, possibly while the user is typing.
     pub(super) fn note_request(&mut self, around: &DialogContext) {
-        let writes = around.now_ms.saturating_sub(self.incoming.wrote_at) < PAUSE_MS;
+        let writes = around.now_ms.saturating_sub(self.incoming.typed_at) < PAUSE_MS;
         if !self.is_user_opened() && writes && around.has_draft {
             self.incoming.writing_until = around.now_ms + PAUSE_MS;
         }

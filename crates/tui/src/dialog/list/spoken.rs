@@ -41,7 +41,7 @@ impl ListDialog {
         if let Some(item) = self.current() {
             rows.extend(self.result_row(&item.id).into_iter().chain(&item.preview).cloned());
         }
-        let notes = self.under_way.iter().chain(&self.notice);
+        let notes = self.search_status.iter().chain(&self.notice);
         rows.extend(notes.map(|note| Line::raw(note.clone())));
         rows.push(Line::raw(self.hint.clone()));
         let mut cursor = None;

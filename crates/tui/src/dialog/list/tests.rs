@@ -162,7 +162,7 @@ fn no_match_message_waits_until_the_search_ends() {
         list.view(60, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     assert!(rows(&list, 20).contains(&"  no match".to_owned()));
-    list.under_way = Some("reading: 3 of 9".to_owned());
+    list.search_status = Some("reading: 3 of 9".to_owned());
     let told = rows(&list, 20);
     assert!(told.contains(&"  no match so far".to_owned()), "{told:#?}");
     assert!(told.contains(&"  reading: 3 of 9".to_owned()), "{told:#?}");

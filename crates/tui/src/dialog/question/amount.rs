@@ -18,10 +18,10 @@ impl QuestionDialog {
 
     /// Handles a typed amount.
     pub(super) fn raise_budget(&mut self, field: Field) -> QuestionAnswer {
-        let more = self.budget().and_then(|spent| spent.kind.parse_amount(field.text()));
-        if more.is_some() {
+        let increase = self.budget().and_then(|spent| spent.kind.parse_amount(field.text()));
+        if increase.is_some() {
             let id = self.ask.id.clone();
-            let decide = Decide { more, ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+            let decide = Decide { increase, ..Decide::new(id, ApprovalResponse::ProceedOnce) };
             return QuestionAnswer::Decided(Box::new(decide));
         }
         let like = match self.budget().map(|spent| spent.kind) {

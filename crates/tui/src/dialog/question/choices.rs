@@ -184,7 +184,7 @@ impl QuestionDialog {
                 "Yes, allow edits to this file this session".to_owned()
             }
             Choice::Keep => format!("Yes, allow for this session: {}", rule()),
-            Choice::Save if self.saves_everywhere => {
+            Choice::Save if self.saves_for_all_projects => {
                 format!("Yes, always allow in all projects: {}", rule())
             }
             Choice::Save => format!("Yes, always allow in this project: {}", rule()),

@@ -299,7 +299,7 @@ fn budget_is_raised_by_the_same_or_another_amount() {
     let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('1')) else {
         panic!("not decided");
     };
-    assert_eq!((decide.outcome, decide.more), (ApprovalResponse::ProceedOnce, None));
+    assert_eq!((decide.outcome, decide.increase), (ApprovalResponse::ProceedOnce, None));
     let mut dialog = QuestionDialog::new(question);
     press(&mut dialog, plain('2'));
     press(&mut dialog, plain('x'));
@@ -311,7 +311,7 @@ fn budget_is_raised_by_the_same_or_another_amount() {
     let QuestionAnswer::Decided(decide) = press(&mut dialog, Key::plain(KeyCode::Enter)) else {
         panic!("not decided");
     };
-    assert_eq!(decide.more, Some(20_000.0));
+    assert_eq!(decide.increase, Some(20_000.0));
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl QuestionDialog {
                 rows.push(if longer.width() <= width { longer } else { line });
             }
         }
-        if air.why {
+        if air.reason {
             rows.push(Line::EMPTY);
         }
         rows.append(&mut why);
@@ -108,7 +108,7 @@ impl QuestionDialog {
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
         let named = format!("`{}`", display_name(&self.ask.name));
-        let why = policy_decision.why.replace(&format!("`{}`", self.ask.name), &named);
+        let why = policy_decision.reason.replace(&format!("`{}`", self.ask.name), &named);
         let why = why.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
         // The question itself gives the reason.
         let mut rows = match self.ask.question {
@@ -355,7 +355,7 @@ impl QuestionDialog {
         theme: &Theme,
         rows: impl FnOnce() -> Vec<Line>,
     ) -> Vec<Line> {
-        let mut made = self.made.borrow_mut();
+        let mut made = self.rendered_body.borrow_mut();
         let is_coloured = is_loaded();
         let fits = made.width == width && made.theme == theme.name && !made.rows.is_empty();
         if !fits || made.is_coloured != is_coloured {
@@ -476,7 +476,7 @@ impl QuestionDialog {
         let rule = if self.shows_rule { "? hide the rule" } else { "? why" };
         let scope = match self.choices.contains(&Choice::Save) {
             false => "",
-            true if self.saves_everywhere => "tab this project only · ",
+            true if self.saves_for_all_projects => "tab this project only · ",
             true => "tab all projects · ",
         };
         let hint = format!("{rule} · {widen}{edit}{scope}esc no");
@@ -488,7 +488,7 @@ impl QuestionDialog {
 #[derive(Debug, Clone, Copy, Default)]
 struct Spacing {
     title: bool,
-    why: bool,
+    reason: bool,
     choices: bool,
     hint: bool,
 }
@@ -499,7 +499,7 @@ impl Spacing {
         let wanted = [
             (&mut air.choices, true),
             (&mut air.title, has_body),
-            (&mut air.why, has_body && has_why),
+            (&mut air.reason, has_body && has_why),
             (&mut air.hint, has_hint),
         ];
         for (place, _) in wanted.into_iter().filter(|(_, wanted)| *wanted).take(spare) {
@@ -509,7 +509,7 @@ impl Spacing {
     }
 
     fn rows(self) -> usize {
-        [self.title, self.why, self.choices, self.hint].into_iter().filter(|row| *row).count()
+        [self.title, self.reason, self.choices, self.hint].into_iter().filter(|row| *row).count()
     }
 }
 

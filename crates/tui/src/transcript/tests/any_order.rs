@@ -25,7 +25,7 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
         10 => show.event(EventBody::TurnEnded(TurnEnded {
             reason: EndReason::Cancelled,
             duration_ms: 1,
-            taken_back: false,
+            is_removed: false,
         })),
         _ => {
             show.transcript.push(LocalItem::Shell {
@@ -55,9 +55,9 @@ proptest::proptest! {
             screen_reader: options & 8 != 0,
             raw_markdown: options & 16 != 0,
             expanded: options & 2 != 0,
-            whole_results: options & 32 != 0,
-            whole_errors: options & 64 != 0,
-            still: options & 32 != 0,
+            boxes_results: options & 32 != 0,
+            full_errors: options & 64 != 0,
+            is_static: options & 32 != 0,
         };
         for (kind, id, text) in steps {
             step(&mut show, kind, id, &text);

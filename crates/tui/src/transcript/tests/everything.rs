@@ -69,7 +69,7 @@ fn rich() -> Show {
     show.event(EventBody::TurnEnded(TurnEnded {
         reason: EndReason::Failed(failure),
         duration_ms: 1,
-        taken_back: false,
+        is_removed: false,
     }));
     show
 }

@@ -35,7 +35,7 @@ fn turn_end_closes_the_read_group() {
     let mut show = Show::default();
     show.event(EventBody::TurnStarted { prompt: "go".into() });
     reads(&mut show);
-    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     show.event(EventBody::TurnEnded(ended));
     assert_eq!(show.take(), [LINE]);
 }
