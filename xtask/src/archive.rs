@@ -54,7 +54,7 @@ fn tar(
                 .with_context(|| format!("Failed to add {path}"))?;
         }
     }
-    for file in sorted(files) {
+    for file in sort_files(files) {
         let size = file.bytes.len() as u64;
         let mut header = header(tar::EntryType::Regular, file.mode, size, settings);
         let path = &file.path;
@@ -82,7 +82,7 @@ pub fn gzip(bytes: &[u8], settings: ArchiveSettings) -> Result<Vec<u8>> {
 /// When a path is not valid in a zip archive.
 pub fn zip(files: &[PackageFile], settings: ArchiveSettings) -> Result<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for file in sorted(files) {
+    for file in sort_files(files) {
         // The format's time has no zone and begins in 1980: its first moment is the same for all.
         let options = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Deflated)
@@ -111,7 +111,7 @@ fn header(kind: tar::EntryType, mode: u32, size: u64, settings: ArchiveSettings)
     header
 }
 
-fn sorted(files: &[PackageFile]) -> Vec<&PackageFile> {
+fn sort_files(files: &[PackageFile]) -> Vec<&PackageFile> {
     let mut files: Vec<_> = files.iter().collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files

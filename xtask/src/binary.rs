@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn static_program_needs_nothing() {
+    fn static_program_needs_no_libraries() {
         assert!(LibraryNeeds::read(b"\x7fELF GLIBC_2.34\0").debian().is_empty());
     }
 

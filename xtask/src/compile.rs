@@ -55,7 +55,7 @@ pub fn build(target: &Target, profile: &str) -> Result<PathBuf> {
     if output("cargo-auditable", &["--version"]).is_some() {
         cargo.arg("auditable");
     } else {
-        crate::report::skipped(
+        crate::report::print_skipped(
             "the list of dependencies in the binary",
             "cargo-auditable is not installed",
         );

@@ -120,7 +120,7 @@ pub fn run(options: &DistOptions) -> Result<()> {
                 output.write((name, text.into_bytes()))?;
             }
         }
-        None => report::skipped(
+        None => report::print_skipped(
             "RPM, Arch, Homebrew, and winget",
             "--repository does not say where releases are",
         ),
@@ -165,7 +165,7 @@ fn binaries(options: &DistOptions) -> Result<Vec<BuiltBinary>> {
             None if !is_selected(target) => continue,
             None => match compile::missing_tool(target) {
                 Some(missing) => {
-                    report::skipped(target.triple, &missing);
+                    report::print_skipped(target.triple, &missing);
                     continue;
                 }
                 None => compile::build(target, &options.profile)?,

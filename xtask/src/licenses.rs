@@ -21,7 +21,7 @@ pub fn list(dependencies: &Dependencies) -> Result<String> {
     for library in &dependencies.all {
         let license = library.license.as_deref().unwrap_or("see its license file");
         text.push_str(&format!("{} {}: {license}\n", library.name, library.version));
-        for found in texts_of(library)? {
+        for found in license_texts(library)? {
             texts.entry(found).or_default().push(format!("{} {}", library.name, library.version));
         }
     }
@@ -35,7 +35,7 @@ pub fn list(dependencies: &Dependencies) -> Result<String> {
 }
 
 /// The license files at the root of a library's source.
-fn texts_of(library: &Dependency) -> Result<Vec<String>> {
+fn license_texts(library: &Dependency) -> Result<Vec<String>> {
     let failed = || format!("Failed to read the source of {} {}", library.name, library.version);
     let mut texts = Vec::new();
     for entry in fs::read_dir(&library.source).with_context(failed)? {

@@ -154,7 +154,7 @@ fn rule_messages(source: &str) -> Vec<Message> {
 mod tests {
     use super::*;
 
-    fn shown(source: &str) -> Vec<String> {
+    fn format_messages(source: &str) -> Vec<String> {
         let found = source_messages(source).expect("Rust");
         let line = |it: Message| format!("{} {} {}", it.line, it.kind.name(), it.text);
         found.into_iter().map(line).collect()
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn prose_is_listed_and_strings_for_programs_are_not() {
-        let found = shown(
+        let found = format_messages(
             r#"
             fn f(app: &mut App, value: &Value) -> Result<(), String> {
                 app.warn("The file is missing");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn help_and_errors_are_listed_and_other_documentation_is_not() {
-        let found = shown(
+        let found = format_messages(
             r#"
             /// Not for users.
             #[derive(Debug)]

@@ -8,6 +8,6 @@ pub fn line(text: &str) {
 }
 
 /// Prints what is left out, and why.
-pub fn skipped(what: &str, why: &str) {
+pub fn print_skipped(what: &str, why: &str) {
     line(&format!("skipped {what}: {why}"));
 }

@@ -104,7 +104,7 @@ impl AgentState {
             context: answer.context.clone(),
             task: answer.task.clone().filter(|_| waits),
         };
-        finished(&answer)
+        final_text(&answer)
     }
 
     fn conversation(&self) -> std::sync::MutexGuard<'_, RemoteConversation> {
@@ -190,7 +190,7 @@ impl AgentState {
         };
         let (version, schemes) = (card.version, &card.credentials);
         let trace = task.traceparent.as_deref();
-        let request = card.send(message, card.is_streaming).traced(trace);
+        let request = card.send(message, card.is_streaming).with_traceparent(trace);
         let streams = card.is_streaming;
         let sent = self
             .transport
@@ -210,7 +210,7 @@ impl AgentState {
             };
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let request = card.get_task(&id).traced(trace);
+            let request = card.get_task(&id).with_traceparent(trace);
             let item = |item| add(answer, item);
             self.transport.results(&request, version, schemes, false, item).await?;
         }
@@ -233,7 +233,7 @@ fn cancelled() -> A2aError {
 }
 
 /// Returns the text for the calling model.
-fn finished(answer: &RemoteAnswer) -> Result<String, A2aError> {
+fn final_text(answer: &RemoteAnswer) -> Result<String, A2aError> {
     let text = answer.text();
     let or_silence = |text: String| match text.is_empty() {
         true => "(it gave no reason)".to_owned(),

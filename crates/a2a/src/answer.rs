@@ -89,7 +89,7 @@ impl RemoteAnswer {
         }
         if let Some(message) = member("message", "message").or(item.get("msg")) {
             self.note_ids(message, "taskId");
-            self.message = self.bounded(text_of(message));
+            self.message = self.limit_size(text_of(message));
             self.state.get_or_insert(RemoteTaskState::Completed);
             return None;
         }
@@ -109,7 +109,7 @@ impl RemoteAnswer {
                     .is_some_and(|role| role.eq_ignore_ascii_case("agent") || role == "ROLE_AGENT")
             };
             if let Some(newest) = history.and_then(|list| list.iter().rev().find(is_own)) {
-                self.message = self.bounded(text_of(newest));
+                self.message = self.limit_size(text_of(newest));
             }
         }
         report
@@ -130,7 +130,7 @@ impl RemoteAnswer {
         self.state = Some(state);
         // 0.3 over HTTP had another name.
         let message = status.get("message").or(status.get("update"))?;
-        let text = self.bounded(text_of(message));
+        let text = self.limit_size(text_of(message));
         if text.is_empty() {
             return None;
         }
@@ -148,7 +148,7 @@ impl RemoteAnswer {
     }
 
     fn artifact(&mut self, artifact: &Value, appends: bool) {
-        let text = self.bounded(text_of(artifact));
+        let text = self.limit_size(text_of(artifact));
         let word = |key: &str| artifact.get(key).and_then(Value::as_str).unwrap_or_default();
         let (id, name) = (word("artifactId").to_owned(), word("name").to_owned());
         let is_full = self.artifacts.len() >= MAX_ARTIFACTS;
@@ -161,7 +161,7 @@ impl RemoteAnswer {
     }
 
     /// Returns as much of a text as may still be kept.
-    fn bounded(&mut self, mut text: String) -> String {
+    fn limit_size(&mut self, mut text: String) -> String {
         let left = MAX_TEXT.saturating_sub(self.size);
         if text.len() > left {
             text.truncate(text.floor_char_boundary(left));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_working_task_are_the_answer_if_nothing_else_is() {
+    fn answer_text_falls_back_to_chunks_of_a_working_task() {
         let chunk = |id: &str, text: &str| {
             json!({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING",
                 "message": {"messageId": id, "parts": [{"text": text}]}}}})

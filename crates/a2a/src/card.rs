@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn card_leads_neither_to_plain_http_nor_into_private_networks() {
+    fn agent_card_cannot_lead_to_plain_http_or_private_networks() {
         let from = url("https://agents.example/card");
         let read = |address: &str, from: &Url| {
             AgentCard::read(&json!({"url": address}), Some(from)).map(|card| card.url)

@@ -27,7 +27,7 @@ impl A2aRequest {
     }
 
     /// Passes a trace context on.
-    pub(crate) fn traced(mut self, traceparent: Option<&str>) -> Self {
+    pub(crate) fn with_traceparent(mut self, traceparent: Option<&str>) -> Self {
         self.traceparent = traceparent.map(str::to_owned);
         self
     }

@@ -68,7 +68,7 @@ impl A2aTransport {
         let mut decoder = SseDecoder::with_limit(MAX_ANSWER);
         loop {
             let mut events = Vec::new();
-            let chunk = response.chunk().await.map_err(|error| unreachable(url, &error))?;
+            let chunk = response.chunk().await.map_err(|error| connection_error(url, &error))?;
             let is_end = chunk.is_none();
             match chunk {
                 Some(bytes) => decoder
@@ -129,7 +129,7 @@ impl A2aTransport {
             if let Some((name, value)) = &credential {
                 sending = sending.header(name, value);
             }
-            let response = sending.send().await.map_err(|error| unreachable(url, &error))?;
+            let response = sending.send().await.map_err(|error| connection_error(url, &error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response);
@@ -161,14 +161,14 @@ impl A2aTransport {
     }
 }
 
-fn unreachable(url: &Url, error: &parallax_http::reqwest::Error) -> A2aError {
+fn connection_error(url: &Url, error: &parallax_http::reqwest::Error) -> A2aError {
     A2aError::Connection { url: url.to_string(), reason: error_chain(error) }
 }
 
 /// Reads a whole response.
 async fn read(mut response: Response, url: &Url, limit: usize) -> Result<Vec<u8>, A2aError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(url, &error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| connection_error(url, &error))? {
         if bytes.len() + chunk.len() > limit {
             let reason = format!("the answer is larger than {limit} bytes");
             return Err(A2aError::Protocol { url: url.to_string(), reason });

@@ -450,7 +450,7 @@ impl AcpDispatcher {
                 launch.session_library().all_sessions().into_iter().find(|entry| entry.id == name);
             match entry {
                 Some(entry) => launch.session_library().delete_entry(entry).map(|_| json!({})),
-                None => Err(invalid(format!("unknown session `{name}`"))),
+                None => Err(invalid_params(format!("unknown session `{name}`"))),
             }
         });
         Ok(())
@@ -504,7 +504,7 @@ impl AcpDispatcher {
     }
 
     /// Leaves all sessions, and removes and returns those without other clients.
-    fn sessions_left_alone(&self) -> Vec<(Handle, Option<BusySession>)> {
+    fn remove_abandoned_sessions(&self) -> Vec<(Handle, Option<BusySession>)> {
         let left = |handle: &Handle| {
             handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
         };
@@ -519,7 +519,7 @@ impl AcpDispatcher {
         for task in &self.opening {
             task.abort();
         }
-        let handles = self.sessions_left_alone();
+        let handles = self.remove_abandoned_sessions();
         let ending = async {
             for (Handle { operations, task, .. }, busy) in handles {
                 // Dropping the last sender ends the session.
@@ -600,6 +600,6 @@ fn directory(params: &Object) -> Result<PathBuf, RpcError> {
     }
 }
 
-fn invalid(message: String) -> Failure {
+fn invalid_params(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

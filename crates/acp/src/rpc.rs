@@ -2,7 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::lenient::repaired;
+use parallax_protocol::lenient::repair_json;
 use serde_json::{Value, json};
 
 /// The client sent invalid JSON.
@@ -95,7 +95,7 @@ impl From<Failure> for RpcError {
 /// Parses a line. For an invalid line, returns the id to respond to and the error.
 pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
     let parsed = serde_json::from_slice(line).or_else(|error| {
-        let text = str::from_utf8(line).map(repaired);
+        let text = str::from_utf8(line).map(repair_json);
         text.ok().and_then(|text| serde_json::from_str(&text).ok()).ok_or(error)
     });
     let value: Value = parsed.map_err(|error| {

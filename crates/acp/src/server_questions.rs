@@ -106,7 +106,7 @@ pub(crate) async fn sign_in(
         // The sign-in ends by the redirect of the browser, not by the client's answer.
         tokio::spawn(async move { clients.request("elicitation/create", request).await });
     };
-    let signing = tokio::task::spawn_blocking(move || view.sign_in_elsewhere(&server, show));
+    let signing = tokio::task::spawn_blocking(move || view.sign_in_by_url(&server, show));
     match signing.await {
         Ok(Ok(_)) => clients.notify("elicitation/complete", json!({"elicitationId": id})).await,
         Ok(Err(failure)) => tracing::warn!("{}", failure.message),

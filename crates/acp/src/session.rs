@@ -13,7 +13,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
-use parallax_protocol::similar_texts::folded;
+use parallax_protocol::similar_texts::merge_similar;
 use parallax_protocol::store::Record;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, PendingSignIn};
 use parallax_sdk::{EventReader, OpenSession};
@@ -205,7 +205,7 @@ impl EditorSession {
             servers = Some(view.updates());
             self.servers_changed(view.sign_ins()).await;
         }
-        for warning in folded(self.open.warnings.clone()) {
+        for warning in merge_similar(self.open.warnings.clone()) {
             tracing::warn!("{warning}");
         }
         let mut closed = None;
@@ -224,7 +224,7 @@ impl EditorSession {
                     Some(event) => self.event(event).await,
                 },
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
-                prompt = prepared(&mut self.pending_prompt) => self.prepared(prompt).await,
+                prompt = prompt_result(&mut self.pending_prompt) => self.handle_prepared(prompt).await,
                 update = next_update(&mut servers) => self.servers_changed(update.sign_ins).await,
             }
         }
@@ -483,7 +483,7 @@ async fn next_update(servers: &mut Option<McpUpdates>) -> McpUpdate {
     std::future::pending().await
 }
 
-async fn prepared(preparing: &mut Option<ExpandingPrompt>) -> Result<Prompt, Failure> {
+async fn prompt_result(preparing: &mut Option<ExpandingPrompt>) -> Result<Prompt, Failure> {
     match preparing {
         Some(preparing) => preparing.await.unwrap_or_else(|error| {
             Err(Failure { kind: FailureKind::Internal, message: error.to_string(), status: None })

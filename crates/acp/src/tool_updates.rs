@@ -47,7 +47,7 @@ pub(crate) fn locations(arguments: &Object, directory: &Path) -> Value {
 }
 
 /// Returns the fields of a finished call.
-pub(crate) fn finished(done: &ToolDone) -> Value {
+pub(crate) fn finished_fields(done: &ToolDone) -> Value {
     let mut update = json!({
         "status": if done.status == ToolStatus::Success { "completed" } else { "failed" },
         "title": title(&done.title, &done.name),
@@ -117,7 +117,7 @@ pub(crate) fn diff_content(diff: &FileDiff) -> Value {
         Some(texts) => (texts.old.clone(), texts.new.clone(), false),
         // The journal has only what changed.
         None => {
-            let (old, new) = texts_of(&diff.diff);
+            let (old, new) = diff_texts(&diff.diff);
             (old, new, !diff.is_new_file)
         }
     };
@@ -131,7 +131,7 @@ pub(crate) fn diff_content(diff: &FileDiff) -> Value {
 }
 
 /// Returns the texts before and after a change, as far as a unified diff contains them.
-fn texts_of(diff: &str) -> (String, String) {
+fn diff_texts(diff: &str) -> (String, String) {
     let (mut old, mut new) = (String::new(), String::new());
     let mut is_in_hunk = false;
     for line in diff.split_inclusive('\n') {

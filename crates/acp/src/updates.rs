@@ -122,7 +122,7 @@ impl UpdateBuilder {
     /// Returns the updates for an event.
     pub(crate) fn updates_for(&mut self, event: &Event) -> Vec<Value> {
         match &event.body {
-            EventBody::ItemStarted { item, start } => self.started(item, start),
+            EventBody::ItemStarted { item, start } => self.report_start(item, start),
             EventBody::ItemDelta { item, text } => self.delta(item, text),
             EventBody::ItemDone { item, done } => self.done(item, done),
             EventBody::CallState(state) => self.call_state(
@@ -144,16 +144,16 @@ impl UpdateBuilder {
                 }
                 Vec::new()
             }
-            EventBody::Compaction(compaction) => self.compacted(compaction),
+            EventBody::Compaction(compaction) => self.report_compaction(compaction),
             EventBody::Agent { item, progress } => self.handle_progress(item, progress),
             EventBody::Retry(retry) => self.notice(Level::Warning, &retry.message),
             EventBody::Aside { text } => self.notice(Level::Warning, text),
-            EventBody::StateChanged { model, mode } => self.changed(model, *mode),
+            EventBody::StateChanged { model, mode } => self.report_change(model, *mode),
             _ => Vec::new(),
         }
     }
 
-    fn started(&mut self, item: &ItemId, start: &ItemStart) -> Vec<Value> {
+    fn report_start(&mut self, item: &ItemId, start: &ItemStart) -> Vec<Value> {
         let entry = match start {
             ItemStart::Text => ItemInProgress::Text { has_deltas: false },
             ItemStart::Thought => ItemInProgress::Thought { has_deltas: false },
@@ -235,7 +235,7 @@ impl UpdateBuilder {
             }
             (ItemDone::Tool(done), _) => {
                 let mut updates = self.announce(&done.call, "pending", Some(&done.title), None);
-                let mut update = tool_updates::finished(done);
+                let mut update = tool_updates::finished_fields(done);
                 update["sessionUpdate"] = json!("tool_call_update");
                 update["toolCallId"] = json!(done.call.as_str());
                 updates.push(update);
@@ -312,7 +312,7 @@ impl UpdateBuilder {
     }
 
     /// Reports a compaction, as a notice if the client does not support it.
-    fn compacted(&mut self, compaction: &Compaction) -> Vec<Value> {
+    fn report_compaction(&mut self, compaction: &Compaction) -> Vec<Value> {
         let text = match (compaction.how, &compaction.remark) {
             (None, Some(remark)) => remark.clone(),
             (None, None) => return Vec::new(),
@@ -330,7 +330,7 @@ impl UpdateBuilder {
             "summary": [{"type": "text", "text": text}]})]
     }
 
-    fn changed(&mut self, model: &str, mode: ApprovalMode) -> Vec<Value> {
+    fn report_change(&mut self, model: &str, mode: ApprovalMode) -> Vec<Value> {
         let has_new_mode = self.mode != mode;
         self.mode = mode;
         model.clone_into(&mut self.model);

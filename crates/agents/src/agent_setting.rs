@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn setting_change_is_written_and_removed_without_touching_others() {
+    fn changing_a_setting_leaves_other_settings_unchanged() {
         let Value::Object(mut changes) = json!({"tools": ["glob"], "runConfig": {"maxTurns": 3}})
         else {
             unreachable!("an object")

@@ -116,7 +116,7 @@ impl Journals {
     }
 
     /// Removes the journal of a finished run.
-    pub(super) fn forget(&self, id: &str) {
+    pub(super) fn delete(&self, id: &str) {
         if let Err(error) = std::fs::remove_file(self.path(id))
             && error.kind() != std::io::ErrorKind::NotFound
         {
@@ -129,7 +129,7 @@ impl Journals {
         let ids = self.ids();
         let too_many = (ids.len() + 1).saturating_sub(MOST);
         for id in ids.iter().filter(|id| self.is_unused(id)).take(too_many) {
-            self.forget(id);
+            self.delete(id);
         }
     }
 

@@ -94,7 +94,7 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     }
     let mut left = BUDGET;
     for agent in agents {
-        let description = escaped(&agent.description);
+        let description = escape(&agent.description);
         let length = description.chars().count();
         let description = if length <= left { description.as_str() } else { "" };
         left = left.saturating_sub(length);
@@ -110,7 +110,7 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     text
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

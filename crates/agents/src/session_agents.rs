@@ -132,7 +132,7 @@ fn unaccepted_agents_warning(set: &AgentSet) -> Option<String> {
 }
 
 /// Returns the notices after a reload: changed agents, agents that need approval, and new problems.
-fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
+fn change_notices(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     let on = |set: &AgentSet| -> Vec<(String, Agent)> {
         let on = set.agents.iter().filter(|agent| !agent.disabled);
         on.map(|agent| (agent.name.clone(), agent.clone())).collect()
@@ -368,7 +368,7 @@ impl Agents for SessionAgents {
         }
         let before = self.set();
         match self.reload() {
-            Ok(now) => changed(&before, &now),
+            Ok(now) => change_notices(&before, &now),
             Err(failure) => {
                 tracing::warn!(why = failure.message, "the agents were not changed");
                 Vec::new()
@@ -388,9 +388,9 @@ impl Agents for SessionAgents {
         self.journals.as_ref().map(Journals::interrupted_runs).unwrap_or_default()
     }
 
-    fn forget(&self, id: &str) {
+    fn delete_run(&self, id: &str) {
         if let Some(journals) = &self.journals {
-            journals.forget(id);
+            journals.delete(id);
         }
     }
 

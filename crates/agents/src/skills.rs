@@ -172,7 +172,7 @@ impl SkillLibrary {
         };
         let Skills { skills, warnings } = found;
         skills.retain(|skill| {
-            let Some(source) = pins.changed(skill) else { return true };
+            let Some(source) = pins.changed_source(skill) else { return true };
             warnings.push(format!(
                 "the skill `{}` is ignored because its files differ from the installed ones: \
                  `parallax skills install {source}` restores them; to modify a skill, use \
@@ -249,14 +249,14 @@ pub(crate) fn section(skills: &Skills) -> String {
                     `activate_skill` with its name and follow its `<instructions>`: they rank \
                     above these defaults, but not above Safety.\n\n<available_skills>\n"
         .to_owned();
-    let described = described(&enabled);
+    let described = described_names(&enabled);
     for skill in enabled {
-        let name = escaped(&skill.name);
+        let name = escape(&skill.name);
         let description = match described.contains(&skill.name.as_str()) {
-            true => escaped(&skill.description),
+            true => escape(&skill.description),
             false => String::new(),
         };
-        let location = escaped(&skill.location());
+        let location = escape(&skill.location());
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -269,8 +269,8 @@ pub(crate) fn section(skills: &Skills) -> String {
 }
 
 /// Returns the names of the skills whose descriptions fit the limit.
-fn described<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
-    let length = |skill: &Skill| escaped(&skill.description).chars().count();
+fn described_names<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
+    let length = |skill: &Skill| escape(&skill.description).chars().count();
     let rank = |skill: &Skill| match skill.tier {
         SkillTier::Project => 0,
         SkillTier::User => 1,
@@ -288,7 +288,7 @@ fn described<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
     fits.map(|skill| skill.name.as_str()).collect()
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -332,8 +332,8 @@ mod tests {
             of("c", SkillTier::Project, 20),
             of("d", SkillTier::Project, 5),
         ];
-        assert_eq!(described(&skills.iter().collect::<Vec<_>>()), ["d", "c"]);
+        assert_eq!(described_names(&skills.iter().collect::<Vec<_>>()), ["d", "c"]);
         let skills = &skills[1..];
-        assert_eq!(described(&skills.iter().collect::<Vec<_>>()).first(), Some(&"d"));
+        assert_eq!(described_names(&skills.iter().collect::<Vec<_>>()).first(), Some(&"d"));
     }
 }

@@ -57,8 +57,10 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
     }
     let schema = settings.get("responseJsonSchema").or_else(|| settings.get("responseSchema"));
     if let Some(schema) = schema.filter(|schema| schema.is_object()) {
-        output
-            .insert("format".to_owned(), json!({"type": "json_schema", "schema": closed(schema)}));
+        output.insert(
+            "format".to_owned(),
+            json!({"type": "json_schema", "schema": forbid_additional_properties(schema)}),
+        );
     }
     if !output.is_empty() {
         fields.insert("output_config".to_owned(), Value::Object(output));
@@ -144,11 +146,13 @@ fn kind(model: &str) -> ThinkingKind {
 }
 
 /// Disallows additional properties in every object, which the API requires of a response schema.
-fn closed(schema: &Value) -> Value {
+fn forbid_additional_properties(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
-            let mut fields: Object =
-                fields.iter().map(|(key, value)| (key.clone(), closed(value))).collect();
+            let mut fields: Object = fields
+                .iter()
+                .map(|(key, value)| (key.clone(), forbid_additional_properties(value)))
+                .collect();
             let is_object = fields.get("type").is_some_and(|kind| {
                 kind.as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("object"))
             });
@@ -160,7 +164,9 @@ fn closed(schema: &Value) -> Value {
             }
             Value::Object(fields)
         }
-        Value::Array(values) => Value::Array(values.iter().map(closed).collect()),
+        Value::Array(values) => {
+            Value::Array(values.iter().map(forbid_additional_properties).collect())
+        }
         other => other.clone(),
     }
 }
@@ -169,7 +175,7 @@ fn closed(schema: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn of(model: &str, settings: Value) -> Value {
+    fn generation_config(model: &str, settings: Value) -> Value {
         let Value::Object(settings) = settings else { unreachable!("an object") };
         Value::Object(fields(model, &settings, 64_000))
     }
@@ -195,12 +201,15 @@ mod tests {
     #[test]
     fn settings_become_fields() {
         assert_eq!(
-            of("claude-sonnet-5", json!({"thinkingConfig": {"thinkingLevel": "HIGH"}})),
+            generation_config(
+                "claude-sonnet-5",
+                json!({"thinkingConfig": {"thinkingLevel": "HIGH"}})
+            ),
             json!({"thinking": {"type": "adaptive", "display": "summarized"},
                 "output_config": {"effort": "high"}, "max_tokens": 16000})
         );
         assert_eq!(
-            of(
+            generation_config(
                 "claude-sonnet-5",
                 json!({"thinkingConfig": {"includeThoughts": false,
                 "thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}})
@@ -208,22 +217,25 @@ mod tests {
             json!({"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 16000})
         );
         assert_eq!(
-            of("claude-opus-4-5", json!({"thinkingConfig": {"thinkingBudget": 9000}})),
+            generation_config(
+                "claude-opus-4-5",
+                json!({"thinkingConfig": {"thinkingBudget": 9000}})
+            ),
             json!({"thinking": {"type": "enabled", "budget_tokens": 9000}, "max_tokens": 16000})
         );
         assert_eq!(
-            of("claude-sonnet-5", json!({"thinkingConfig": {"thinkingBudget": 0}})),
+            generation_config("claude-sonnet-5", json!({"thinkingConfig": {"thinkingBudget": 0}})),
             json!({"thinking": {"type": "disabled"}, "max_tokens": 16000})
         );
         assert_eq!(
-            of(
+            generation_config(
                 "claude-sonnet-4",
                 json!({"thinkingConfig": {"thinkingBudget": 1}, "maxOutputTokens": 500})
             ),
             json!({"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1524})
         );
         assert_eq!(
-            of(
+            generation_config(
                 "other",
                 json!({"temperature": 1, "stopSequences": ["x"],
                     "responseJsonSchema": {"type": "OBJECT", "properties": {}}})

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::directory::{BackgroundSession, failed};
+use crate::directory::{BackgroundSession, file_error};
 use crate::error::BackgroundError;
 use crate::record::SessionRecord;
 
@@ -32,7 +32,7 @@ impl Client {
         let path = session.file("socket");
         let stream = UnixStream::connect(&path)
             .map_err(|_| BackgroundError::NotRunning(record.id.clone()))?;
-        stream.set_read_timeout(Some(TIME)).map_err(failed(&path))?;
+        stream.set_read_timeout(Some(TIME)).map_err(file_error(&path))?;
         Ok(Self { stream: BufReader::new(stream), session: session.clone() })
     }
 
@@ -51,9 +51,9 @@ impl Client {
     pub fn send(&mut self, line: &Value) -> Result<(), BackgroundError> {
         let path = self.session.file("socket");
         let text = format!("{line}\n");
-        self.stream.get_mut().write_all(text.as_bytes()).map_err(failed(&path))?;
+        self.stream.get_mut().write_all(text.as_bytes()).map_err(file_error(&path))?;
         let mut answer = String::new();
-        self.stream.read_line(&mut answer).map_err(failed(&path))?;
+        self.stream.read_line(&mut answer).map_err(file_error(&path))?;
         let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
         if answer.get("ok").and_then(Value::as_bool) == Some(true) {
             return Ok(());

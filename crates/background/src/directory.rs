@@ -29,7 +29,7 @@ pub struct BackgroundSession {
     root: PathBuf,
 }
 
-pub(crate) fn failed(file: &Path) -> impl Fn(std::io::Error) -> BackgroundError + use<'_> {
+pub(crate) fn file_error(file: &Path) -> impl Fn(std::io::Error) -> BackgroundError + use<'_> {
     move |source| BackgroundError::File { file: file.to_owned(), source }
 }
 
@@ -51,7 +51,7 @@ impl BackgroundDirectory {
             .recursive(true)
             .mode(0o700)
             .create(&session.root)
-            .map_err(failed(&session.root))?;
+            .map_err(file_error(&session.root))?;
         if session.is_alive() {
             return Err(BackgroundError::Rejected(format!("{id} is already running")));
         }
@@ -147,9 +147,9 @@ impl BackgroundSession {
     pub(crate) fn lock(&self) -> Result<File, BackgroundError> {
         let path = self.file("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(failed(&path))?;
+        let file = file.map_err(file_error(&path))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| failed(&path)(error.into()))?;
+            .map_err(|error| file_error(&path)(error.into()))?;
         Ok(file)
     }
 
@@ -157,7 +157,7 @@ impl BackgroundSession {
     pub(crate) fn write(&self, record: &SessionRecord) -> Result<(), BackgroundError> {
         let (path, new) = (self.file("state.json"), self.file("state.json.new"));
         let text = serde_json::to_vec(record).unwrap_or_default();
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed(&path))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(file_error(&path))
     }
 
     /// Sends a signal to the process of the session, if it is alive.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{BackgroundSession, failed};
+use crate::directory::{BackgroundSession, file_error};
 use crate::error::BackgroundError;
 use crate::record::SessionRecord;
 
@@ -82,9 +82,9 @@ impl Host {
         let socket = session.file("socket");
         // Remove the socket of a crashed process.
         let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).map_err(failed(&socket))?;
+        let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
-            .map_err(failed(&socket))?;
+            .map_err(file_error(&socket))?;
         session.write(&record)?;
         let (input, to_session) = duplex(PIPE);
         let (output, from_session) = duplex(PIPE);

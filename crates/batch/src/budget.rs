@@ -59,7 +59,7 @@ impl BatchBudget {
         let reserved: f64 =
             self.running.values().map(|cost| (cost.expected - cost.running_usd).max(0.0)).sum();
         let left = limit - self.total() - reserved;
-        let expected = self.expected(task);
+        let expected = self.expected_cost(task);
         if left <= ROUNDING || left < expected - ROUNDING {
             return if self.running.is_empty() {
                 BudgetDecision::Spent
@@ -77,12 +77,12 @@ impl BatchBudget {
         BudgetDecision::Start(Some(left / shares as f64))
     }
 
-    fn expected(&self, task: &PlannedTask) -> f64 {
+    fn expected_cost(&self, task: &PlannedTask) -> f64 {
         task.max_cost.unwrap_or(self.largest)
     }
 
     pub(crate) fn start(&mut self, task: &PlannedTask, allowance: Option<f64>) {
-        let expected = match self.expected(task) {
+        let expected = match self.expected_cost(task) {
             0.0 => allowance.unwrap_or_default(),
             expected => expected,
         };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use parallax_exec::shell::quoted;
+use parallax_exec::shell::quote_word;
 use serde_json::{Map, Value};
 
 use crate::error::BatchError;
@@ -99,7 +99,7 @@ fn substitute_item(value: &Value, item: &str, is_command: bool) -> Result<Value,
 
 /// Returns a command for a shell with the item as one word or a part of one.
 fn substitute_in_command(command: &str, item: &str) -> Result<String, BatchError> {
-    let quoted = quoted(item);
+    let quoted = quote_word(item);
     let bare = ["'", "\""].iter().fold(command.to_owned(), |text, quote| {
         text.replace(&format!("{quote}{PLACE}{quote}"), PLACE)
     });

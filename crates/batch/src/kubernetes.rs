@@ -205,7 +205,8 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 }
                 let current = std::mem::replace(&mut self.kubectl, earlier);
                 // What an ended job left is here already, and failed tasks wait to run again.
-                let collected = if has_ended { self.collected(&job) } else { BTreeSet::new() };
+                let collected =
+                    if has_ended { self.collected_indexes(&job) } else { BTreeSet::new() };
                 let followed = self.follow(&job, collected, waiting).await?;
                 self.kubectl = current;
                 let is_over = !has_ended || waiting.is_empty();
@@ -346,7 +347,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
     }
 
     /// Returns the indexes of a job whose results are in the directory.
-    fn collected(&self, job: &SubmittedJob) -> BTreeSet<usize> {
+    fn collected_indexes(&self, job: &SubmittedJob) -> BTreeSet<usize> {
         let tasks = job.tasks.iter().enumerate();
         tasks
             .filter(|(_, task)| self.directory.earlier_result(task, false).is_some())

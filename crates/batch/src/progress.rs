@@ -111,12 +111,12 @@ impl BatchProgress {
         let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
         let mut head = format!("{bar} {}", self.line());
         if let Some(time) = self.remaining().filter(|_| done < self.total) {
-            head.push_str(&format!(" · {} left", shown_time(time)));
+            head.push_str(&format!(" · {} left", format_duration(time)));
         }
         let mut rows = vec![head];
         let width = self.running.keys().take(MOST_ROWS).map(String::len).max().unwrap_or(0).min(40);
         for (id, task) in self.running.iter().take(MOST_ROWS) {
-            let time = shown_time(task.started.elapsed());
+            let time = format_duration(task.started.elapsed());
             rows.push(format!("  {id:<width$}  {time:>6}  ${:.2}  {}", task.cost, task.activity));
         }
         if self.running.len() > MOST_ROWS {
@@ -194,7 +194,7 @@ impl BatchProgress {
     }
 }
 
-fn shown_time(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),

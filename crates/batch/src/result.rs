@@ -95,7 +95,7 @@ pub struct TaskResult {
 
 impl TaskResult {
     /// That of a task of which nothing is known yet: it failed, without a reason.
-    pub(crate) fn unfinished(task: &PlannedTask) -> Self {
+    pub(crate) fn unfinished_result(task: &PlannedTask) -> Self {
         Self {
             id: task.id.clone(),
             state: TaskState::Failed,

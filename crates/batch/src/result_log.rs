@@ -138,9 +138,9 @@ impl ResultLogReader {
     pub(crate) fn result(&self) -> Option<TaskResult> {
         let mut text = String::new();
         let limit = crate::directory::LARGEST_JSON;
-        GzDecoder::new(self.packed(RESULT)?).take(limit).read_to_string(&mut text).ok()?;
+        GzDecoder::new(self.read_packed(RESULT)?).take(limit).read_to_string(&mut text).ok()?;
         let mut result: TaskResult = serde_json::from_str(&text).ok()?;
-        let is_missing = |name: &&str| self.packed(name).is_none();
+        let is_missing = |name: &&str| self.read_packed(name).is_none();
         let needs_patch = result.commit.is_some() && NEEDED.iter().any(is_missing);
         if needs_patch && result.state == TaskState::Succeeded {
             result.state = TaskState::Failed;
@@ -150,7 +150,7 @@ impl ResultLogReader {
         Some(result)
     }
 
-    fn packed(&self, name: &str) -> Option<&[u8]> {
+    fn read_packed(&self, name: &str) -> Option<&[u8]> {
         self.files.iter().find(|(known, _)| *known == name).map(|(_, packed)| packed.as_slice())
     }
 
@@ -160,7 +160,7 @@ impl ResultLogReader {
             .map_err(|source| BatchError::Write { file: files.path().to_owned(), source })?;
         for name in FILES.into_iter().filter(|name| *name != RESULT) {
             files.remove(name)?;
-            let Some(packed) = self.packed(name) else { continue };
+            let Some(packed) = self.read_packed(name) else { continue };
             write(packed, &files.file(name))?;
         }
         Ok(())
@@ -199,7 +199,7 @@ mod tests {
         let (_folder, directory, task) = task();
         let files = directory.task("a");
         let _lock = files.lock().expect("a lock");
-        let mut result = TaskResult::unfinished(&task);
+        let mut result = TaskResult::unfinished_result(&task);
         result.state = TaskState::Succeeded;
         result.commit = Some("c".to_owned());
         files.write_result(&result).expect("written");

@@ -123,7 +123,7 @@ impl TaskRunner {
         let (locked, task) = (files.clone(), task.clone());
         blocking(move || {
             let _lock = locked.lock()?;
-            let mut result = TaskResult::unfinished(&task);
+            let mut result = TaskResult::unfinished_result(&task);
             result.reason = reason;
             (result.started, result.ended, result.attempts) = (now(), now(), 1);
             files.write_result(&result)?;

@@ -163,13 +163,13 @@ fn script(
         text,
         "exec >>{}/\"$SLURM_ARRAY_TASK_ID\".log 2>&1\n\
          exec {} batch run-task {} --index \"$SLURM_ARRAY_TASK_ID\" --out {}",
-        quoted(&logs.to_string_lossy()),
-        quoted(runner.program.as_os_str().to_string_lossy().as_ref()),
-        quoted(&plan_file.to_string_lossy()),
-        quoted(&out.to_string_lossy()),
+        quote_word(&logs.to_string_lossy()),
+        quote_word(runner.program.as_os_str().to_string_lossy().as_ref()),
+        quote_word(&plan_file.to_string_lossy()),
+        quote_word(&out.to_string_lossy()),
     );
     for argument in &slurm.arguments {
-        let _ = write!(text, " {}", quoted(&argument.to_string_lossy()));
+        let _ = write!(text, " {}", quote_word(&argument.to_string_lossy()));
     }
     if let Some(limit) = options.max_cost {
         let _ = write!(text, " --max-cost {limit}");
@@ -182,7 +182,7 @@ fn script(
 }
 
 /// A word of a shell line.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
@@ -263,6 +263,6 @@ mod tests {
     #[test]
     fn numbers_become_ranges_and_words_are_quoted() {
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!(quote_word("it's $HOME"), "'it'\\''s $HOME'");
     }
 }

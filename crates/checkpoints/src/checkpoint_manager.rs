@@ -24,8 +24,8 @@ use parallax_store::{
 };
 
 use crate::protected_changes::{
-    Allowance, closed, may_change_protected, remove_set_id, restore_repositories, revert,
-    unsearched_directories,
+    Allowance, disallowed_changes, may_change_protected, remove_set_id, restore_repositories,
+    revert, unsearched_directories,
 };
 
 /// Timeout of reading one file from git.
@@ -208,7 +208,7 @@ impl CheckpointManager {
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.may_write(&moved.path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
-        let mut closed = closed(&changes, &Allowance::from_effects(None, &given));
+        let mut closed = disallowed_changes(&changes, &Allowance::from_effects(None, &given));
         closed.retain(|path| !open.contains(path) && self.shared.may_write(path));
         // In an interactive session, the user may have changed such files as well.
         if serves && has_user && !background {
@@ -240,7 +240,7 @@ impl CheckpointManager {
             // An unreadable entry allows nothing.
             let allowance: Allowance =
                 serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
-            let closed = closed(&abandoned.changes, &allowance);
+            let closed = disallowed_changes(&abandoned.changes, &allowance);
             let reverted = revert(&self.store, &abandoned.changes, &closed);
             // Changes that could not be reverted are tried again at the next start.
             if reverted.unrestored.is_empty() {
@@ -334,7 +334,7 @@ impl Checkpoints for CheckpointManager {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
                 let not_undoable = self.filter_new(&not_undoable);
-                let _unfinished = store.stand_by(&mark);
+                let _unfinished = store.protect_command(&mark);
                 let pending = None;
                 Box::new(CommandGuard { store, mark, not_undoable, running, pending, _unfinished })
             }
@@ -415,8 +415,10 @@ impl Watch {
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
         let repositories = restore_repositories(&self.store, &changes, &self.permissions);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
-        let mut closed =
-            closed(&changes, &Allowance::from_effects(Some(&effects), &self.permissions));
+        let mut closed = disallowed_changes(
+            &changes,
+            &Allowance::from_effects(Some(&effects), &self.permissions),
+        );
         closed.retain(|path| could_write(path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         closed.retain(|path| !open.contains(path));
@@ -437,7 +439,7 @@ impl CheckpointGuard for EditGuard {
         self.not_undoable.clone()
     }
 
-    fn after(
+    fn finish(
         self: Box<Self>,
         _effects: &Effects,
         _granted: &Permissions,
@@ -480,7 +482,7 @@ impl CheckpointGuard for CommandGuard {
         }
     }
 
-    fn after(
+    fn finish(
         self: Box<Self>,
         effects: &Effects,
         granted: &Permissions,
@@ -490,7 +492,7 @@ impl CheckpointGuard for CommandGuard {
         let Self { store, mark, running, pending, _unfinished, .. } = *self;
         let shared = Arc::clone(&running.0);
         note(&shared.write_scopes, write_scope);
-        let done = ended(&store, &shared, mark, effects, granted, mode, write_scope);
+        let done = end_command(&store, &shared, mark, effects, granted, mode, write_scope);
         drop((running, pending, _unfinished));
         let waiting = shared.waiting().into_iter().map(Watch::revert);
         waiting.fold(done, RevertedFiles::combine)
@@ -498,7 +500,7 @@ impl CheckpointGuard for CommandGuard {
 }
 
 /// Ends a command: reverts what it changed without permission.
-fn ended(
+fn end_command(
     store: &parallax_store::Checkpoints,
     shared: &CommandTracker,
     mark: CommandMark,
@@ -522,7 +524,10 @@ fn ended(
         true => (RevertedFiles::default(), Vec::new()),
         false => {
             let repositories = restore_repositories(store, &changes, granted);
-            (repositories, closed(&changes, &Allowance::from_effects(Some(effects), granted)))
+            (
+                repositories,
+                disallowed_changes(&changes, &Allowance::from_effects(Some(effects), granted)),
+            )
         }
     };
     let denied: HashSet<&PathBuf> = closed.iter().collect();
@@ -573,7 +578,7 @@ mod tests {
         }
         assert_eq!(watch.end(""), RevertedFiles::default());
         let granted = to_write(vec![open.clone()]);
-        let done = command.after(
+        let done = command.finish(
             &Effects::default(),
             &granted,
             ApprovalMode::Default,

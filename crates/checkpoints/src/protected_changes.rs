@@ -107,7 +107,7 @@ pub(crate) fn revert(
 }
 
 /// Returns the changed protected paths that the program was not allowed to change.
-pub(crate) fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
+pub(crate) fn disallowed_changes(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
     let Allowance {
         permissions: granted,
         allows_new_repositories,
@@ -179,7 +179,7 @@ pub(crate) fn makes_repositories(command: &str) -> bool {
     };
     line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)
-        && line.redirections.iter().all(bash::redirects_nowhere)
+        && line.redirections.iter().all(bash::is_harmless_redirection)
         && line.commands.iter().any(|command| {
             bash::git_subcommand(command).is_some_and(|call| {
                 matches!(call.name, "init" | "clone" | "worktree" | "submodule")

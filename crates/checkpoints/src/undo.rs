@@ -95,7 +95,7 @@ impl Undo {
     /// Returns an error if the prompt is unknown, there is nothing to undo, or the records are invalid.
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
-            Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),
+            Ok(marks) => PromptMark::find_by_number(marks, number).map(|mark| mark.turn),
             Err(why) => Err(format!("failed to count the prompts: {why}")),
         });
         let turn = turn.transpose().map_err(|why| Failure::new(FailureKind::Input, why))?;

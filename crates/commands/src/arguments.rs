@@ -155,7 +155,7 @@ impl Quotes {
                 escaped
             }
             _ if value.is_empty() => String::new(),
-            _ => parallax_exec::shell::quoted(value),
+            _ => parallax_exec::shell::quote_word(value),
         })
     }
 }

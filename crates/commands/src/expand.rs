@@ -108,7 +108,7 @@ impl Expander {
                 if !resources.iter().any(|(known, _)| *known == token.path) {
                     resources.push((token.path, resource));
                 }
-            } else if let Some(pattern) = self.mentioned(&text, &token) {
+            } else if let Some(pattern) = self.find_mention(&text, &token) {
                 if !include.contains(&pattern) {
                     include.push(pattern);
                 }
@@ -258,7 +258,7 @@ impl Expander {
     }
 
     /// Returns the path or glob pattern of a reference outside quotes and code.
-    fn mentioned(&self, text: &str, token: &AtToken) -> Option<String> {
+    fn find_mention(&self, text: &str, token: &AtToken) -> Option<String> {
         if let Some(path) = self.with_punctuation(text, token) {
             return Some(path);
         }

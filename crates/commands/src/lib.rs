@@ -224,12 +224,12 @@ impl Commands {
     /// Returns an error if the command is unknown (with similar names), its template or arguments
     /// are invalid, or a shell command is denied.
     pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<PreparedCommand, Failure> {
-        let mut prepared = self.prepared(line, mode)?;
+        let mut prepared = self.prepare_command(line, mode)?;
         line.trim().clone_into(&mut prepared.line);
         Ok(prepared)
     }
 
-    fn prepared(&self, line: &str, mode: ApprovalMode) -> Result<PreparedCommand, Failure> {
+    fn prepare_command(&self, line: &str, mode: ApprovalMode) -> Result<PreparedCommand, Failure> {
         let typed = line.strip_prefix('/').unwrap_or(line);
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);

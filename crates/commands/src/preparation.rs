@@ -67,10 +67,10 @@ impl<'a> CommandPreparation<'a> {
                     steps.push(ExpansionStep::File(fill(bits, arguments, &positions)))
                 }
                 TemplatePiece::Command(bits) => {
-                    steps.extend(self.called(&fill(bits, arguments, &positions))?);
+                    steps.extend(self.expand_call(&fill(bits, arguments, &positions))?);
                 }
                 TemplatePiece::Shell(bits) => {
-                    self.names_no_file(bits)?;
+                    self.reject_file_references(bits)?;
                     let text = fill_command(bits, arguments, &positions)?;
                     if text.trim().is_empty() {
                         continue;
@@ -91,7 +91,7 @@ impl<'a> CommandPreparation<'a> {
 
     /// Rejects `@{path}` in a shell command, because files are not inserted there and the shell
     /// would see it literally. Git's `@{u}` and `HEAD@{1}` are allowed, because they name no file.
-    fn names_no_file(&self, bits: &[TextPart]) -> Result<(), String> {
+    fn reject_file_references(&self, bits: &[TextPart]) -> Result<(), String> {
         for bit in bits {
             let TextPart::Text(text) = bit else { continue };
             for rest in text.split("@{").skip(1) {
@@ -109,7 +109,7 @@ impl<'a> CommandPreparation<'a> {
     }
 
     /// Returns the steps of a called command. A call of an unknown command stays text.
-    fn called(&mut self, call: &str) -> Result<Vec<ExpansionStep>, String> {
+    fn expand_call(&mut self, call: &str) -> Result<Vec<ExpansionStep>, String> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {

@@ -8,7 +8,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, PolicyDecision, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
-use parallax_tools::run_shell_command::{GeminiIgnore, command_effects, sandboxed};
+use parallax_tools::run_shell_command::{GeminiIgnore, command_effects, prepare_sandbox};
 use serde_json::Value;
 
 use crate::ExpansionContext;
@@ -109,7 +109,8 @@ async fn command(
         None => Ok((None, variables)),
         Some(options) => {
             let roots = roots.as_slice();
-            let prepared = sandboxed(options, &line, &place, roots, mode, &permissions, variables)?;
+            let prepared =
+                prepare_sandbox(options, &line, &place, roots, mode, &permissions, variables)?;
             Ok((Some(prepared.0), prepared.1))
         }
     });

@@ -59,7 +59,7 @@ impl Buffer {
     }
 
     /// Returns the text with labels replaced by the pasted texts.
-    pub fn expanded(&self) -> String {
+    pub fn expanded_text(&self) -> String {
         self.pastes.expand(&self.text.to_string())
     }
 

@@ -98,11 +98,11 @@ impl Model {
         self.borders().into_iter().find(|border| *border >= at).unwrap()
     }
 
-    fn left(&self) -> usize {
+    fn move_left(&self) -> usize {
         self.borders().into_iter().rev().find(|border| *border < self.at).unwrap_or(0)
     }
 
-    fn right(&self) -> usize {
+    fn move_right(&self) -> usize {
         self.borders().into_iter().find(|border| *border > self.at).unwrap_or(self.text.len())
     }
 
@@ -117,14 +117,14 @@ impl Model {
     fn word_left(&self) -> usize {
         let start = self.line_start();
         if start == self.at {
-            return self.left();
+            return self.move_left();
         }
-        self.snap(start + words::start_of_last(&self.text[start..self.at])).min(self.left())
+        self.snap(start + words::start_of_last(&self.text[start..self.at])).min(self.move_left())
     }
 
     fn word_right(&self) -> usize {
         if self.line_end() == self.at {
-            return self.right();
+            return self.move_right();
         }
         self.snap(self.at + words::end_of_first(&self.text[self.at..self.line_end()]))
     }
@@ -144,17 +144,18 @@ impl Model {
                 self.text.insert(self.at, '\n');
                 self.at += 1;
             }
-            TestCommand::DeleteLeft => self.cut(self.left(), self.at),
-            TestCommand::DeleteRight => self.cut(self.at, self.right()),
+            TestCommand::DeleteLeft => self.cut(self.move_left(), self.at),
+            TestCommand::DeleteRight => self.cut(self.at, self.move_right()),
             TestCommand::DeleteWordLeft => self.cut(self.word_left(), self.at),
             TestCommand::DeleteWordRight => self.cut(self.at, self.word_right()),
             TestCommand::KillLeft => self.cut(self.line_start(), self.at),
             TestCommand::KillRight => {
-                let end = if self.line_end() == self.at { self.right() } else { self.line_end() };
+                let end =
+                    if self.line_end() == self.at { self.move_right() } else { self.line_end() };
                 self.cut(self.at, end);
             }
-            TestCommand::Left => self.at = self.left(),
-            TestCommand::Right => self.at = self.right(),
+            TestCommand::Left => self.at = self.move_left(),
+            TestCommand::Right => self.at = self.move_right(),
             TestCommand::WordLeft => self.at = self.word_left(),
             TestCommand::WordRight => self.at = self.word_right(),
             TestCommand::Home => self.at = self.line_start(),

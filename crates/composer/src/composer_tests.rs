@@ -17,16 +17,16 @@ impl Desk {
     fn new() -> Self {
         let keymap = Keymap::load(Platform::Linux, "");
         let mut desk = Self { composer: Composer::new(), keymap, now: Instant::now() };
-        desk.around(false, false, 0);
+        desk.set_state(false, false, 0);
         desk
     }
 
     /// Presses a key one second after the previous one.
     fn key(&mut self, key: Key) -> ComposerAction {
-        self.after(Duration::from_secs(1), key)
+        self.press_after(Duration::from_secs(1), key)
     }
 
-    fn after(&mut self, wait: Duration, key: Key) -> ComposerAction {
+    fn press_after(&mut self, wait: Duration, key: Key) -> ComposerAction {
         self.now += wait;
         self.composer.key_at(key, &self.keymap, self.now)
     }
@@ -50,8 +50,8 @@ impl Desk {
         rendered.rows.iter().map(Line::text).collect()
     }
 
-    fn around(&mut self, busy: bool, steering: bool, queued: usize) {
-        self.composer.set_surroundings(ComposerContext {
+    fn set_state(&mut self, busy: bool, steering: bool, queued: usize) {
+        self.composer.set_context(ComposerContext {
             busy,
             running: busy,
             steering,
@@ -72,12 +72,12 @@ fn enter_sends_steers_or_queues() {
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Ignored);
     desk.type_in("one");
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Submit(submission("one")));
-    desk.around(true, true, 0);
+    desk.set_state(true, true, 0);
     desk.type_in("two");
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Steer(submission("two")));
     desk.type_in("three");
     assert_eq!(desk.press(KeyCode::Tab), ComposerAction::Queue(submission("three")));
-    desk.around(true, false, 1);
+    desk.set_state(true, false, 1);
     desk.type_in("four");
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Queue(submission("four")));
     assert_eq!(desk.press(KeyCode::Up), ComposerAction::TakeQueue);
@@ -96,7 +96,7 @@ fn rejected_text_is_restored_with_its_pastes() {
     assert_eq!(sent.text, "line\n".repeat(7));
     assert_eq!(sent.display_text, "[Pasted Text: 7 lines]");
     assert_eq!(desk.text(), "");
-    desk.composer.take_back();
+    desk.composer.restore_sent();
     assert_eq!(desk.composer.editor_text(), "line\n".repeat(7));
     desk.key(Key::ctrl('o'));
     assert_eq!(desk.text(), "line\n".repeat(7));
@@ -151,15 +151,15 @@ fn escape_twice_clears_or_rewinds() {
     let mut desk = Desk::new();
     let escape = Key::plain(KeyCode::Escape);
     assert_eq!(desk.key(escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(1_900), escape), ComposerAction::Rewind);
+    assert_eq!(desk.press_after(Duration::from_millis(1_900), escape), ComposerAction::Rewind);
     desk.type_in("a");
     assert_eq!(desk.key(escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(2_100), escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(300), escape), ComposerAction::Changed);
+    assert_eq!(desk.press_after(Duration::from_millis(2_100), escape), ComposerAction::Escape);
+    assert_eq!(desk.press_after(Duration::from_millis(300), escape), ComposerAction::Changed);
     assert_eq!(desk.text(), "");
-    desk.around(true, true, 0);
-    assert_eq!(desk.after(Duration::from_millis(1), escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(1), escape), ComposerAction::Escape);
+    desk.set_state(true, true, 0);
+    assert_eq!(desk.press_after(Duration::from_millis(1), escape), ComposerAction::Escape);
+    assert_eq!(desk.press_after(Duration::from_millis(1), escape), ComposerAction::Escape);
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Buffer {
         let Some(text) = self.kill_ring.get(back).map(str::to_owned) else { return false };
         let start = range.start;
         self.change(range, &text, MergeRule::Nothing);
-        self.last = Last::Yank(start..start.after(&text), back);
+        self.last = Last::Yank(start..start.advance_by(&text), back);
         true
     }
 }

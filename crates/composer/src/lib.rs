@@ -158,7 +158,7 @@ impl Composer {
     }
 
     /// Sets the state around the composer.
-    pub fn set_surroundings(&mut self, surroundings: ComposerContext) {
+    pub fn set_context(&mut self, surroundings: ComposerContext) {
         self.context = surroundings;
     }
 
@@ -201,7 +201,7 @@ impl Composer {
 
     /// Restores what was sent last, including cursor and pasted texts, if nothing was typed since.
     /// Used when the program rejected it.
-    pub fn take_back(&mut self) {
+    pub fn restore_sent(&mut self) {
         if self.buffer.is_empty()
             && let Some((buffer, mode)) = self.sent_buffer.take()
         {
@@ -213,7 +213,7 @@ impl Composer {
 
     /// Returns the text for the external editor with pasted texts expanded.
     pub fn editor_text(&self) -> String {
-        self.buffer.expanded()
+        self.buffer.expanded_text()
     }
 
     /// Sets the text from the external editor without its final line break.
@@ -275,7 +275,7 @@ impl Composer {
     /// Takes the text out of the composer.
     fn take(&mut self) -> Submission {
         let submission = Submission {
-            text: self.buffer.expanded(),
+            text: self.buffer.expanded_text(),
             display_text: self.buffer.text().to_string(),
         };
         self.history_mut().add(&submission.text);

@@ -88,7 +88,7 @@ impl Buffer {
     pub fn move_up(&mut self) -> bool {
         let starts = self.rows(self.cursor.line);
         let row = row_of(&starts, self.cursor.byte);
-        let column = self.wanted_column(&starts, row);
+        let column = self.preferred_column(&starts, row);
         let (line, starts, row) = if row > 0 {
             (self.cursor.line, starts, row - 1)
         } else if let Some(line) = self.cursor.line.checked_sub(1) {
@@ -106,7 +106,7 @@ impl Buffer {
     pub fn down(&mut self) -> bool {
         let starts = self.rows(self.cursor.line);
         let row = row_of(&starts, self.cursor.byte);
-        let column = self.wanted_column(&starts, row);
+        let column = self.preferred_column(&starts, row);
         let (line, starts, row) = if row + 1 < starts.len() {
             (self.cursor.line, starts, row + 1)
         } else if self.cursor.line < self.text.last_line() {
@@ -130,7 +130,7 @@ impl Buffer {
             && row_of(&starts, self.cursor.byte) + 1 == starts.len()
     }
 
-    fn wanted_column(&self, starts: &[usize], row: usize) -> usize {
+    fn preferred_column(&self, starts: &[usize], row: usize) -> usize {
         self.preferred.unwrap_or_else(|| {
             let start = starts.get(row).copied().unwrap_or(0);
             self.width_between(self.cursor.line, start, self.cursor.byte)

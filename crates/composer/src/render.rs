@@ -7,7 +7,7 @@ use parallax_screen::{Attributes, Line, Span, Style, text_width};
 use super::layout::{AtomKind, row_of};
 use super::text::Position;
 use super::{Composer, InputMode, VimMode};
-use parallax_screen::layout::shortened;
+use parallax_screen::layout::truncate_text;
 use parallax_screen::theme::Theme;
 
 /// Maximum length in bytes of a line that is highlighted.
@@ -45,7 +45,7 @@ impl Composer {
         self.buffer.set_columns(room);
         if self.buffer.is_empty() {
             let hint = self.placeholder();
-            let hint = format!(" {}", shortened(hint, room.saturating_sub(1)));
+            let hint = format!(" {}", truncate_text(hint, room.saturating_sub(1)));
             let row = Line::styled(prefix, prefix_style).with_span(hint, theme.secondary);
             self.top = (0, 0);
             return RenderedInput { rows: vec![row], cursor: (text_width(prefix), 0) };

@@ -22,7 +22,7 @@ impl Position {
 
     /// Returns the position after `text` if it began here.
     #[must_use]
-    pub fn after(self, text: &str) -> Self {
+    pub fn advance_by(self, text: &str) -> Self {
         match text.rsplit_once('\n') {
             None => Self::new(self.line, self.byte + text.len()),
             Some((before, last)) => {
@@ -134,7 +134,7 @@ impl Text {
         let range = self.clamp_range(range);
         let removed = self.slice(range.clone());
         let Range { start, end } = range;
-        let after = start.after(text);
+        let after = start.advance_by(text);
         if start.line == end.line && after.line == start.line {
             if let Some(line) = self.lines.get_mut(start.line) {
                 line.replace_range(start.byte..end.byte, text);

@@ -54,7 +54,7 @@ impl Undo {
         joins: MergeRule,
     ) {
         self.redo_steps.clear();
-        let after = at.after(&inserted);
+        let after = at.advance_by(&inserted);
         let edit = Edit { at, removed, inserted };
         if let Some(begun) = &mut self.group {
             let joined = std::mem::replace(begun, true);
@@ -99,7 +99,7 @@ impl Undo {
         self.end_group();
         let step = self.undo_steps.pop()?;
         for edit in step.edits.iter().rev() {
-            text.replace(edit.at..edit.at.after(&edit.inserted), &edit.removed);
+            text.replace(edit.at..edit.at.advance_by(&edit.inserted), &edit.removed);
         }
         let before = step.before;
         self.redo_steps.push(step);
@@ -111,7 +111,7 @@ impl Undo {
         self.end_group();
         let step = self.redo_steps.pop()?;
         for edit in &step.edits {
-            text.replace(edit.at..edit.at.after(&edit.removed), &edit.inserted);
+            text.replace(edit.at..edit.at.advance_by(&edit.removed), &edit.inserted);
         }
         let after = step.after;
         self.undo_steps.push(step);
@@ -124,7 +124,7 @@ impl UndoStep {
         // Otherwise, typing inside a group would create one edit per character.
         if let Some(last) = self.edits.last_mut()
             && edit.removed.is_empty()
-            && last.at.after(&last.inserted) == edit.at
+            && last.at.advance_by(&last.inserted) == edit.at
         {
             last.inserted.push_str(&edit.inserted);
         } else {
@@ -140,7 +140,7 @@ impl UndoStep {
             MergeRule::Typing => {
                 let ends = |text: &str| text.ends_with(char::is_whitespace);
                 let word_is_over = ends(&last.inserted) && !ends(&edit.inserted);
-                let fits = edit.removed.is_empty() && last.at.after(&last.inserted) == edit.at;
+                let fits = edit.removed.is_empty() && last.at.advance_by(&last.inserted) == edit.at;
                 if fits && !word_is_over {
                     last.inserted.push_str(&edit.inserted);
                 }
@@ -150,7 +150,7 @@ impl UndoStep {
                 if edit.at == last.at {
                     last.removed.push_str(&edit.removed);
                     true
-                } else if edit.at.after(&edit.removed) == last.at {
+                } else if edit.at.advance_by(&edit.removed) == last.at {
                     last.removed.insert_str(0, &edit.removed);
                     last.at = edit.at;
                     true

@@ -369,7 +369,7 @@ impl Vim {
             'G' => motion::to_line(buffer, self.pending.total().unwrap_or(usize::MAX)),
             ';' | ',' => match self.find {
                 Some((kind, char_sought)) => {
-                    let kind = if char == ';' { kind } else { motion::reversed(kind) };
+                    let kind = if char == ';' { kind } else { motion::reverse_direction(kind) };
                     motion::find(buffer, kind, char_sought, times, true)
                 }
                 None => MotionResult::Failed,

@@ -351,7 +351,7 @@ mod tests {
         write(root, "project/.parallax/agents/c.md", "no settings");
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(found.agents[0].description, "user", "nobody agreed to the project's");
-        agree(root, &found.unacknowledged);
+        accept_all(root, &found.unacknowledged);
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(found.agents.len(), 1);
         assert_eq!(found.agents[0].description, "project");
@@ -378,7 +378,7 @@ mod tests {
         UserDirs { user: home, gemini, parallax }
     }
 
-    fn agree(root: &Path, agents: &[Agent]) {
+    fn accept_all(root: &Path, agents: &[Agent]) {
         for agent in agents {
             acknowledge(&dirs(root), &root.join("project"), agent).expect("written");
         }
@@ -396,7 +396,7 @@ mod tests {
         };
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(names(&found.unacknowledged), ["one", "two"]);
-        agree(root, &found.unacknowledged);
+        accept_all(root, &found.unacknowledged);
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(names(&found.agents), ["helper", "one", "two"]);
         // Only the changed file needs approval again.

@@ -137,7 +137,7 @@ pub fn store_key(
 pub fn forget_key(dirs: &UserDirs, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(dirs);
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_in_keychain))
-        && let Err(error) = keychain.forget(SecretName::ApiKey)
+        && let Err(error) = keychain.delete(SecretName::ApiKey)
     {
         return Err(ConfigError::Credentials { path, reason: error.to_string() });
     }

@@ -27,7 +27,7 @@ pub(crate) fn parse_with_warnings(text: &str, mut odd: impl FnMut(usize)) -> Vec
             continue;
         };
         let value = rest.get(start..).unwrap_or_default();
-        match quoted(value) {
+        match parse_quoted(value) {
             Some((text, after)) => {
                 found.push((name.to_owned(), text));
                 rest = after;
@@ -35,7 +35,7 @@ pub(crate) fn parse_with_warnings(text: &str, mut odd: impl FnMut(usize)) -> Vec
             None => {
                 let value = line.get(start..).unwrap_or_default();
                 let value = value.split('#').next().unwrap_or_default().trim();
-                found.push((name.to_owned(), unquoted(value).to_owned()));
+                found.push((name.to_owned(), unquote(value).to_owned()));
                 rest = after_line;
             }
         }
@@ -57,7 +57,7 @@ fn assignment(line: &str) -> Option<(&str, usize)> {
 
 /// Returns the value between quotes, which may span lines, and the text after its last line.
 /// Returns `None` if the value is not quoted, or if something other than a comment follows.
-fn quoted(value: &str) -> Option<(String, &str)> {
+fn parse_quoted(value: &str) -> Option<(String, &str)> {
     let value = value.trim_start_matches([' ', '\t']);
     let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"' | '`'))?;
     let mut text = String::new();
@@ -86,7 +86,7 @@ fn quoted(value: &str) -> Option<(String, &str)> {
     None
 }
 
-fn unquoted(value: &str) -> &str {
+fn unquote(value: &str) -> &str {
     ['\'', '"', '`']
         .iter()
         .find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)))

@@ -112,7 +112,7 @@ impl Environment {
             let is_refused = is_for_the_user(&name)
                 || own_name(&name).is_some_and(|rest| rest.starts_with("PROMPT_"))
                 || names_a_prompt_file(&name, &value)
-                || self.sends_keys_away(&name, &names);
+                || self.redirects_api_key(&name, &names);
             if of_project && is_refused {
                 refused.push(name);
                 continue;
@@ -131,7 +131,7 @@ impl Environment {
 
     /// Whether the variable sets the destination of requests while the API key comes from another
     /// source.
-    fn sends_keys_away(&self, name: &str, file: &[String]) -> bool {
+    fn redirects_api_key(&self, name: &str, file: &[String]) -> bool {
         let keys: &[&str] = match name {
             "GOOGLE_GEMINI_BASE_URL" => &["GEMINI_API_KEY", "PARALLAX_API_KEY"],
             "GOOGLE_VERTEX_BASE_URL" => &["GOOGLE_API_KEY"],

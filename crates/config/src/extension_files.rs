@@ -19,8 +19,8 @@ pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension
 pub(crate) use integrity::ExtensionChanges;
 pub use integrity::{fingerprint, runs_by_name};
 pub use lock::{
-    LockEntry, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
-    read_kept_lock, read_lock, stays_inside,
+    LockEntry, MOST_BYTES, MOST_FILES, content_hash, files_of, find_entry, is_program, lock,
+    lock_kept, read_kept_lock, read_lock, stays_below,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{

@@ -18,9 +18,9 @@ use crate::skills::{SkillFolder, SkillTier};
 pub use crate::extension_files::{
     ExtensionScope, ExtensionSetting, ExtensionVariables, INSTALL_METADATA, InstallKind,
     InstallMetadata, LockEntry, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
-    content_hash, extension_id, files_of, fingerprint, forget_extension_switches,
-    github_repository, is_name, is_program, lock, lock_kept, locked, read_kept_lock, read_lock,
-    read_values, retain_extension_values, runs_by_name, set_extension_value, stays_inside,
+    content_hash, extension_id, files_of, find_entry, fingerprint, forget_extension_switches,
+    github_repository, is_name, is_program, lock, lock_kept, read_kept_lock, read_lock,
+    read_values, retain_extension_values, runs_by_name, set_extension_value, stays_below,
     switch_extension,
 };
 pub use crate::hook_definitions::HOOKS;
@@ -304,7 +304,9 @@ impl Config {
         install: Option<&InstallMetadata>,
     ) -> Result<(), String> {
         let name = installed.file_name().map(|name| name.to_string_lossy().into_owned());
-        let Some(known) = name.and_then(|name| locked(&self.dirs, &name)) else { return Ok(()) };
+        let Some(known) = name.and_then(|name| find_entry(&self.dirs, &name)) else {
+            return Ok(());
+        };
         match install {
             Some(install) if install.is_same_source(&known.install) => Ok(()),
             Some(install) => Err(format!(
@@ -388,7 +390,7 @@ impl Config {
         notes.extend(manifest.context_paths(&folder).1);
         let is_copy = home == ExtensionHome::Parallax
             && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
-        let locked = is_copy.then(|| locked(&self.dirs, &name)).flatten();
+        let locked = is_copy.then(|| find_entry(&self.dirs, &name)).flatten();
         let changes =
             locked.map(|it| ExtensionChanges::detect(&it.code_hash, &folder)).unwrap_or_default();
         let is_modified = changes.has_code_changes || changes.programs;

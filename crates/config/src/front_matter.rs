@@ -256,14 +256,14 @@ fn parse_lines(yaml: &str) -> Object {
         let Some((key, value)) = line.split_once(':').filter(|_| !is_deeper) else { continue };
         let value = value.trim();
         let folded = matches!(value, "|" | ">" | "|-" | ">-");
-        let value = if folded { "" } else { unquoted(value) };
+        let value = if folded { "" } else { unquote(value) };
         fields.insert(key.trim().to_owned(), Value::String(value.to_owned()));
         last = Some(key.trim().to_owned());
     }
     fields
 }
 
-fn unquoted(text: &str) -> &str {
+fn unquote(text: &str) -> &str {
     ['"', '\'']
         .into_iter()
         .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))

@@ -105,7 +105,7 @@ impl Hook {
 
     /// Returns the command with its variables, which decide what it runs, too. Of the user's own
     /// hooks, only their names are shown, because the values may be secrets.
-    pub fn shown_command(&self) -> String {
+    pub fn display_command(&self) -> String {
         if self.env.is_empty() {
             return self.command.clone();
         }

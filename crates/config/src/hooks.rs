@@ -42,7 +42,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         files.extend(layers::read_project(&config.dirs, &config.project)?);
     }
     files.sort_by_key(|file| std::cmp::Reverse(source_of(file.layer)));
-    let accepted = accepted(&config.dirs, &config.project)?;
+    let accepted = read_accepted_hashes(&config.dirs, &config.project)?;
     for file in &mut files {
         migrate::migrate(&mut file.values, &file.path);
     }
@@ -152,7 +152,7 @@ fn name_of(project: &Path) -> String {
 }
 
 /// Returns the hashes of the project hooks that the user accepted.
-fn accepted(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, ConfigError> {
+fn read_accepted_hashes(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, ConfigError> {
     let known = jsonc::read_object(&register(dirs))?.unwrap_or_default();
     let hashes = known.get(&name_of(project)).and_then(Value::as_array);
     let hashes = hashes.into_iter().flatten().filter_map(Value::as_str);

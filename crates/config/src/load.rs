@@ -134,7 +134,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
         core_tools_need_approval = untrusted_settings::narrow_core_tools(&mut project, &outer);
-        exempt_servers = untrusted_settings::spared_in(&loosening_settings, &layers);
+        exempt_servers = untrusted_settings::exempt_servers_for(&loosening_settings, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
     }

@@ -107,18 +107,18 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
     let mut flat = Vec::new();
     for (old, new) in FLAT {
         if let Some(value) = values.shift_remove(*old) {
-            set_if_absent(values, new, value);
+            set_default(values, new, value);
             flat.push(*old);
         }
     }
     if values.get("model").is_some_and(Value::is_string)
         && let Some(name) = values.shift_remove("model")
     {
-        set_if_absent(values, "model.name", name);
+        set_default(values, "model.name", name);
         flat.push("model");
     }
     if let Some(share) = take(values, "chatCompression.contextPercentageThreshold") {
-        set_if_absent(values, "model.compressionThreshold", share);
+        set_default(values, "model.compressionThreshold", share);
         flat.push("chatCompression");
     }
     if !flat.is_empty() {
@@ -140,11 +140,11 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
             }
             other => other,
         };
-        set_if_absent(values, new, value);
+        set_default(values, new, value);
         notices.push(format!("{}: `{old}` is now called `{new}`", path.display()));
     }
     if get_dotted(values, "ui.accessibility.enableLoadingPhrases") == Some(&Value::Bool(false)) {
-        set_if_absent(values, "ui.loadingPhrases", Value::String("off".to_owned()));
+        set_default(values, "ui.loadingPhrases", Value::String("off".to_owned()));
     }
     notices
 }
@@ -169,13 +169,13 @@ pub(crate) fn take(values: &mut Object, key: &str) -> Option<Value> {
 }
 
 /// Sets the value at a dotted key unless it exists; objects are merged.
-pub(crate) fn set_if_absent(values: &mut Object, key: &str, value: Value) {
+pub(crate) fn set_default(values: &mut Object, key: &str, value: Value) {
     match key.split_once('.') {
         None => match (values.get_mut(key), value) {
             // Both are parts of one group.
             (Some(Value::Object(there)), Value::Object(more)) => {
                 for (name, field) in more {
-                    set_if_absent(there, &name, field);
+                    set_default(there, &name, field);
                 }
             }
             (Some(_), _) => {}
@@ -186,7 +186,7 @@ pub(crate) fn set_if_absent(values: &mut Object, key: &str, value: Value) {
         Some((parent, rest)) => {
             let group = values.entry(parent).or_insert_with(|| Value::Object(Object::new()));
             if let Some(group) = group.as_object_mut() {
-                set_if_absent(group, rest, value);
+                set_default(group, rest, value);
             }
         }
     }

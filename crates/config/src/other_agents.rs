@@ -54,7 +54,7 @@ pub fn parallax_tool(name: &str) -> String {
 }
 
 /// Returns another agent's name of our tool; returns unknown names unchanged.
-pub fn their_tool(name: &str) -> &str {
+pub fn foreign_tool(name: &str) -> &str {
     TOOLS.iter().find(|(_, ours)| *ours == name).map_or(name, |(theirs, _)| *theirs)
 }
 
@@ -89,8 +89,8 @@ mod tests {
         {
             assert_eq!(parallax_tool(theirs), ours);
         }
-        assert_eq!(their_tool("replace"), "Edit");
-        assert_eq!(their_tool("mcp_a_b"), "mcp_a_b");
+        assert_eq!(foreign_tool("replace"), "Edit");
+        assert_eq!(foreign_tool("mcp_a_b"), "mcp_a_b");
         for (theirs, ours) in [
             ("Write|Edit", "write_file|replace"),
             ("^Bash$", "^run_shell_command$"),

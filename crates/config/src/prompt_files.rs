@@ -92,7 +92,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
                 let source = std::io::Error::from(std::io::ErrorKind::NotFound);
                 return Err(ConfigError::Unreadable { path, source });
             }
-            Err(error) => return Err(unreadable(path, error)),
+            Err(error) => return Err(unreadable_error(path, error)),
         };
         found.replacement = Some((path, text));
     }
@@ -173,13 +173,13 @@ fn read_prompt_file(
     match read_text(path, LIMIT) {
         Ok(text) => text.filter(|text| !text.trim().is_empty()),
         Err(error) => {
-            warnings.push(unreadable(path.to_owned(), error).to_string());
+            warnings.push(unreadable_error(path.to_owned(), error).to_string());
             None
         }
     }
 }
 
-fn unreadable(path: PathBuf, error: ReadError) -> ConfigError {
+fn unreadable_error(path: PathBuf, error: ReadError) -> ConfigError {
     match error {
         ReadError::NotAFile => ConfigError::NotAFile { path },
         ReadError::TooLarge => ConfigError::TooLarge { path, limit: LIMIT },
@@ -203,7 +203,7 @@ fn read_variable(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
 mod tests {
     use super::*;
 
-    fn found(folder: &Path, trusted: bool, variables: &[(&str, &str)]) -> PromptFiles {
+    fn load(folder: &Path, trusted: bool, variables: &[(&str, &str)]) -> PromptFiles {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let environment = Environment::new(variables);
         let dirs = UserDirs {
@@ -235,17 +235,17 @@ mod tests {
         write("work/.gemini/prompt/gti.md", "a slip");
         write("work/.gemini/system.append.md", "be exact");
         write("work/.gemini/system.md", "${AvailableTools}");
-        let trusted = found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
+        let trusted = load(folder.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
         assert_eq!(trusted.append, ["be brief", "be exact"]);
         assert_eq!(trusted.sections["git"], "the project's");
         assert_eq!(trusted.replacement.map(|(_, text)| text).as_deref(), Some("${AvailableTools}"));
         assert!(trusted.warnings.iter().any(|text| text.contains("gti.md")));
-        let untrusted = found(folder.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
+        let untrusted = load(folder.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
         assert_eq!(untrusted.append, ["be brief"]);
         assert_eq!(untrusted.sections["git"], "mine");
         assert!(untrusted.replacement.is_none() && untrusted.warnings.len() == 1);
         let named = [("GEMINI_SYSTEM_MD", "~/.parallax/prompt/git.md")];
-        assert!(found(folder.path(), false, &named).replacement.is_some());
-        assert!(found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).replacement.is_none());
+        assert!(load(folder.path(), false, &named).replacement.is_some());
+        assert!(load(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).replacement.is_none());
     }
 }

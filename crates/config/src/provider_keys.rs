@@ -112,7 +112,7 @@ pub fn remove_provider_key(
     let mut keys = entries(dirs)?;
     let Some(entry) = keys.shift_remove(provider) else { return Ok(false) };
     if entry.get("keychain") == Some(&Value::Bool(true))
-        && let Err(error) = keychain.forget(secret_name(provider))
+        && let Err(error) = keychain.delete(secret_name(provider))
     {
         let (path, reason) = (provider_keys_file(dirs), error.to_string());
         return Err(ConfigError::Credentials { path, reason });

@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    fn shown(files: &[RuleFile], root: &Path) -> Vec<String> {
+    fn format_files(files: &[RuleFile], root: &Path) -> Vec<String> {
         let root = root.canonicalize().expect("real");
         files
             .iter()
@@ -354,7 +354,7 @@ mod tests {
         }
         let all = world.find(|_| {});
         assert_eq!(
-            shown(&all.files, world.root.path()),
+            format_files(&all.files, world.root.path()),
             [
                 "3 project/.gemini/policies/b.toml: w1",
                 "3 project/.parallax/policies/a.toml: w2",
@@ -371,7 +371,7 @@ mod tests {
             places.admin = &named;
         });
         assert_eq!(
-            shown(&other.files, world.root.path()),
+            format_files(&other.files, world.root.path()),
             ["4 named/n.toml: n", "4 gone.toml: file not found", "5 etc/policies/x.toml: a"]
         );
         assert_eq!(other.warnings.len(), 1, "{:?}", other.warnings);
@@ -385,7 +385,10 @@ mod tests {
         let world = World::new();
         world.write("home/.gemini/policies/a.toml", "u");
         let found = world.find(|places| places.cwd = &world.dirs.user);
-        assert_eq!(shown(&found.files, world.root.path()), ["4 home/.gemini/policies/a.toml: u"]);
+        assert_eq!(
+            format_files(&found.files, world.root.path()),
+            ["4 home/.gemini/policies/a.toml: u"]
+        );
     }
 
     #[test]
@@ -438,7 +441,7 @@ mod tests {
         std::fs::create_dir_all(world.path("project/.parallax")).expect("folder");
         symlink(world.path("etc"), world.path("project/.parallax/policies")).expect("link");
         let found = world.find(|_| {});
-        let shown = shown(&found.files, world.root.path());
+        let shown = format_files(&found.files, world.root.path());
         assert_eq!(shown.len(), 5, "{shown:?}");
         assert_eq!(shown[0], "3 project/.gemini/policies/a.toml: a");
         for line in &shown[1..] {

@@ -68,7 +68,7 @@ pub fn set_setting(
 ) -> Result<PathBuf, SettingError> {
     let known = settings_table().find(|known| known.name == key);
     let known = known.ok_or_else(|| SettingError::Unknown { key: key.to_owned() })?;
-    let wrong = || SettingError::Value { key: known.name, expected: known.kind.expected() };
+    let wrong = || SettingError::Value { key: known.name, expected: known.kind.expected_format() };
     let value = match value {
         Some(value) => Some(known.kind.accept(value).ok_or_else(wrong)?),
         None => None,
@@ -135,7 +135,7 @@ fn workspace_file(
         return Err("in the home directory, all settings are user settings");
     }
     let mut values = Object::new();
-    migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
+    migrate::set_default(&mut values, key, value.cloned().unwrap_or(Value::Null));
     if !untrusted_settings::loosening_keys(&values, &config.project, &config.outer).is_empty() {
         return Err(
             "project settings cannot loosen restrictions; change your user settings instead",

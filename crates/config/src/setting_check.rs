@@ -50,7 +50,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
                     issues.push(format!(
                         "`{}` must be {}, not {}",
                         key.name,
-                        key.kind.expected(),
+                        key.kind.expected_format(),
                         display_value(&value)
                     ));
                 }

@@ -83,7 +83,7 @@ mod tests {
                 let row = format!(
                     "| `{}` | {} | {default} | {} |\n",
                     spec.name,
-                    spec.kind.expected(),
+                    spec.kind.expected_format(),
                     spec.doc.replace('|', "\\|")
                 );
                 text.push_str(&row);

@@ -67,7 +67,7 @@ impl SettingSpec {
     }
 
     /// Shows the setting in the settings dialog. A change applies in the next session.
-    pub(crate) const fn shown_after_restart(mut self, label: &'static str) -> Self {
+    pub(crate) const fn with_label_after_restart(mut self, label: &'static str) -> Self {
         self.label = label;
         self
     }
@@ -79,7 +79,7 @@ use SettingType::{
 };
 
 impl SettingType {
-    pub(crate) fn expected(self) -> String {
+    pub(crate) fn expected_format(self) -> String {
         match self {
             Flag => "`true` or `false`".to_owned(),
             Num => "a number".to_owned(),

@@ -371,7 +371,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         }
     }
     if let Some(Value::Array(names)) = get_dotted(values, SERVERS) {
-        let spared = spared_servers(layers);
+        let spared = exempt_servers(layers);
         let is_new = |name: &str| !spared.iter().any(|known| same_name(known, name));
         if names.iter().filter_map(Value::as_str).any(is_new) {
             accepted_keys.push(SERVERS.to_owned());
@@ -416,7 +416,7 @@ fn drop_unused_telemetry(values: &mut Object, outer: &OuterSettings) {
     let enabled = take(values, "telemetry.enabled");
     take(values, "telemetry");
     if let Some(enabled) = enabled {
-        migrate::set_if_absent(values, "telemetry.enabled", enabled);
+        migrate::set_default(values, "telemetry.enabled", enabled);
     }
 }
 
@@ -444,7 +444,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 }
 
 /// Returns the servers that the user and the administrator exempt from approval.
-fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
+fn exempt_servers(outer: &[LayerFile]) -> Vec<String> {
     let lists = outer.iter().filter_map(|file| get_dotted(&file.values, SERVERS)?.as_array());
     let texts = |list: &Vec<Value>| -> Vec<String> {
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -458,9 +458,12 @@ fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
 
 /// Returns the servers whose tools stay exempt from approval, if a project adds servers that the
 /// user did not accept.
-pub(crate) fn spared_in(loose: &[LooseSettings], outer: &[LayerFile]) -> Option<Vec<String>> {
+pub(crate) fn exempt_servers_for(
+    loose: &[LooseSettings],
+    outer: &[LayerFile],
+) -> Option<Vec<String>> {
     let adds = loose.iter().any(|file| file.keys.iter().any(|key| key == SERVERS));
-    adds.then(|| spared_servers(outer))
+    adds.then(|| exempt_servers(outer))
 }
 
 /// Whether the value equals the given JSON, which may also be written as a string.
@@ -506,7 +509,7 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
     let mut all = lower;
     // Values that are not lists are ignored, and the lower layers' entries stay.
     all.extend(own.into_iter().filter_map(|own| own.as_array().cloned()).flatten());
-    migrate::set_if_absent(values, key, Value::Array(all));
+    migrate::set_default(values, key, Value::Array(all));
 }
 
 /// Whether the project's sandbox setting loosens: a project may enable a sandbox only where no
@@ -553,7 +556,7 @@ fn retain_entries(
     let Some(kept) = kept else { return };
     take(values, key);
     if let Some(kept) = kept {
-        migrate::set_if_absent(values, key, kept);
+        migrate::set_default(values, key, kept);
     }
     accepted_keys.push(key.to_owned());
 }

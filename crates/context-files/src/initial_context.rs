@@ -159,7 +159,7 @@ fn today() -> Date {
 
 /// Reads the memory files and builds the session context. A resumed session already contains its
 /// earlier context; only differences (a new date, changed memory, an unknown directory) are added.
-pub fn gather(
+pub fn build_context(
     sources: &ContextSources,
     workspace: &Arc<Workspace>,
     contents: &[Sealed],

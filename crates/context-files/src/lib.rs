@@ -13,7 +13,7 @@ use parallax_config::{Config, MemoryFile};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::SessionDirs;
 
-pub use initial_context::{InitialContext, TREE_ENTRIES, gather};
+pub use initial_context::{InitialContext, TREE_ENTRIES, build_context};
 pub use listed_files::{ContextFile, ContextTier, context_files};
 pub use nested_context::NestedContext;
 

@@ -21,7 +21,7 @@ fn check(step: &str, status: CheckStatus, title: &str, detail: impl Into<String>
     DoctorCheck::new(&format!("network.{step}"), status, title, detail)
 }
 
-fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
+fn skipped_check(step: &str, title: &str, why: &str) -> DoctorCheck {
     check(step, CheckStatus::Skipped, title, format!("not checked, because {why}"))
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
         Ok(Some(base)) => base,
         Ok(None) => {
             let why = "there are no credentials, so no service is selected";
-            return vec![skipped("proxy", "Network", why)];
+            return vec![skipped_check("proxy", "Network", why)];
         }
         Err(why) => {
             return vec![check("service", CheckStatus::Error, "Service", why).with_remedy(
@@ -55,8 +55,8 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
         Ok(found) => checks.extend(found),
         Err(failed) => {
             checks.extend(failed);
-            checks.push(skipped("tls", "Service", "there is no connection"));
-            checks.push(skipped("key", "Key", "there is no connection"));
+            checks.push(skipped_check("tls", "Service", "there is no connection"));
+            checks.push(skipped_check("key", "Key", "there is no connection"));
             return checks;
         }
     }
@@ -64,7 +64,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     checks.extend(service);
     checks.push(match works {
         true => key(launch).await,
-        false => skipped("key", "Key", "the service does not respond"),
+        false => skipped_check("key", "Key", "the service does not respond"),
     });
     checks
 }
@@ -333,7 +333,7 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             match opened {
                 Ok(Ok(gemini)) => gemini.check().await.map_err(model_failure),
                 Ok(Err(why)) => return check("key", CheckStatus::Error, "Key", why),
-                Err(_) => return skipped("key", "Key", "there are no credentials"),
+                Err(_) => return skipped_check("key", "Key", "there are no credentials"),
             }
         }
     };

@@ -62,7 +62,7 @@ impl Budget {
 
     /// Adds the session's earlier spending and requests, which its limits do not count.
     #[must_use]
-    pub fn after(self, total: Spending, requests: Vec<Requests>) -> Self {
+    pub fn with_earlier_spending(self, total: Spending, requests: Vec<Requests>) -> Self {
         self.ledger.set_total(total, requests.clone());
         Self { saved_requests: requests, ..self }
     }
@@ -108,13 +108,13 @@ impl Budget {
     }
 
     /// Returns the exceeded limit, if any.
-    pub(crate) fn exceeded(&self) -> Option<ExhaustedBudget> {
-        self.limited().find(|spent| spent.used >= spent.limit)
+    pub(crate) fn exceeded_limit(&self) -> Option<ExhaustedBudget> {
+        self.exceeded_limits().find(|spent| spent.used >= spent.limit)
     }
 
     /// Returns a limit that is nearly reached; returned once per limit.
     pub(crate) fn approaching_limit(&mut self) -> Option<ExhaustedBudget> {
-        let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;
+        let near = self.exceeded_limits().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;
         let same = |reported: &ExhaustedBudget| {
             (reported.kind, reported.scope, reported.limit) == (near.kind, near.scope, near.limit)
         };
@@ -126,7 +126,7 @@ impl Budget {
     }
 
     /// Returns the limits checked between requests. Time has its own timer.
-    fn limited(&self) -> impl Iterator<Item = ExhaustedBudget> + use<> {
+    fn exceeded_limits(&self) -> impl Iterator<Item = ExhaustedBudget> + use<> {
         let limited = |BudgetUse { kind, scope, limit, used }| {
             Some(ExhaustedBudget { kind, scope, limit: limit?, used })
         };
@@ -220,9 +220,9 @@ mod tests {
             ..call(0.0, 0)
         };
         budget.ledger().count(&silent(Some("network")));
-        assert_eq!(budget.exceeded(), None);
+        assert_eq!(budget.exceeded_limit(), None);
         budget.ledger().count(&silent(None));
-        assert!(budget.exceeded().is_some());
+        assert!(budget.exceeded_limit().is_some());
         let rates = parallax_protocol::price::Rates::new(4.0, 1.0, 9.0);
         let price =
             Some(parallax_protocol::price::Price { short_prompts: rates, long_prompts: None });
@@ -238,20 +238,20 @@ mod tests {
             Budget::new(session, prompt, Spending { cost: 0.5, ..Spending::default() });
         budget.start_turn();
         budget.ledger().count(&call(0.25, 60));
-        assert_eq!((budget.exceeded(), budget.approaching_limit()), (None, None));
+        assert_eq!((budget.exceeded_limit(), budget.approaching_limit()), (None, None));
         budget.ledger().count(&call(0.0, 60));
-        let over = budget.exceeded().expect("spent");
+        let over = budget.exceeded_limit().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Tokens, BudgetScope::Prompt));
         assert!(budget.approaching_limit().is_some() && budget.approaching_limit().is_none());
         budget.pause_clock();
         budget.start_turn();
-        assert_eq!(budget.exceeded(), None);
+        assert_eq!(budget.exceeded_limit(), None);
         budget.nested().ledger().count(&call(0.25, 0));
-        let over = budget.exceeded().expect("spent");
+        let over = budget.exceeded_limit().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
         // A raised limit applies inside too, and warns again.
         budget.nested().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
-        assert_eq!(budget.exceeded(), None);
+        assert_eq!(budget.exceeded_limit(), None);
         assert!(budget.approaching_limit().is_some());
         budget.ledger().set(BudgetKind::Cost, BudgetScope::Session, None);
         assert_eq!(budget.approaching_limit(), None);

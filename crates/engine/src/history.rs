@@ -257,7 +257,7 @@ impl History {
     }
 
     /// Sets the service's token count of a request with the first `contents` contents.
-    pub(crate) fn counted(&mut self, contents: usize, prompt_tokens: u64) {
+    pub(crate) fn set_token_count(&mut self, contents: usize, prompt_tokens: u64) {
         if prompt_tokens > 0 {
             self.counted_tokens = Some((contents, prompt_tokens));
         }

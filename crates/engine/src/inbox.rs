@@ -123,7 +123,7 @@ impl Inbox {
                     self.user_commands.cancel();
                 }
             },
-            () = self.user_commands.ended(), if !idle => {}
+            () = self.user_commands.wait_for_end(), if !idle => {}
             else => std::future::pending().await,
         }
     }
@@ -248,13 +248,13 @@ impl Inbox {
     }
 
     /// Whether steering messages wait for the running turn.
-    pub(crate) fn has_steers(&self) -> bool {
-        self.inputs.has_steers()
+    pub(crate) fn has_steering(&self) -> bool {
+        self.inputs.has_steering()
     }
 
     /// Takes the steering messages.
-    pub(crate) fn take_steers(&mut self) -> Vec<Steer> {
-        self.inputs.take_steers()
+    pub(crate) fn take_steering(&mut self) -> Vec<Steer> {
+        self.inputs.take_steering()
     }
 
     /// Turns steering messages that came too late into prompts.

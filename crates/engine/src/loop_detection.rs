@@ -71,7 +71,7 @@ impl LoopDetector {
             first.get_or_insert(name);
             name.hash(&mut hasher);
             args.map_or(0, |args| args.len()).hash(&mut hasher);
-            for (key, value) in args.into_iter().flat_map(sorted) {
+            for (key, value) in args.into_iter().flat_map(sort_fields) {
                 (key, canonical(value)).hash(&mut hasher);
             }
             for line in result.lines().filter(|line| !is_process_id_line(line)) {
@@ -129,7 +129,7 @@ impl LoopDetector {
 }
 
 /// Returns the fields of an object by name: the order of arguments makes no difference.
-fn sorted(object: &Object) -> Vec<(&String, &Value)> {
+fn sort_fields(object: &Object) -> Vec<(&String, &Value)> {
     let mut fields: Vec<_> = object.iter().collect();
     fields.sort_unstable_by_key(|(key, _)| key.as_str());
     fields
@@ -138,7 +138,7 @@ fn sorted(object: &Object) -> Vec<(&String, &Value)> {
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(object) => {
-            let fields = sorted(object).into_iter();
+            let fields = sort_fields(object).into_iter();
             let fields: Vec<String> =
                 fields.map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
             format!("{{{}}}", fields.join(","))
@@ -222,10 +222,10 @@ impl RepetitionDetector {
     /// Resets the detector.
     pub(crate) fn reset(&mut self) {
         self.in_fence = false;
-        self.forget();
+        self.clear();
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.chars.clear();
         self.window_counts.clear();
         self.hash = 0;
@@ -239,14 +239,14 @@ impl RepetitionDetector {
         let fences = text.matches("```").count();
         if fences > 0 {
             self.in_fence ^= fences % 2 == 1;
-            self.forget();
+            self.clear();
             return false;
         }
         if self.in_fence {
             return false;
         }
         if text.lines().any(is_structure) || is_divider(text) {
-            self.forget();
+            self.clear();
             return false;
         }
         text.chars().any(|c| self.push_char(c))

@@ -96,7 +96,7 @@ impl ModelClient {
 
     /// Takes the answer of an earlier process that the next request to the model continues.
     /// With another model, a note asks for the rest instead.
-    pub(crate) fn take_unfinished(
+    pub(crate) fn take_unfinished_answer(
         &mut self,
         model: &str,
         conversation: &mut Conversation,
@@ -200,9 +200,9 @@ mod tests {
         let mut conversation = conversation();
         let mut client = client(None, Some(answer()));
         assert!(client.has_unfinished());
-        let taken = client.take_unfinished("strong", &mut conversation).expect("an answer");
+        let taken = client.take_unfinished_answer("strong", &mut conversation).expect("an answer");
         client.restore_unfinished(taken, &mut conversation);
-        assert!(client.take_unfinished("fast", &mut conversation).is_none());
+        assert!(client.take_unfinished_answer("fast", &mut conversation).is_none());
         assert!(!client.has_unfinished());
     }
 

@@ -25,7 +25,7 @@ pub(crate) use self::attempt::Attempt;
 pub(crate) use self::rejected_content::{RejectedContent, exclude_named_tool, is_rejection};
 pub(crate) use self::request::{AttemptKind, RequestBuilder};
 pub(crate) use self::response_validation::{ATTEMPTS, InvalidResponse};
-pub(crate) use self::retry_action::{RetryAction, blocked, classify, context_full};
+pub(crate) use self::retry_action::{RetryAction, blocked_failure, classify, context_full};
 pub(crate) use self::stream::{StreamEnd, StreamSource, single_chunk};
 
 /// The model's response.

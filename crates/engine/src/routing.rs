@@ -262,7 +262,7 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> RouteDecision {
         let metered = UsageTrackingModel::new(Arc::clone(&self.model), self.bus.clone())
-            .counted(self.ledger.clone());
+            .with_ledger(self.ledger.clone());
         let question = classifier::ClassifierRequest {
             model: Arc::new(metered),
             name: routes.classifier.clone(),

@@ -232,7 +232,7 @@ impl Session {
             () = self.inbox.receive() => return,
             outcome = self.hooks.start_finished() => outcome,
         };
-        self.hooks.started(Some(outcome));
+        self.hooks.apply_session_start(Some(outcome));
     }
 
     /// Whether a turn can start this way; otherwise notifies the user.
@@ -289,7 +289,7 @@ impl Session {
         self.conversation.sync(&mut self.inbox).await;
         // A late steering message becomes a prompt. A subagent has one prompt only; the session
         // has the message too.
-        let late = self.inbox.take_steers();
+        let late = self.inbox.take_steering();
         if self.environment.role.is_none() && !self.inbox.is_shutting_down() {
             self.inbox.queue_steers(late);
         }

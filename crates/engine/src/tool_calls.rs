@@ -70,7 +70,7 @@ impl ToolRunner<'_> {
                 self.skip_queued(&mut batch);
             }
             while !cancel.is_cancelled()
-                && let Some(next) = batch.take_startable(self.registry)
+                && let Some(next) = batch.take_ready(self.registry)
             {
                 self.advance(&mut batch, next, Transition::first(), cancel).await;
             }

@@ -31,7 +31,7 @@ impl UsageTrackingModel {
 
     /// Also counts the requests in a ledger.
     #[must_use]
-    pub fn counted(mut self, ledger: Ledger) -> Self {
+    pub fn with_ledger(mut self, ledger: Ledger) -> Self {
         self.ledger = ledger;
         self
     }
@@ -48,7 +48,7 @@ pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> O
 pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     let by_price = price.map(|price| price.cost(usage));
     match usage.charged_cost {
-        Some(charged) => Some(Cost::charged(charged, by_price)),
+        Some(charged) => Some(Cost::from_charge(charged, by_price)),
         None => by_price,
     }
 }

@@ -128,7 +128,7 @@ impl UserCommands {
 
     /// Waits for the next command to end and reports it. Resolves at once when none is running.
     /// Cancel-safe.
-    pub(crate) async fn ended(&mut self) {
+    pub(crate) async fn wait_for_end(&mut self) {
         let (id, outcome) = match self.tasks.join_next_with_id().await {
             None => return,
             Some(Ok((id, outcome))) => (id, outcome),

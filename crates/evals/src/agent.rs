@@ -53,7 +53,7 @@ pub(crate) struct AgentRun {
 
 impl AgentProcess {
     /// Sends the prompts in order and reads the output to its end.
-    pub(crate) async fn converse(
+    pub(crate) async fn run_prompts(
         &self,
         prompts: &[String],
         cancel: &CancellationToken,
@@ -251,7 +251,7 @@ pub(crate) fn describe_ending(ending: Ending) -> String {
 }
 
 /// Runs a shell command in the agent's sandbox.
-pub(crate) async fn confined(
+pub(crate) async fn run_confined(
     program: &Path,
     directory: &Path,
     command: &str,

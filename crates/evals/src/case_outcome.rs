@@ -8,7 +8,7 @@ use std::time::Duration;
 use parallax_exec::Ending;
 use serde_json::Value;
 
-use crate::agent::{AgentRun, confined, describe_ending};
+use crate::agent::{AgentRun, describe_ending, run_confined};
 use crate::case::Case;
 use crate::check::{Check, expression, schema};
 use crate::results::CheckResult;
@@ -56,7 +56,7 @@ impl CaseOutcome<'_> {
             },
             Check::FileMatches { path, pattern } => match self.read(path) {
                 Err(problem) => Some(problem),
-                Ok(bytes) => unmatched(pattern, &String::from_utf8_lossy(&bytes)),
+                Ok(bytes) => mismatch(pattern, &String::from_utf8_lossy(&bytes)),
             },
             Check::Command { run } => self.run(run).await,
             Check::ToolCalled { tool } => (calls(tool) == 0)
@@ -76,7 +76,7 @@ impl CaseOutcome<'_> {
                 let count = calls(tool);
                 (count > *n).then(|| format!("`{tool}` was called {count} times"))
             }
-            Check::AnswerMatches { pattern } => unmatched(pattern, &self.conversation.answer),
+            Check::AnswerMatches { pattern } => mismatch(pattern, &self.conversation.answer),
             Check::AnswerSchema { schema: file } => {
                 let answer = json_of(&self.conversation.answer);
                 let validator = match schema(&self.case.directory.join(file)) {
@@ -117,7 +117,7 @@ impl CaseOutcome<'_> {
 
     /// Runs a command in the agent's sandbox, because a model wrote files in the project.
     async fn run(&self, command: &str) -> Option<String> {
-        match confined(self.program, self.workspace, command, COMMAND_LIMIT).await {
+        match run_confined(self.program, self.workspace, command, COMMAND_LIMIT).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 Some(format!("`{command}` ran for more than {} s", COMMAND_LIMIT.as_secs()))
             }
@@ -146,7 +146,7 @@ fn list(tools: &[String]) -> String {
     }
 }
 
-fn unmatched(pattern: &str, text: &str) -> Option<String> {
+fn mismatch(pattern: &str, text: &str) -> Option<String> {
     match expression(pattern) {
         Err(error) => Some(error.to_string()),
         Ok(expression) if expression.is_match(text) => None,
@@ -198,7 +198,7 @@ mod tests {
     fn differences_are_named() {
         assert!(first_difference("a\nb\n", "a\nc\n").contains("line 2 is \"c\""));
         assert!(first_difference("a\n", "a").contains("1 bytes instead of 2"));
-        assert_eq!(unmatched("^b$", "a\nb\nc"), None);
-        assert!(unmatched("^d$", "a").expect("a problem").contains("nothing matches"));
+        assert_eq!(mismatch("^b$", "a\nb\nc"), None);
+        assert!(mismatch("^d$", "a").expect("a problem").contains("nothing matches"));
     }
 }

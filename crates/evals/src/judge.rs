@@ -46,7 +46,7 @@ pub(crate) async fn judge(
     arguments.push(schema.display().to_string());
     let agent = AgentProcess { program: program.to_owned(), arguments, directory, timeout: LIMIT };
     let prompts = [prompt(judge, case, &conversation.answer, changes)];
-    let said = agent.converse(&prompts, cancel).await;
+    let said = agent.run_prompts(&prompts, cancel).await;
     let verdict = match &said.error {
         Some(error) => Err(format!("the judge returned no decision: {error}")),
         None => json_of(&said.answer)

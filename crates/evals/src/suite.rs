@@ -213,7 +213,7 @@ impl Suite {
             directory: workspace.path().to_owned(),
             timeout: case.limits.timeout.unwrap_or(LIMIT),
         };
-        let mut conversation = agent.converse(&case.prompts, cancel).await;
+        let mut conversation = agent.run_prompts(&case.prompts, cancel).await;
         if cancel.is_cancelled() {
             return Err(CANCELED.to_owned());
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_exec::{Ending, PipedChild};
 
-use crate::agent::{confined, describe_ending};
+use crate::agent::{describe_ending, run_confined};
 use crate::case::Case;
 use crate::error::EvalError;
 
@@ -103,7 +103,7 @@ impl CaseWorkspace {
     /// because the agent may have changed what git executes.
     pub(crate) async fn changes(&self, program: &Path) -> String {
         let command = "git add --all --intent-to-add && git diff --no-ext-diff --no-color";
-        match confined(program, &self.directory, command, SETUP_LIMIT).await {
+        match run_confined(program, &self.directory, command, SETUP_LIMIT).await {
             Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
             Err(_) => String::new(),
         }

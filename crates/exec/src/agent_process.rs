@@ -74,7 +74,7 @@ impl AgentProcess {
             stderr,
             limits,
         } = program;
-        let (program, arguments) = limited(program, arguments, &limits);
+        let (program, arguments) = with_memory_limits(program, arguments, &limits);
         #[expect(clippy::disallowed_methods, reason = "this is where agents are started")]
         let child = tokio::process::Command::new(program)
             .args(arguments)
@@ -180,7 +180,7 @@ pub fn run_line(line: &str) -> io::Result<u8> {
 }
 
 /// Returns the command line that applies the limits first.
-fn limited(
+fn with_memory_limits(
     program: OsString,
     arguments: Vec<OsString>,
     limits: &MemoryLimits,

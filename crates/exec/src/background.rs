@@ -63,7 +63,11 @@ impl BackgroundHistory {
     }
 
     /// Records the end of a process. Returns the process if its end was not known yet.
-    pub(crate) fn ended(&mut self, pid: i32, ending: Option<Ending>) -> Option<BackgroundProcess> {
+    pub(crate) fn record_end(
+        &mut self,
+        pid: i32,
+        ending: Option<Ending>,
+    ) -> Option<BackgroundProcess> {
         let running = self
             .entries
             .iter_mut()
@@ -134,7 +138,7 @@ mod tests {
         for pid in 1..=100 {
             history.add(pid, "c", Path::new("/l"), false);
         }
-        history.ended(7, Some(Ending::Exited { code: 3 }));
+        history.record_end(7, Some(Ending::Exited { code: 3 }));
         history.add(101, "c", Path::new("/l"), false);
         let pids: Vec<i32> = history.list().iter().map(|process| process.pid).collect();
         assert_eq!(pids.len(), 100);

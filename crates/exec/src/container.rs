@@ -338,7 +338,7 @@ mod tests {
         request.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    fn shown(line: &CommandLine) -> String {
+    fn format_line(line: &CommandLine) -> String {
         let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
         format!("{} {}", line.program, words.join(" "))
     }
@@ -352,7 +352,7 @@ mod tests {
         });
         let ours: String = std::iter::once(ours).chain(written).collect();
         assert_eq!(
-            shown(&plan.main).replacen(&ours, "OURS ", 1),
+            format_line(&plan.main).replacen(&ours, "OURS ", 1),
             "docker run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname \
              parallax-1 --user 1000:100 --add-host host.docker.internal:host-gateway --volume \
              /usr/bin/parallax:/opt/parallax/parallax:ro --volume /project:/project:rw --volume \
@@ -377,7 +377,7 @@ mod tests {
         ] {
             set(&mut asked, name, value);
         }
-        let line = shown(&plan(&asked).expect("plan").main);
+        let line = format_line(&plan(&asked).expect("plan").main);
         for part in [
             " -t --runtime=runsc ",
             " --cpus 2 --label a b ",
@@ -389,7 +389,7 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("hidden-value"));
-        assert!(shown(&plan(&request(Engine::Podman)).expect("plan").main)
+        assert!(format_line(&plan(&request(Engine::Podman)).expect("plan").main)
             .starts_with("podman run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname parallax-1 --userns=keep-id --user 1000:100"));
     }
 
@@ -399,14 +399,14 @@ mod tests {
         asked.network = Some(false);
         let closed = plan(&asked).expect("plan");
         assert_eq!(closed.networks, [(NETWORK, true)]);
-        assert!(shown(&closed.main).contains(" --network gemini-cli-sandbox "));
+        assert!(format_line(&closed.main).contains(" --network gemini-cli-sandbox "));
         asked.network = None;
         set(&mut asked, "GEMINI_SANDBOX_PROXY_COMMAND", "proxy --port '8877'");
         let proxied = plan(&asked).expect("plan");
         assert_eq!(proxied.networks, [(NETWORK, true), (PROXY, false)]);
-        let line = shown(&proxied.main);
+        let line = format_line(&proxied.main);
         assert!(line.contains("--env HTTPS_PROXY=http://gemini-cli-sandbox-proxy:8877 "), "{line}");
-        let proxy = shown(&proxied.proxy.expect("proxy"));
+        let proxy = format_line(&proxied.proxy.expect("proxy"));
         assert!(
             proxy.starts_with(
                 "docker run --rm --init --detach --user 1000:100 --name gemini-cli-sandbox-proxy "

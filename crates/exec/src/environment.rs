@@ -136,7 +136,7 @@ pub fn build(
     git: GitConfiguration,
 ) -> Environment {
     let parent: Vec<_> = parent.into_iter().collect();
-    let set = fixed(&parent, pager, git);
+    let set = fixed_variables(&parent, pager, git);
     let kept = |name: &OsString| !set.iter().any(|(other, _)| other == name);
     let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
     environment.variables.extend(set);
@@ -320,7 +320,7 @@ fn is_own_credential(name: &str) -> bool {
 
 /// Returns the variables that are set for every command: markers, and settings that disable
 /// interactive prompts.
-fn fixed(
+fn fixed_variables(
     parent: &[(OsString, OsString)],
     pager: &str,
     git: GitConfiguration,
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_variable_names_the_reason_and_the_remedy() {
+    fn dropped_variable_notice_gives_reason_and_fix() {
         let redaction = Redaction {
             blocked: vec!["B".into()],
             dotenv_names: vec!["E".into()],

@@ -94,8 +94,8 @@ impl OutputSink {
     }
 
     /// Sets the redactor for text that is written to files.
-    pub(crate) fn redacted(mut self, redact: Option<Arc<dyn Redact>>) -> Self {
-        self.copy = self.copy.map(|copy| copy.redacted(redact.clone()));
+    pub(crate) fn with_redactor(mut self, redact: Option<Arc<dyn Redact>>) -> Self {
+        self.copy = self.copy.map(|copy| copy.with_redactor(redact.clone()));
         self.redact = redact;
         self
     }
@@ -175,7 +175,7 @@ impl OutputSink {
     pub(crate) async fn start_log(&mut self, path: PathBuf) {
         self.flush_all().await;
         let mut log = OutputFileWriter::new(path, LOG_LIMIT, LimitBehavior::KeepNewest)
-            .redacted(self.redact.clone());
+            .with_redactor(self.redact.clone());
         let kept = self.capture.captured_text();
         log.append(&kept.head).await;
         if let Some(tail) = &kept.tail {
@@ -202,7 +202,7 @@ impl OutputSink {
     }
 
     /// Like [`OutputSink::start_log`], but only with later text.
-    pub(crate) async fn start_log_from_here(&mut self, path: PathBuf) {
+    pub(crate) async fn start_log_at_end(&mut self, path: PathBuf) {
         self.stop_copy();
         self.capture.clear();
         self.start_log(path).await;

@@ -69,7 +69,7 @@ impl OutputFileWriter {
     }
 
     /// Sets the redactor for the text.
-    pub(crate) fn redacted(self, redact: Option<Arc<dyn Redact>>) -> Self {
+    pub(crate) fn with_redactor(self, redact: Option<Arc<dyn Redact>>) -> Self {
         Self { redact, ..self }
     }
 
@@ -294,7 +294,7 @@ mod tests {
         let redact: Arc<dyn Redact> =
             Arc::new(crate::Redactor::new(vec![Secret::new("abcdefgh1234")]));
         let mut recorder = OutputFileWriter::new(path.clone(), 1 << 20, LimitBehavior::KeepNewest)
-            .redacted(Some(Arc::clone(&redact)));
+            .with_redactor(Some(Arc::clone(&redact)));
         let pieces = [
             "one\nx abcd",
             "efgh12",

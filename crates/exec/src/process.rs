@@ -99,7 +99,7 @@ impl RunningCommand {
             waiter,
             source,
             at_end: false,
-            output: OutputSink::new(limits.capture, copy, size, colour).redacted(redact),
+            output: OutputSink::new(limits.capture, copy, size, colour).with_redactor(redact),
             terminal,
             control,
             messages,
@@ -257,7 +257,7 @@ impl RunningCommand {
             let log = self.processes.adopt(&self.tree, &left, &self.text, known);
             self.guard.mark_remaining();
             if !self.at_end && !is_logged {
-                self.output.start_log_from_here(log).await;
+                self.output.start_log_at_end(log).await;
             }
         }
         if !self.at_end {

@@ -189,7 +189,7 @@ impl Processes {
 
     /// Updates the states of orphans and reaps the dead.
     fn refresh(&self) {
-        let _collecting = self.collecting();
+        let _collecting = self.lock_collecting();
         let orphans = self.shared.state().history.running_orphans();
         for pid in orphans {
             let ending = process_tree::collect(pid);
@@ -200,12 +200,12 @@ impl Processes {
         }
     }
 
-    fn collecting(&self) -> MutexGuard<'_, ()> {
+    fn lock_collecting(&self) -> MutexGuard<'_, ()> {
         self.shared.collecting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn record_end(&self, pid: i32, ending: Option<Ending>) {
-        let ended = self.shared.state().history.ended(pid, ending);
+        let ended = self.shared.state().history.record_end(pid, ending);
         if let Some(process) = ended {
             // There may be no listener.
             let _ = self.shared.end_sender.send(process);
@@ -239,14 +239,14 @@ impl Processes {
 
     /// Returns the process that adopts orphans of sandboxed commands.
     pub(crate) fn namespaces_pid(&self) -> Option<i32> {
-        self.shared.cell.started().map(|cell| cell.pid())
+        self.shared.cell.namespaces().map(|cell| cell.pid())
     }
 
     /// Returns how often sandboxed commands of the session tried to reach an address without a
     /// route. The difference before and after a command shows whether the command needed the
     /// network.
     pub fn missed_network(&self) -> u64 {
-        self.shared.cell.started().map_or(0, |cell| cell.unroutable())
+        self.shared.cell.namespaces().map_or(0, |cell| cell.unroutable())
     }
 
     pub(crate) fn closing(&self) -> CancellationToken {
@@ -311,7 +311,7 @@ impl Processes {
         let processes = self.without_owner();
         let look = move || {
             let mut processes_in = tree.processes_in(&ProcessTable::read());
-            let _collecting = processes.collecting();
+            let _collecting = processes.lock_collecting();
             for pid in processes_in.zombies.drain(..) {
                 if let Some(ending) = process_tree::collect(pid) {
                     processes.record_end(pid, Some(ending));

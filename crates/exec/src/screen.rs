@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(bytes: &str, colour: bool) -> Screen {
+    fn render_screen(bytes: &str, colour: bool) -> Screen {
         let size = |number| NonZeroU16::new(number).unwrap();
         let mut parser = vt100::Parser::new(size(5), size(20), 0);
         parser.process(bytes.as_bytes());
@@ -146,22 +146,22 @@ mod tests {
 
     #[test]
     fn progress_bar_renders_as_one_row() {
-        let screen = shown("building\r\n [=>  ] 1/3\r\x1b[K [==> ] 2/3", true);
+        let screen = render_screen("building\r\n [=>  ] 1/3\r\x1b[K [==> ] 2/3", true);
         assert_eq!(screen.rows, ["building", " [==> ] 2/3"]);
         assert_eq!((screen.cursor, screen.full_screen), (Some((1, 11)), false));
     }
 
     #[test]
     fn rows_keep_their_colors_and_reset_at_the_end() {
-        let screen = shown("\x1b[1;31mred\x1b[0m  \x1b[48;5;200mx\x1b[0m  \x1b[94my", true);
+        let screen = render_screen("\x1b[1;31mred\x1b[0m  \x1b[48;5;200mx\x1b[0m  \x1b[94my", true);
         assert_eq!(screen.rows, ["\x1b[0;1;31mred  \x1b[0;48;5;200mx\x1b[0m  \x1b[0;94my\x1b[0m"]);
-        assert_eq!(shown("\x1b[31mred", false).rows, ["red"]);
+        assert_eq!(render_screen("\x1b[31mred", false).rows, ["red"]);
     }
 
     #[test]
     fn full_screen_program_is_detected() {
         let drawn = "\x1b[?1049h\x1b[?1h\x1b[?25l\x1b[3;3H漢字";
-        let screen = shown(drawn, true);
+        let screen = render_screen(drawn, true);
         assert_eq!(screen.rows, ["", "", "  漢字"]);
         assert!(screen.full_screen && screen.application_cursor);
         assert_eq!(screen.cursor, None);

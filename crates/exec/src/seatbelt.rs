@@ -129,10 +129,10 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
         ReadScope::Strict => {
             line("(allow file-read-metadata)");
             let system: String =
-                SYSTEM.iter().map(|path| format!(" (subpath {})", quoted(path))).collect();
+                SYSTEM.iter().map(|path| format!(" (subpath {})", quote(path))).collect();
             let home: String =
                 READ_BY_STRICT.map(in_home).map(|place| format!(" (subpath {place})")).concat();
-            let paths = paths.readable.iter().map(|path| quoted(&path.to_string_lossy()));
+            let paths = paths.readable.iter().map(|path| quote(&path.to_string_lossy()));
             let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
             line(&format!("(allow file-read* (literal \"/\"){own}{home}{more}{system})"));
         }
@@ -155,13 +155,13 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
     }
     // Later rules take precedence.
     for path in &paths.read_only {
-        line(&format!("(deny file-write* (subpath {}))", quoted(&path.to_string_lossy())));
+        line(&format!("(deny file-write* (subpath {}))", quote(&path.to_string_lossy())));
     }
     for path in &paths.hidden {
-        let path = quoted(&path.to_string_lossy());
+        let path = quote(&path.to_string_lossy());
         line(&format!("(deny file-read* file-write* (subpath {path}))"));
     }
-    let engines = ENGINES.map(quoted).into_iter().chain(ENGINES_AT_HOME.map(in_home));
+    let engines = ENGINES.map(quote).into_iter().chain(ENGINES_AT_HOME.map(in_home));
     for engine in engines {
         line(&format!(
             "(deny file-read* file-write* process-exec network-outbound (subpath {engine}))"
@@ -179,7 +179,7 @@ fn in_home(name: &str) -> String {
     format!("(string-append (param \"HOME_DIR\") \"/{name}\")")
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -35,7 +35,7 @@ impl SharedNamespaces {
     }
 
     /// Returns the namespaces, if they were started.
-    pub(crate) fn started(&self) -> Option<Arc<SessionNamespaces>> {
+    pub(crate) fn namespaces(&self) -> Option<Arc<SessionNamespaces>> {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         cell.as_ref().and_then(|started| started.as_ref().ok().cloned())
     }

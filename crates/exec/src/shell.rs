@@ -93,7 +93,7 @@ pub fn strip_wrapper(command: &str) -> &str {
 }
 
 /// Quotes a word for a shell.
-pub fn quoted(word: &str) -> String {
+pub fn quote_word(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_backslash_at_the_end_is_kept_apart() {
+    fn lone_trailing_backslash_is_held_back() {
         let shell = Shell { program: "/bin/sh".into(), is_bash: false };
         assert_eq!(shell.script(r"a \"), r"a \ ");
         assert_eq!(shell.script(r"a \\"), r"a \\");

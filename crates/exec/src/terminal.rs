@@ -173,13 +173,13 @@ const LARGEST: NonZeroU16 = match NonZeroU16::new(1000) {
     None => NonZeroU16::MIN,
 };
 
-fn bounded(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
+fn clamp_size(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
     (size.rows.min(LARGEST), size.columns.min(LARGEST))
 }
 
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
-        let (rows, columns) = bounded(size);
+        let (rows, columns) = clamp_size(size);
         Self {
             parser: vt100::Parser::new_with_callbacks(rows, columns, 0, ScrolledRows::default()),
         }
@@ -192,7 +192,7 @@ impl Emulator {
     /// Resizes the terminal and returns its new size. The height changes only for full-screen
     /// programs: otherwise rows would be lost from the output, or blank lines added to it.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
-        let (mut rows, columns) = bounded(size);
+        let (mut rows, columns) = clamp_size(size);
         if !self.parser.screen().alternate_screen() {
             rows = self.parser.screen().size().0;
         }

@@ -14,7 +14,7 @@ use crate::github::{GithubClient, ReleaseQuery};
 use crate::review::{Review, review};
 use crate::source::{ExtensionSource, source_of};
 use crate::temporary_tree::TemporaryTree;
-use crate::{forbidden, input_failure, unreachable};
+use crate::{forbidden, input_failure, unreachable_failure};
 
 /// Options for fetching an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl ExtensionManager<'_> {
                 let net = self.net();
                 self.archive(address.clone(), |folder| {
                     let file = folder.join("archive");
-                    net.download(&address, &file).map_err(unreachable)?;
+                    net.download(&address, &file).map_err(unreachable_failure)?;
                     Ok(file)
                 })?
             }
@@ -177,7 +177,7 @@ impl ExtensionManager<'_> {
             temporary.path(),
             token.as_deref(),
         )
-        .map_err(unreachable)?;
+        .map_err(unreachable_failure)?;
         let folder = temporary.path().join("repository");
         // The repository data is not needed, and its Git settings are untrusted.
         parallax_files::remove_tree(&folder.join(".git"))
@@ -211,7 +211,7 @@ impl ExtensionManager<'_> {
             Ok(Some(release)) => {
                 let mut files = self.archive(source, |folder| {
                     let file = folder.join("archive");
-                    net.download(&release.archive, &file).map_err(unreachable)?;
+                    net.download(&release.archive, &file).map_err(unreachable_failure)?;
                     Ok(file)
                 })?;
                 files.kind = InstallKind::GithubRelease;

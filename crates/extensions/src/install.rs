@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    LockEntry, Manifest, content_hash, fingerprint, forget_extension_switches, lock, lock_kept,
-    locked, read_kept_lock, retain_extension_values, stays_inside, switch_extension,
+    LockEntry, Manifest, content_hash, find_entry, fingerprint, forget_extension_switches, lock,
+    lock_kept, read_kept_lock, retain_extension_values, stays_below, switch_extension,
 };
 use parallax_exec::create_private_folder;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -109,7 +109,7 @@ impl ExtensionManager<'_> {
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
             return Err("it changed while being copied: try again".to_owned());
         }
-        let before = locked(&self.config.dirs, name);
+        let before = find_entry(&self.config.dirs, name);
         let locked = LockEntry {
             version: again.version,
             install: fetched.metadata.clone(),
@@ -131,7 +131,7 @@ impl ExtensionManager<'_> {
             // Restore the previous state.
             match kept {
                 Some(kept) => {
-                    drop(kept.and_then(|kept| kept.take_back(&fresh)));
+                    drop(kept.and_then(|kept| kept.restore(&fresh)));
                     drop(parallax_files::exchange(&fresh, &target));
                 }
                 None => drop(parallax_files::remove_tree(&target)),
@@ -193,7 +193,7 @@ impl ExtensionManager<'_> {
             })
         });
         let entry = entry.transpose().map_err(told)?;
-        let goes = locked(&self.config.dirs, name);
+        let goes = find_entry(&self.config.dirs, name);
         parallax_files::exchange(&kept, &target).map_err(told)?;
         lock(&self.config.dirs, name, entry.as_ref()).map_err(config)?;
         self.record_kept_commit(name, goes.as_ref());
@@ -345,7 +345,7 @@ impl PreviousVersion {
         Ok(Self { directory, older })
     }
 
-    fn take_back(self, old: &Path) -> std::io::Result<()> {
+    fn restore(self, old: &Path) -> std::io::Result<()> {
         match self.older {
             true => parallax_files::exchange(&self.directory, old),
             false => std::fs::rename(&self.directory, old),
@@ -374,7 +374,7 @@ fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<(
         }
         if kind.is_dir() {
             copy(root, &name, to, depth + 1)?;
-        } else if kind.is_symlink() && stays_inside(root, &name) {
+        } else if kind.is_symlink() && stays_below(root, &name) {
             link(&std::fs::read_link(entry.path())?, &to.join(&name))?;
         } else if kind.is_file() {
             std::fs::copy(entry.path(), to.join(&name))?;
@@ -432,7 +432,7 @@ mod tests {
         });
         let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
         assert_eq!((read(&place).as_str(), read(&second).as_str()), ("second", "first"));
-        kept.take_back(&second).expect("as it was");
+        kept.restore(&second).expect("as it was");
         assert_eq!((read(&place).as_str(), read(&second).as_str()), ("first", "second"));
     }
 }

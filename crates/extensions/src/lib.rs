@@ -103,7 +103,7 @@ impl ExtensionManager<'_> {
         if extension.home != ExtensionHome::Parallax || extension.folder != extension.installed {
             return None;
         }
-        let locked = parallax_config::extensions::locked(&self.config.dirs, extension.name())?;
+        let locked = parallax_config::extensions::find_entry(&self.config.dirs, extension.name())?;
         let now = parallax_config::extensions::content_hash(&extension.folder);
         Some(now.is_ok_and(|now| now == locked.hash))
     }
@@ -147,6 +147,6 @@ fn forbidden(message: String) -> Failure {
 }
 
 /// The source cannot be reached or does not have the extension.
-fn unreachable(message: String) -> Failure {
+fn unreachable_failure(message: String) -> Failure {
     Failure::new(FailureKind::Api, message)
 }

@@ -108,7 +108,7 @@ impl Review {
                 beyond.push(format!("{line}; its settings changed"));
             }
         }
-        beyond.extend(programs::changed(&self.programs, &other.programs));
+        beyond.extend(programs::program_changes(&self.programs, &other.programs));
         beyond
     }
 
@@ -331,7 +331,7 @@ pub fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
 mod tests {
     use super::*;
 
-    fn looked(files: &[(&str, &str)]) -> Result<Review, String> {
+    fn review_of(files: &[(&str, &str)]) -> Result<Review, String> {
         let folder = tempfile::tempdir().expect("folder");
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn review_lists_all_capabilities() {
-        let review = looked(&[
+        let review = review_of(&[
             (
                 "gemini-extension.json",
                 r#"{"name": "a", "version": "1", "excludeTools": ["glob"],
@@ -410,7 +410,7 @@ mod tests {
                 ("agents/one.md", &agent),
                 ("hooks/hooks.json", &hooks),
             ];
-            looked(&files).expect("reviewed")
+            review_of(&files).expect("reviewed")
         };
         let wide = version("glob, read_file", r#"{"command": "c", "env": {"A": "$A"}}"#, "a|b");
         let narrow = version("glob", r#"{"command": "c", "excludeTools": ["x"]}"#, "a");
@@ -487,7 +487,7 @@ mod tests {
         ] {
             let files: Vec<(&str, &str)> =
                 files.iter().map(|(path, text)| (*path, text.as_str())).collect();
-            let error = looked(&files).expect_err("refused");
+            let error = review_of(&files).expect_err("refused");
             assert!(error.contains(why), "{error}");
         }
     }

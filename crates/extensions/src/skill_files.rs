@@ -36,7 +36,7 @@ fn forbidden(message: String) -> Failure {
     Failure::new(FailureKind::Blocked, message)
 }
 
-fn unpinned(error: parallax_config::ConfigError) -> Failure {
+fn pin_failure(error: parallax_config::ConfigError) -> Failure {
     Failure::new(FailureKind::Config, error.to_string())
 }
 
@@ -81,7 +81,7 @@ pub fn fetch_skills(
     };
     let (folder, kept) = match folder.is_file() {
         true => {
-            let unpacked = unpacked(&folder, source)?;
+            let unpacked = unpack_skill(&folder, source)?;
             (unpacked.path().to_owned(), Some(unpacked))
         }
         false => (folder, kept),
@@ -127,7 +127,7 @@ pub fn install_skills(
         let was_replaced = target.symlink_metadata().is_ok();
         make(scope, &place).map_err(|error| wrong(skill, error))?;
         install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
-        pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(unpinned)?;
+        pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(pin_failure)?;
         installed.push(InstalledSkill { folder: target, was_replaced });
     }
     Ok(installed)
@@ -160,7 +160,7 @@ pub fn link_skills(
         }
         make(scope, &place).map_err(failed)?;
         std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
-        pin_skill(&config.dirs, &link, None).map_err(unpinned)?;
+        pin_skill(&config.dirs, &link, None).map_err(pin_failure)?;
         linked.push(link);
     }
     Ok(linked)
@@ -200,7 +200,7 @@ pub fn uninstall_skill(
     let removed =
         if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
     removed.map_err(|error| input_failure(format!("`{}`: {error}", path.display())))?;
-    pin_skill(&config.dirs, &path, None).map_err(unpinned)?;
+    pin_skill(&config.dirs, &path, None).map_err(pin_failure)?;
     Ok(path)
 }
 
@@ -210,7 +210,7 @@ fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Unpacks a `.skill` file, which is an archive.
-fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
+fn unpack_skill(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
     let folder = folder.map_err(|error| input_failure(error.to_string()))?;
     let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };

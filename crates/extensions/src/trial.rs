@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::ExtensionManager;
 use crate::input_failure;
-use parallax_exec::shell::quoted;
+use parallax_exec::shell::quote_word;
 
 /// Directory of an extension's tests.
 const FOLDER: &str = "tests";
@@ -186,10 +186,10 @@ impl ExtensionManager<'_> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(told)?;
         let run = |words: &[&str], time: Duration| {
-            let mut text = quoted(&program.to_string_lossy());
+            let mut text = quote_word(&program.to_string_lossy());
             for word in words {
                 text.push(' ');
-                text.push_str(&quoted(word));
+                text.push_str(&quote_word(word));
             }
             let fed = PipedCommand {
                 text,

@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_config::SettingScope;
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    LockEntry, Manifest, content_hash, locked, retain_extension_values, set_extension_value,
+    LockEntry, Manifest, content_hash, find_entry, retain_extension_values, set_extension_value,
 };
 use parallax_protocol::event::Failure;
 
@@ -15,7 +15,7 @@ use crate::github::ReleaseQuery;
 use crate::install::config;
 use crate::review::Review;
 use crate::source::{ExtensionSource, source_of};
-use crate::{input_failure, unreachable};
+use crate::{input_failure, unreachable_failure};
 
 /// A newer version, fetched and reviewed.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl ExtensionManager<'_> {
             ));
         }
         // The metadata file is in the extension's directory, where its own programs can change it.
-        if let Some(known) = locked(&self.config.dirs, extension.name())
+        if let Some(known) = find_entry(&self.config.dirs, extension.name())
             && !known.install.is_same_source(install)
         {
             return Err(input_failure(format!(
@@ -78,7 +78,9 @@ impl ExtensionManager<'_> {
             && let Ok(fetched) =
                 self.fetch(home, &FetchOptions { reference: None, ..options.clone() })
         {
-            return self.compared(extension, fetched, Some(install.source.clone())).map(Some);
+            return self
+                .compare_versions(extension, fetched, Some(install.source.clone()))
+                .map(Some);
         }
         if !extension.is_modified && self.is_current(extension, install)? {
             return Ok(None);
@@ -89,7 +91,7 @@ impl ExtensionManager<'_> {
         if same && install.kind == InstallKind::Archive && !extension.is_modified {
             return Ok(None);
         }
-        self.compared(extension, fetched, None).map(Some)
+        self.compare_versions(extension, fetched, None).map(Some)
     }
 
     /// Returns whether the source has no newer version, without fetching it completely.
@@ -117,7 +119,7 @@ impl ExtensionManager<'_> {
                     tag: install.reference.as_deref(),
                     pre_release: install.pre_release,
                 };
-                let release = self.net().release(&wanted).map_err(unreachable)?;
+                let release = self.net().release(&wanted).map_err(unreachable_failure)?;
                 Ok(release.map(|release| release.tag) == install.release_tag)
             }
             InstallKind::Git => {
@@ -131,11 +133,10 @@ impl ExtensionManager<'_> {
                 let token = self.net().token;
                 let reference = install.reference.as_deref();
                 let there = crate::clone::remote_commit(&address, reference, token.as_deref())
-                    .map_err(unreachable)?;
+                    .map_err(unreachable_failure)?;
                 let here = match extension.home {
-                    ExtensionHome::Parallax => {
-                        locked(&self.config.dirs, extension.name()).and_then(|locked| locked.commit)
-                    }
+                    ExtensionHome::Parallax => find_entry(&self.config.dirs, extension.name())
+                        .and_then(|locked| locked.commit),
                     ExtensionHome::Gemini => parallax_files::git_head::commit(&extension.installed),
                 };
                 Ok(here.is_some_and(|here| here == there))
@@ -143,7 +144,7 @@ impl ExtensionManager<'_> {
         }
     }
 
-    fn compared(
+    fn compare_versions(
         &self,
         extension: &Extension,
         fetched: FetchedExtension,
@@ -197,7 +198,7 @@ impl ExtensionManager<'_> {
                     .iter()
                     .all(|folder| content_hash(folder).is_ok_and(|hash| hash == noted.hash))
         };
-        if locked(dirs, name).is_some_and(same) {
+        if find_entry(dirs, name).is_some_and(same) {
             return Ok(false);
         }
         let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::confined::Confined;
 use crate::error::FileError;
-use crate::in_editor::{is_plain_text, unsaved};
+use crate::in_editor::{is_plain_text, unsaved_metadata};
 use crate::seen_files::{Snapshot, hash};
 use crate::whole_file::{read_capped, read_from_disk};
 use crate::write_state::{ExpectedState, WriteResult};
@@ -53,7 +53,7 @@ pub(crate) fn write_in_editor(
     };
     let written = written.map_err(failed);
     Some(written.map(|()| {
-        let metadata = target.open().map_or_else(|_| unsaved(), |(_, metadata)| metadata);
+        let metadata = target.open().map_or_else(|_| unsaved_metadata(), |(_, metadata)| metadata);
         WriteResult {
             created,
             rewritten_in_place: true,

@@ -283,7 +283,7 @@ impl IgnoreRules {
             }
             for (source, rules) in rules {
                 match rules.matched(path, is_folder) {
-                    Match::Ignore(glob) => return Some(ignored(*source, glob)),
+                    Match::Ignore(glob) => return Some(ignored_by(*source, glob)),
                     Match::Whitelist(_) => return None,
                     Match::None => {}
                 }
@@ -344,7 +344,7 @@ impl IgnoreRules {
 fn matched_by_git(chain: &GitChain, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
     for rules in chain.rules.iter().rev() {
         match rules.matched(path, is_folder) {
-            Match::Ignore(glob) => return Some(ignored(RuleSource::Git, glob)),
+            Match::Ignore(glob) => return Some(ignored_by(RuleSource::Git, glob)),
             Match::Whitelist(_) => return None,
             Match::None => {}
         }
@@ -352,7 +352,7 @@ fn matched_by_git(chain: &GitChain, path: &Path, is_folder: bool) -> Option<Igno
     None
 }
 
-fn ignored(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {
+fn ignored_by(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {
     IgnoredBy {
         source,
         pattern: glob.original().to_owned(),

@@ -19,7 +19,7 @@ pub(crate) fn replace_by_editor(
     let Some(editor) = path.editor() else { return on_disk };
     let metadata = match &on_disk {
         Ok((bytes, metadata)) if is_plain_text(bytes) => *metadata,
-        Err(FileError::NotFound { .. }) => unsaved(),
+        Err(FileError::NotFound { .. }) => unsaved_metadata(),
         _ => return on_disk,
     };
     match editor.read(path.path()) {
@@ -52,7 +52,7 @@ pub(crate) fn is_plain_text(bytes: &[u8]) -> bool {
 }
 
 /// Returns the metadata of a file that was never saved.
-pub(crate) fn unsaved() -> FileMetadata {
+pub(crate) fn unsaved_metadata() -> FileMetadata {
     FileMetadata {
         kind: EntryKind::File,
         size: 0,

@@ -35,7 +35,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
     let mut is_cut = false;
     let mut left = max_items;
     for root in roots {
-        let nodes = gather(workspace, &rules, root, &mut left);
+        let nodes = collect_nodes(workspace, &rules, root, &mut left);
         is_cut |= nodes.iter().any(|node| node.is_truncated);
         text.push_str(&format!("\n\n{}", root.display()));
         if !text.ends_with('/') {
@@ -57,7 +57,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
 }
 
 /// Reads directories breadth first until the items are used up.
-fn gather(
+fn collect_nodes(
     workspace: &Workspace,
     rules: &IgnoreRules,
     root: &Path,

@@ -143,18 +143,18 @@ impl WriteJob<'_> {
     /// Returns a temporary file with all of the content, synced. If supported, it gets its name
     /// only when it is complete, so that a killed process leaves nothing behind.
     fn temporary(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), TemporaryFileError> {
-        if let Some(file) = self.unnamed(mode) {
+        if let Some(file) = self.create_unnamed(mode) {
             self.fill(&file)?;
             if let Some(temporary) = self.link_name(&file) {
                 return Ok((temporary, file));
             }
         }
-        let (temporary, file) = self.named(mode).map_err(TemporaryFileError::System)?;
+        let (temporary, file) = self.create_named(mode).map_err(TemporaryFileError::System)?;
         self.fill(&file)?;
         Ok((temporary, file))
     }
 
-    fn named(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), Errno> {
+    fn create_named(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), Errno> {
         for attempt in 0..MAX_NAMES {
             let name = temporary_name(attempt);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
@@ -172,13 +172,13 @@ impl WriteJob<'_> {
 
     /// Returns an unnamed file in the directory, or `None` if not supported.
     #[cfg(target_os = "linux")]
-    fn unnamed(&self, mode: u32) -> Option<File> {
+    fn create_unnamed(&self, mode: u32) -> Option<File> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE;
         open_leaf(self.folder, ".".as_ref(), flags, mode_of(mode)).ok().map(File::from)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn unnamed(&self, _mode: u32) -> Option<File> {
+    fn create_unnamed(&self, _mode: u32) -> Option<File> {
         None
     }
 

@@ -187,7 +187,7 @@ impl CredentialSource {
         if let (Ok(id), Ok(secret)) = (text(file, "client_id"), text(file, "client_secret")) {
             request = request.basic_auth(id, Some(secret));
         }
-        let token = granted(&response(request).await?)?;
+        let token = parse_token(&response(request).await?)?;
         if !impersonates {
             return Ok(token);
         }
@@ -246,7 +246,7 @@ impl CredentialSource {
             .post(safe(&to)?)
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form_body(form));
-        granted(&response(request).await?)
+        parse_token(&response(request).await?)
     }
 
     async fn token_from_metadata_server(
@@ -265,7 +265,7 @@ impl CredentialSource {
                  `GOOGLE_APPLICATION_CREDENTIALS` to a file (the metadata server: {why})"
             )
         })?;
-        granted(&answered)
+        parse_token(&answered)
     }
 }
 
@@ -337,7 +337,7 @@ fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-fn granted(answer: &Value) -> Result<AccessToken, String> {
+fn parse_token(answer: &Value) -> Result<AccessToken, String> {
     let seconds = answer.get("expires_in").and_then(Value::as_u64).unwrap_or(3_600);
     Ok(AccessToken::with_lifetime(text(answer, "access_token")?, seconds))
 }

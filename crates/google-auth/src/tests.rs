@@ -26,7 +26,7 @@ impl Service {
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (mut text, mut buffer) = (String::new(), [0; 8192]);
-                while !is_whole(&text) {
+                while !is_complete(&text) {
                     let length = stream.read(&mut buffer).await.unwrap_or(0);
                     if length == 0 {
                         break;
@@ -46,7 +46,7 @@ impl Service {
         Self { base, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn requests(&self) -> Vec<String> {
         self.asked.lock().expect("no panic").clone()
     }
 
@@ -59,7 +59,7 @@ impl Service {
     }
 }
 
-fn is_whole(text: &str) -> bool {
+fn is_complete(text: &str) -> bool {
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -106,7 +106,7 @@ async fn token_of_a_user_is_fetched_once_and_replaced_before_it_expires() {
     for wanted in ["short", "long", "long"] {
         assert_eq!(google.token().await.as_deref(), Ok(wanted));
     }
-    let asked = service.asked();
+    let asked = service.requests();
     assert_eq!(asked.len(), 2);
     let form =
         "grant_type=refresh_token&client_id=id&client_secret=sec%26ret&refresh_token=1%2F%2Fr";
@@ -122,7 +122,7 @@ async fn service_account_signs_an_assertion() {
     let named = file(&folder, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("a"));
-    let asked = service.asked().remove(0);
+    let asked = service.requests().remove(0);
     assert!(asked.starts_with("POST /other "), "{asked}");
     let (_, assertion) = asked.split_once("assertion=").expect("an assertion");
     let parts: Vec<&str> = assertion.trim().split('.').collect();
@@ -152,7 +152,7 @@ async fn identity_of_another_account_is_requested() {
     for _ in 0..2 {
         assert_eq!(google.token().await, Ok(identity.clone()));
     }
-    let asked = service.asked();
+    let asked = service.requests();
     assert_eq!(asked.len(), 2);
     let path = "POST /v1/projects/-/serviceAccounts/sa%40p.example:generateIdToken ";
     assert!(asked[1].starts_with(path), "{}", asked[1]);
@@ -166,7 +166,7 @@ async fn metadata_server_gives_a_token() {
     let host = service.base.trim_start_matches("http://").to_owned();
     let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);
     assert_eq!(google.token().await.as_deref(), Ok("m"));
-    let asked = service.asked().remove(0);
+    let asked = service.requests().remove(0);
     assert!(asked.contains("/default/token?scopes=scope-a%2Cscope-b "), "{asked}");
     assert!(asked.to_lowercase().contains("metadata-flavor: google"), "{asked}");
 }
@@ -179,7 +179,7 @@ async fn unavailable_service_is_retried() {
     let named = file(&folder, &user());
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.expect("a token"), "ya29.a");
-    assert_eq!(service.asked().len(), 3);
+    assert_eq!(service.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn external_account_exchanges_its_subject_token() {
     let named = file(&folder, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
-    let asked = service.asked();
+    let asked = service.requests();
     assert!(asked[0].starts_with("GET /subject ") && asked[0].contains("x-identity: me"));
     assert!(asked[1].contains("subject_token=from-url"), "{}", asked[1]);
     assert!(asked[2].to_lowercase().contains("authorization: bearer exchanged"), "{}", asked[2]);
@@ -244,7 +244,7 @@ async fn external_account_exchanges_its_subject_token() {
     let google =
         super::tests::google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("direct"));
-    assert!(service.asked()[0].contains("subject_token=from-file"));
+    assert!(service.requests()[0].contains("subject_token=from-file"));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ impl Continuation {
     }
 
     /// Marks the attempt with the text `attempt` as invalid; another one follows.
-    pub(crate) fn take_back(&mut self, attempt: &str) {
+    pub(crate) fn invalidate(&mut self, attempt: &str) {
         if !std::mem::replace(&mut self.retried, true) {
             attempt.clone_into(&mut self.printed_text);
         }
@@ -79,7 +79,7 @@ mod tests {
     fn retried(first: &str, second: &[&str]) -> String {
         let (mut message, mut out) = (Continuation::default(), String::new());
         message.push(first, &mut out);
-        message.take_back(first);
+        message.invalidate(first);
         for piece in second {
             message.push(piece, &mut out);
         }

@@ -140,7 +140,7 @@ impl From<&EndReason> for RunOutcome {
                 ),
             ),
             EndReason::Budget(spent) => {
-                Self::failed(ExitCode::BUDGET, "budget", "BUDGET_SPENT", sentence(spent))
+                Self::failed(ExitCode::BUDGET, "budget", "BUDGET_SPENT", describe_exhausted(spent))
             }
             EndReason::Loop { detail } => Self::failed(
                 ExitCode::LOOP,
@@ -167,7 +167,7 @@ impl From<&EndReason> for RunOutcome {
 }
 
 /// Describes a used-up budget as a sentence.
-fn sentence(spent: &ExhaustedBudget) -> String {
+fn describe_exhausted(spent: &ExhaustedBudget) -> String {
     let text = spent.to_string();
     text.replacen("the budget", "The budget", 1)
 }

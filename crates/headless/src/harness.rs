@@ -402,7 +402,7 @@ pub(crate) fn run(script: SessionScript) -> HarnessResult {
 }
 
 /// Runs a conversation with this input.
-pub(crate) fn converse(script: SessionScript, input: &str) -> HarnessResult {
+pub(crate) fn run_conversation(script: SessionScript, input: &str) -> HarnessResult {
     play(script, Some(input.to_owned()))
 }
 
@@ -430,7 +430,7 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
         };
         let (sender, receiver) = mpsc::unbounded_channel();
         let numbers = script.signals;
-        let signals = Signals::scripted(receiver);
+        let signals = Signals::from_channel(receiver);
         let keeper = tokio::spawn(async move {
             for number in numbers {
                 // The paused clock advances when nothing else can happen.

@@ -125,7 +125,7 @@ fn about(session: &OpenSession) -> CommandOutput {
     ];
     let text = rows.iter().map(|(name, value)| format!("{name:<10} {value}")).collect();
     CommandOutput {
-        text: joined(text),
+        text: join_lines(text),
         data: json!({
             "version": about.version, "commit": about.commit, "model": about.model.0,
             "resolvedModel": about.model.1, "sandbox": about.sandbox, "os": about.os,
@@ -171,7 +171,7 @@ fn agents(session: &OpenSession) -> CommandOutput {
         json!({"name": agent.name, "description": agent.description, "enabled": !agent.disabled,
             "file": agent.file, "model": agent.model})
     });
-    CommandOutput { text: joined(rows.collect()), data: data.collect() }
+    CommandOutput { text: join_lines(rows.collect()), data: data.collect() }
 }
 
 fn chats(session: &OpenSession) -> CommandOutput {
@@ -200,7 +200,7 @@ fn custom_commands(session: &OpenSession) -> CommandOutput {
 fn directories(session: &OpenSession) -> CommandOutput {
     let folders = session.directories();
     let rows = folders.iter().map(|folder| folder.display().to_string()).collect();
-    CommandOutput { text: joined(rows), data: json!(folders) }
+    CommandOutput { text: join_lines(rows), data: json!(folders) }
 }
 
 fn extensions(session: &OpenSession) -> CommandOutput {
@@ -300,7 +300,7 @@ fn model(session: &OpenSession) -> CommandOutput {
     }));
     let names: Vec<&String> = choices.iter().map(|choice| &choice.name).collect();
     CommandOutput {
-        text: joined(lines),
+        text: join_lines(lines),
         data: json!({"model": session.model, "resolvedModel": about.model.1, "choices": names}),
     }
 }
@@ -332,7 +332,7 @@ fn policies(session: &OpenSession) -> CommandOutput {
                 "rule": row.rule}));
         }
     }
-    CommandOutput { text: joined(lines), data: data.into() }
+    CommandOutput { text: join_lines(lines), data: data.into() }
 }
 
 fn skills(session: &OpenSession) -> CommandOutput {
@@ -384,7 +384,7 @@ fn stats(session: &OpenSession) -> CommandOutput {
         })
         .collect();
     CommandOutput {
-        text: joined(lines),
+        text: join_lines(lines),
         data: json!({"sessionId": session.id.as_str(), "models": by_model,
             "tools": {"totalCalls": calls, "totalFail": failed}}),
     }
@@ -400,7 +400,7 @@ fn tools(session: &OpenSession, described: bool) -> CommandOutput {
         json!({"name": tool.name, "displayName": tool.display_name,
             "description": tool.description})
     });
-    CommandOutput { text: joined(rows.collect()), data: data.collect() }
+    CommandOutput { text: join_lines(rows.collect()), data: data.collect() }
 }
 
 fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
@@ -441,12 +441,12 @@ fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-fn joined(lines: Vec<String>) -> String {
+fn join_lines(lines: Vec<String>) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
 }
 
 fn lines_or(lines: Vec<String>, none: &str) -> String {
-    if lines.is_empty() { format!("{none}\n") } else { joined(lines) }
+    if lines.is_empty() { format!("{none}\n") } else { join_lines(lines) }
 }

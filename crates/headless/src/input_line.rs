@@ -2,7 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::context::ResultPlace;
-use parallax_protocol::lenient::repaired;
+use parallax_protocol::lenient::repair_json;
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::{RuleScope, SuggestedRule};
 use serde::Deserialize;
@@ -124,7 +124,7 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
         return Err(format!("the line is not a JSON object; {EXPECTED}"));
     }
     let parsed = serde_json::from_str(line)
-        .or_else(|error| serde_json::from_str(&repaired(line)).map_err(|_| error));
+        .or_else(|error| serde_json::from_str(&repair_json(line)).map_err(|_| error));
     parsed.map_err(|error| format!("{error}; {EXPECTED}"))
 }
 

@@ -73,7 +73,7 @@ impl Signals {
 #[cfg(test)]
 impl Signals {
     /// Creates a source of signals that a test sends.
-    pub(crate) fn scripted(receiver: tokio::sync::mpsc::UnboundedReceiver<u8>) -> Self {
+    pub(crate) fn from_channel(receiver: tokio::sync::mpsc::UnboundedReceiver<u8>) -> Self {
         Self {
             #[cfg(unix)]
             sources: Vec::new(),

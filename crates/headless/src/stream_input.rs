@@ -249,7 +249,7 @@ impl<'a> Conversation<'a> {
                     }
                     RunnerStep::Again
                 }
-                (number, prompt) = prepared(&mut self.pending_prompt) => {
+                (number, prompt) = wait_for_prompt(&mut self.pending_prompt) => {
                     self.pending_prompt = None;
                     match prompt {
                         Ok(prompt) => self.prompt(prompt),
@@ -577,7 +577,9 @@ impl<'a> Conversation<'a> {
 }
 
 /// Waits for the prepared prompt.
-async fn prepared(preparing: &mut Option<PreparingPrompt>) -> (u64, Result<Prompt, Failure>) {
+async fn wait_for_prompt(
+    preparing: &mut Option<PreparingPrompt>,
+) -> (u64, Result<Prompt, Failure>) {
     match preparing {
         Some(PreparingPrompt { number, prompt }) => (*number, prompt.await),
         None => std::future::pending().await,

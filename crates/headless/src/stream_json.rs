@@ -148,7 +148,7 @@ impl StreamJsonFormatter {
                     let drop_chars = std::mem::take(&mut self.sent_chars);
                     self.lines.push(pending, "retry", RetryLine { drop_chars, retry: None });
                 } else {
-                    self.message.take_back(text);
+                    self.message.invalidate(text);
                 }
             }
             TextStep::Boundary => self.message.finish(),

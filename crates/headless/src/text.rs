@@ -2,7 +2,7 @@
 //! event on stderr.
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
-use parallax_protocol::similar_texts::folded;
+use parallax_protocol::similar_texts::merge_similar;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
@@ -119,12 +119,12 @@ fn tool_error(done: &ToolDone) -> Option<String> {
         return None;
     }
     let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
-    Some(format!("Error executing tool {}: {}", done.name, unwrapped(why)))
+    Some(format!("Error executing tool {}: {}", done.name, unwrap_markers(why)))
 }
 
 impl OutputFormatter for TextFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
-        for warning in folded(std::mem::take(&mut self.warnings)) {
+        for warning in merge_similar(std::mem::take(&mut self.warnings)) {
             self.write_message(MessageStyle::Warning, &warning, pending);
         }
         if summary.scripted {
@@ -154,12 +154,12 @@ impl OutputFormatter for TextFormatter {
                 }
             }
             TextStep::Dropped { .. } if self.buffered_message.is_some() => {}
-            TextStep::Dropped { text } if self.raw => self.message.take_back(text),
+            TextStep::Dropped { text } if self.raw => self.message.invalidate(text),
             TextStep::Dropped { text } => {
                 // Sanitized as a whole instead of in pieces, which gives the same result.
                 self.sanitized.clear();
                 Sanitizer::new().push(text, &mut self.sanitized);
-                self.message.take_back(&self.sanitized);
+                self.message.invalidate(&self.sanitized);
             }
         }
         match &event.body {
@@ -212,7 +212,7 @@ impl OutputFormatter for TextFormatter {
 
 /// Formats an error for the user: removes the markers of untrusted content, which are meant for the
 /// model.
-fn unwrapped(message: &str) -> String {
+fn unwrap_markers(message: &str) -> String {
     let is_mark =
         |line: &&str| matches!(line.trim(), "<untrusted_context>" | "</untrusted_context>");
     message.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use parallax_config::Config;
 use parallax_config::extensions::Extensions;
 use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, find_hooks};
-use parallax_config::other_agents::their_tool;
+use parallax_config::other_agents::foreign_tool;
 use parallax_exec::environment::is_system_variable;
 use parallax_exec::{Ending, PipedCommand, PipedOutput, Processes};
 use parallax_protocol::code_text::code_text;
@@ -34,7 +34,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_tools::ShellOptions;
-use parallax_tools::run_shell_command::{sandboxed, tell_dropped};
+use parallax_tools::run_shell_command::{describe_removed_variables, prepare_sandbox};
 use serde_json::Value;
 
 pub use library::{HookInfo, HookLibrary};
@@ -44,7 +44,7 @@ pub use migrate::{MigratedHooks, migrate_hooks};
 use parallax_checkpoints::{CheckpointManager, Watch};
 use parallax_sessions::transcript::TranscriptFile;
 use persistent_hooks::PersistentHooks;
-use quoting::quoted;
+use quoting::quote_variables;
 use result::{HookResult, interpret};
 use trace::Trace;
 pub use trace::{HookTraceEntry, TRACE, hook_trace};
@@ -281,15 +281,15 @@ impl HookContext {
         let ran = !singles.is_empty();
         let mut outcome = merge(singles);
         if ran && !self.has_reported_dropped.swap(true, Ordering::Relaxed) {
-            outcome.asides = self.dropped();
+            outcome.asides = self.dropped_variables();
         }
         outcome
     }
 
     /// Returns the names of the user's variables that hooks do not receive.
-    fn dropped(&self) -> Vec<String> {
+    fn dropped_variables(&self) -> Vec<String> {
         let dropped = self.shell.hook_environment(true).dropped;
-        tell_dropped("hooks", &dropped)
+        describe_removed_variables("hooks", &dropped)
     }
 
     /// Returns the indexes of the matching hooks, without duplicates.
@@ -346,9 +346,9 @@ impl HookContext {
             // The files that the hook runs may have changed since it was accepted.
             let (project, looked) = (self.project.clone(), hook.clone());
             let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
-            let accepted = self.accepted(index, looking.await.ok());
+            let accepted = self.is_accepted(index, looking.await.ok());
             if !accepted {
-                return HookResult::failed(
+                return HookResult::from_failure(
                     hook,
                     "it changed since it was accepted and was not run; run `parallax hooks list` \
                      to see it and `parallax hooks accept` to accept it",
@@ -362,7 +362,7 @@ impl HookContext {
                 return self.write_log(hook, file.as_deref(), input).await;
             }
             HookKind::Notify(words) => return own::notification_result(hook, words, subject),
-            HookKind::Broken(why) => return HookResult::failed(hook, why),
+            HookKind::Broken(why) => return HookResult::from_failure(hook, why),
         }
         let watch = self.watch(hook).await;
         let fed = self.feed(hook, input, cancel).await;
@@ -383,7 +383,7 @@ impl HookContext {
                 single.end = self.observer.is_some().then(|| Box::new(end));
                 (single, skipped)
             }
-            Err(why) => (HookResult::failed(hook, &why), Vec::new()),
+            Err(why) => (HookResult::from_failure(hook, &why), Vec::new()),
         };
         single.skipped = skipped;
         single.title = hook.title().to_owned();
@@ -400,7 +400,7 @@ impl HookContext {
     }
 
     /// Returns whether a project hook is unchanged since the session began.
-    fn accepted(&self, index: usize, now: Option<String>) -> bool {
+    fn is_accepted(&self, index: usize, now: Option<String>) -> bool {
         self.hashes.get(index).is_some_and(|before| before.is_some() && *before == now)
     }
 
@@ -421,7 +421,7 @@ impl HookContext {
         if hook.alias.is_some()
             && let Some(Value::String(name)) = input.get_mut("tool_name")
         {
-            *name = their_tool(name).to_owned();
+            *name = foreign_tool(name).to_owned();
         }
         input
     }
@@ -438,7 +438,7 @@ impl HookContext {
             let start = async || {
                 let environment = self.environment(hook);
                 let (sandbox, environment) = self.confine(hook, environment).await?;
-                let (text, folder) = (quoted(&hook.command), self.project.clone());
+                let (text, folder) = (quote_variables(&hook.command), self.project.clone());
                 let started =
                     self.processes.start_stdio_shell(text, folder, environment, sandbox).await;
                 started.map_err(|error| error.to_string())
@@ -450,7 +450,7 @@ impl HookContext {
         let environment = self.environment(hook);
         let (sandbox, environment) = self.confine(hook, environment).await.map_err(cannot)?;
         let command = PipedCommand {
-            text: quoted(&hook.command),
+            text: quote_variables(&hook.command),
             directory: self.project.clone(),
             environment,
             input: bytes,
@@ -510,11 +510,12 @@ impl HookContext {
         let options = self.shell.sandbox.clone();
         let mut options = options.ok_or("the sandbox is not available in this program")?;
         options.enabled = true;
-        let (command, project, mode) = (quoted(&hook.command), self.project.clone(), self.mode);
+        let (command, project, mode) =
+            (quote_variables(&hook.command), self.project.clone(), self.mode);
         let preparing = tokio::task::spawn_blocking(move || {
             let roots = [project.clone()];
             let none = Permissions::default();
-            sandboxed(&options, &command, &project, &roots, mode, &none, environment)
+            prepare_sandbox(&options, &command, &project, &roots, mode, &none, environment)
         });
         let prepared = preparing.await.map_err(|error| error.to_string())??;
         Ok((Some(prepared.0), prepared.1))
@@ -572,6 +573,6 @@ pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) 
 }
 
 /// Formats the name of a hook for a message.
-pub fn shown_title(name: &str) -> String {
+pub fn format_title(name: &str) -> String {
     result::sanitize(name, result::TITLE)
 }

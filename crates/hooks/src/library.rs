@@ -8,7 +8,7 @@ use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks};
 use parallax_config::{Config, SettingScope, set_disabled_name, why_still_disabled};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::{RunningHook, hook_list, shown_title};
+use crate::{RunningHook, format_title, hook_list};
 
 /// The setting with the names of disabled hooks.
 const DISABLED: &str = "hooksConfig.disabled";
@@ -111,7 +111,7 @@ impl HookLibrary {
                 true => "`parallax hooks list` shows all hooks".to_owned(),
                 false => format!("did you mean {}?", near.join(" or ")),
             };
-            let name = shown_title(name);
+            let name = format_title(name);
             return Err(Failure::new(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
         }
         let config = |why: String| Failure::new(FailureKind::Config, why);
@@ -145,7 +145,7 @@ impl HookLibrary {
                 Some(name) => format!("of {name}"),
                 None => hook.source.as_str().to_owned(),
             },
-            shown_command: hook.shown_command(),
+            shown_command: hook.display_command(),
             matcher: hook.matcher,
             command: hook.command,
             description: hook.description,

@@ -55,7 +55,7 @@ mod tests {
     use super::super::result::tests::hook;
     use super::*;
 
-    fn wants(event: HookEvent, matcher: &str, subject: &str) -> bool {
+    fn event_matches(event: HookEvent, matcher: &str, subject: &str) -> bool {
         let hook = Hook { event, matcher: matcher.to_owned(), ..hook(false) };
         Matcher::parse(&hook).0.matches(subject)
     }
@@ -76,17 +76,21 @@ mod tests {
             ("read_file(", "read_file", false),
             ("(.*)*\\1x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true),
         ] {
-            assert_eq!(wants(HookEvent::BeforeTool, matcher, subject), expected, "{matcher}");
+            assert_eq!(
+                event_matches(HookEvent::BeforeTool, matcher, subject),
+                expected,
+                "{matcher}"
+            );
         }
-        assert!(wants(HookEvent::SessionStart, "startup", "startup"));
-        assert!(!wants(HookEvent::SessionStart, "start", "startup"));
+        assert!(event_matches(HookEvent::SessionStart, "startup", "startup"));
+        assert!(!event_matches(HookEvent::SessionStart, "start", "startup"));
         for source in ["startup", "resume"] {
-            assert!(wants(HookEvent::SessionStart, "startup|resume", source));
-            assert!(wants(HookEvent::SessionStart, " startup | resume ", source));
+            assert!(event_matches(HookEvent::SessionStart, "startup|resume", source));
+            assert!(event_matches(HookEvent::SessionStart, " startup | resume ", source));
         }
-        assert!(!wants(HookEvent::SessionStart, "startup|resume", "clear"));
-        assert!(wants(HookEvent::PreCompress, "manual|auto", "auto"));
-        assert!(!wants(HookEvent::BeforeTool, "a(|b", "b"));
+        assert!(!event_matches(HookEvent::SessionStart, "startup|resume", "clear"));
+        assert!(event_matches(HookEvent::PreCompress, "manual|auto", "auto"));
+        assert!(!event_matches(HookEvent::BeforeTool, "a(|b", "b"));
         assert!(Matcher::parse(&Hook { matcher: "a(".into(), ..hook(false) }).1.is_some());
     }
 }

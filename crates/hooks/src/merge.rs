@@ -122,8 +122,11 @@ mod tests {
         ]);
         assert_eq!(outcome.denial(), Some("one\nthree"));
         assert_eq!(outcome.deciding_hooks, ["hook one", "hook three"]);
-        assert_eq!(outcome.named("no"), "no (hooks `hook one`, `hook three`)");
-        assert_eq!(outcome.named("hook one says no"), "hook one says no (hook `hook three`)");
+        assert_eq!(outcome.with_hook_names("no"), "no (hooks `hook one`, `hook three`)");
+        assert_eq!(
+            outcome.with_hook_names("hook one says no"),
+            "hook one says no (hook `hook three`)"
+        );
         assert_eq!(outcome.field("tool_input"), Some(&json!({"a": 1, "b": 2})));
         let context = "<hook_context>&lt;one&gt;\n&lt;two&gt;\n&lt;three&gt;</hook_context>";
         assert_eq!(outcome.context.as_deref(), Some(context));
@@ -138,7 +141,7 @@ mod tests {
             ..HookResult::default()
         };
         let outcome = merge(vec![single("a", None), single("b", Some("enough"))]);
-        assert_eq!(outcome.named("enough"), "enough (hook `b`)");
+        assert_eq!(outcome.with_hook_names("enough"), "enough (hook `b`)");
     }
 
     #[test]

@@ -43,8 +43,8 @@ impl HookContext {
         let writing = tokio::task::spawn_blocking(move || append(&path, &input));
         match writing.await {
             Ok(Ok(())) => HookResult::default(),
-            Ok(Err(error)) => HookResult::failed(hook, &format!("`{shown}`: {error}")),
-            Err(error) => HookResult::failed(hook, &error.to_string()),
+            Ok(Err(error)) => HookResult::from_failure(hook, &format!("`{shown}`: {error}")),
+            Err(error) => HookResult::from_failure(hook, &error.to_string()),
         }
     }
 

@@ -60,7 +60,7 @@ impl PersistentHooks {
         // One event at a time, so that answers arrive in order.
         let mut seat = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Ok((ended(false), Vec::new())),
+            () = cancel.cancelled() => return Ok((ended_output(false), Vec::new())),
             seat = seat.lock() => seat,
         };
         if seat.process.is_none() {
@@ -78,13 +78,15 @@ impl PersistentHooks {
         let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         line.push(b'\n');
         // The process is taken out, so that a cancelled call leaves no partial answer behind.
-        let Some(mut talk) = seat.process.take() else { return Ok((ended(false), Vec::new())) };
+        let Some(mut talk) = seat.process.take() else {
+            return Ok((ended_output(false), Vec::new()));
+        };
         let mut skipped = Vec::new();
         let answer = tokio::select! {
             biased;
-            () = cancel.cancelled() => Ok(ended(false)),
+            () = cancel.cancelled() => Ok(ended_output(false)),
             answer = talk.answer(&line, number, &mut skipped) => answer,
-            () = tokio::time::sleep(hook.timeout) => Ok(ended(true)),
+            () = tokio::time::sleep(hook.timeout) => Ok(ended_output(true)),
         };
         // After a timeout or cancellation, the process is dropped, which ends it and its children.
         if matches!(&answer, Ok(end) if end.ending.is_some()) {
@@ -122,7 +124,7 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
 }
 
 /// The result of a process that was ended before it answered.
-fn ended(timed_out: bool) -> PipedOutput {
+fn ended_output(timed_out: bool) -> PipedOutput {
     PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }
 

@@ -13,7 +13,7 @@ const NAMES: [&str; 5] = [
 /// Puts quotes around unquoted hook variables, so that the shell does not split their values. A
 /// command with a here-document is returned unchanged, because the quotes would become part of its
 /// text.
-pub(crate) fn quoted(command: &str) -> String {
+pub(crate) fn quote_variables(command: &str) -> String {
     if !command.contains('$') || command.contains("<<") {
         return command.to_owned();
     }
@@ -83,7 +83,7 @@ mod tests {
             ("cat <<E\n$GEMINI_CWD\nE", "cat <<E\n$GEMINI_CWD\nE"),
             ("é\\", "é\\"),
         ] {
-            assert_eq!(quoted(command), expected);
+            assert_eq!(quote_variables(command), expected);
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
         fn quoting_adds_only_quotes(command in ".{0,40}") {
             let command = command.replace('x', "$GEMINI_CWD");
             let bare = |text: &str| text.replace('"', "");
-            proptest::prop_assert_eq!(bare(&quoted(&command)), bare(&command));
+            proptest::prop_assert_eq!(bare(&quote_variables(&command)), bare(&command));
         }
     }
 }

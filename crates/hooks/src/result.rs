@@ -41,7 +41,7 @@ pub(crate) struct HookResult {
 
 impl HookResult {
     /// The result of a failed hook: a denial if the hook fails closed, otherwise a warning.
-    pub(crate) fn failed(hook: &Hook, why: &str) -> Self {
+    pub(crate) fn from_failure(hook: &Hook, why: &str) -> Self {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
         if hook.fail_closed {
@@ -105,7 +105,7 @@ pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> HookResult {
 /// Returns what a hook that did not end by itself printed, to be appended to the reason.
 fn last_output(end: &PipedOutput) -> String {
     let raw = if blank(&end.stderr) { &end.stdout } else { &end.stderr };
-    match trimmed(&String::from_utf8_lossy(raw)) {
+    match trim(&String::from_utf8_lossy(raw)) {
         "" => String::new(),
         text => format!(": {}", sanitize(text, TEXT)),
     }
@@ -117,18 +117,18 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             let timeout = hook.timeout.as_secs_f64();
             let seconds = if timeout == 1.0 { "second" } else { "seconds" };
             let why = format!("it timed out after {timeout} {seconds}{}", last_output(end));
-            return HookResult::failed(hook, &why);
+            return HookResult::from_failure(hook, &why);
         }
         Some(Ending::Signalled { signal }) => {
             let why = format!("it was terminated by signal {signal}{}", last_output(end));
-            return HookResult::failed(hook, &why);
+            return HookResult::from_failure(hook, &why);
         }
         Some(Ending::Exited { code }) => code,
     };
     let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
     if raw.len() > ANSWER {
         let why = format!("its output is longer than {} MiB and was ignored", ANSWER >> 20);
-        let mut single = HookResult::failed(hook, &why);
+        let mut single = HookResult::from_failure(hook, &why);
         // The exit code denies, whatever the output was.
         if !single.stops_sequence() && !matches!(code, 0 | 1) {
             let title = sanitize(hook.title(), 200);
@@ -137,11 +137,11 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         return single;
     }
     let text = String::from_utf8_lossy(raw);
-    let text = trimmed(&text);
+    let text = trim(&text);
     if let Some(said) = json(text) {
-        return match (unreadable(&said), hook.fail_closed) {
+        return match (unreadable_reason(&said), hook.fail_closed) {
             (None, _) => read(hook, &said),
-            (Some(why), true) => HookResult::failed(hook, &why),
+            (Some(why), true) => HookResult::from_failure(hook, &why),
             (Some(why), false) => {
                 let mut single = read(hook, &said);
                 single.messages.push(message(hook, Level::Warning, &why));
@@ -153,7 +153,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     let reason = String::from_utf8_lossy(&end.stderr);
     let text = match code == 0 || blank(&end.stdout) || blank(&end.stderr) {
         true => Cow::Borrowed(text),
-        false => Cow::Owned(format!("{}\n{text}", trimmed(&reason))),
+        false => Cow::Owned(format!("{}\n{text}", trim(&reason))),
     };
     let shown = sanitize(&text, TEXT);
     // A long-running hook can allow only with a valid line.
@@ -165,7 +165,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             0 => "its output cannot be read".to_owned(),
             code => format!("it exited with code {code}: {shown}"),
         };
-        return HookResult::failed(hook, &why);
+        return HookResult::from_failure(hook, &why);
     }
     let mut single = HookResult::default();
     match (code, shown.is_empty()) {
@@ -208,13 +208,13 @@ fn blank(bytes: &[u8]) -> bool {
 }
 
 /// Trims whitespace and a UTF-8 byte order mark, which some programs write.
-fn trimmed(text: &str) -> &str {
+fn trim(text: &str) -> &str {
     text.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
 }
 
 /// Parses a JSON object, or a JSON string that contains one.
 pub(crate) fn json(text: &str) -> Option<Object> {
-    match serde_json::from_str(trimmed(text)).ok()? {
+    match serde_json::from_str(trim(text)).ok()? {
         Value::Object(object) => Some(object),
         Value::String(inner) => match serde_json::from_str(&inner).ok()? {
             Value::Object(object) => Some(object),
@@ -225,7 +225,7 @@ pub(crate) fn json(text: &str) -> Option<Object> {
 }
 
 /// Returns why an answer is invalid, if the invalid part could be a denial.
-fn unreadable(said: &Object) -> Option<String> {
+fn unreadable_reason(said: &Object) -> Option<String> {
     let shown = |value: &Value| sanitize(&value.to_string(), 60);
     match said.get("decision") {
         None | Some(Value::Null) => {}

@@ -105,7 +105,7 @@ pub fn detect(variables: &[(OsString, OsString)], command: Option<&str>) -> Opti
 mod tests {
     use super::*;
 
-    fn found(variables: &[(&str, &str)], command: Option<&str>) -> Option<String> {
+    fn find_editor(variables: &[(&str, &str)], command: Option<&str>) -> Option<String> {
         let variables: Vec<(OsString, OsString)> =
             variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         detect(&variables, command).map(|editor| editor.id)
@@ -128,7 +128,7 @@ mod tests {
             (&[("TERM_PROGRAM", "iTerm.app")], None, None),
         ];
         for (variables, command, wanted) in cases {
-            assert_eq!(found(variables, *command).as_deref(), *wanted, "{variables:?}");
+            assert_eq!(find_editor(variables, *command).as_deref(), *wanted, "{variables:?}");
         }
     }
 }

@@ -98,12 +98,12 @@ impl FileEntry {
             selected_text: self
                 .selected_text
                 .filter(|text| is_active && !text.is_empty())
-                .map(truncated),
+                .map(truncate),
         }
     }
 }
 
-fn truncated(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MAX_SELECTION) {
         text.truncate(end);
         text.push_str(TRUNCATED);

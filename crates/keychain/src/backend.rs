@@ -97,7 +97,7 @@ impl Backend {
     }
 
     /// Deletes a secret, if it exists.
-    pub(crate) fn forget(&self, at: SecretLocation<'_>) -> Result<(), String> {
+    pub(crate) fn delete(&self, at: SecretLocation<'_>) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
                 let ended = run(program, &attributes("clear", at), "", UNLOCK_TIMEOUT)?;

@@ -76,7 +76,7 @@ impl EncryptedFile {
     }
 
     /// Deletes a secret. Returns `false` if it did not exist.
-    pub(crate) fn forget(&self, at: SecretLocation<'_>) -> Result<bool, String> {
+    pub(crate) fn delete(&self, at: SecretLocation<'_>) -> Result<bool, String> {
         if !self.path.exists() {
             return Ok(false);
         }
@@ -274,7 +274,7 @@ mod tests {
         let (one, two) =
             (SecretLocation::for_parallax("one"), SecretLocation { service: "s", account: "two" });
         assert_eq!(file.get(one), Ok(None));
-        assert_eq!(file.forget(one), Ok(false));
+        assert_eq!(file.delete(one), Ok(false));
         file.set(one, "first ü").expect("kept");
         file.set(two, "second").expect("kept");
         assert_eq!(file.get(one), Ok(Some("first ü".to_owned())));
@@ -286,7 +286,7 @@ mod tests {
             let mode = std::fs::metadata(&file.path).expect("facts").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        assert_eq!((file.forget(one), file.forget(one)), (Ok(true), Ok(false)));
+        assert_eq!((file.delete(one), file.delete(one)), (Ok(true), Ok(false)));
         assert_eq!(file.get(two), Ok(Some("second".to_owned())));
         std::fs::write(&file.path, "00:00:00").expect("written");
         assert!(
@@ -295,7 +295,7 @@ mod tests {
         file.set(one, "again").expect("kept");
         assert_eq!(file.get(one), Ok(Some("again".to_owned())));
         assert!(file.path.with_extension("json.unreadable").exists());
-        assert_eq!(file.forget(one), Ok(true));
+        assert_eq!(file.delete(one), Ok(true));
         assert!(!file.path.exists());
     }
 }

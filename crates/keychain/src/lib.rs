@@ -202,7 +202,7 @@ impl Keychain {
             encrypted_file => {
                 // Check the file first: it must not retain an old secret.
                 let forgotten =
-                    encrypted_file.as_ref().map_or(Ok(false), |file| file.forget(in_file));
+                    encrypted_file.as_ref().map_or(Ok(false), |file| file.delete(in_file));
                 forgotten.and_then(|_| inner.store_in_system(&name, label, secret))
             }
         }
@@ -215,13 +215,13 @@ impl Keychain {
     ///
     /// # Errors
     /// Returns an error if there is no store, or it reported an error.
-    pub fn forget(&self, name: impl Into<SecretName>) -> Result<(), KeychainError> {
+    pub fn delete(&self, name: impl Into<SecretName>) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
         inner.lock_cache().remove(&name);
         if let Some(file) = &inner.encrypted_file {
             let (service, account) = name.reference_location();
-            let forgotten = file.forget(SecretLocation { service: &service, account: &account });
+            let forgotten = file.delete(SecretLocation { service: &service, account: &account });
             let was_there = forgotten.map_err(KeychainError::Failed)?;
             if was_there || inner.backend().is_none() {
                 return Ok(());
@@ -229,7 +229,7 @@ impl Keychain {
         }
         let backend = inner.backend().ok_or(KeychainError::Missing)?;
         backend
-            .forget(SecretLocation::for_parallax(&inner.account(&name)))
+            .delete(SecretLocation::for_parallax(&inner.account(&name)))
             .map_err(KeychainError::Failed)
     }
 
@@ -355,8 +355,8 @@ mod tests {
                 assert_eq!(read.expect("there").expose(), text);
             }
             let keychain = again(program);
-            keychain.forget("key \"of\" $x").expect("forgotten");
-            keychain.forget("key \"of\" $x").expect("nothing left");
+            keychain.delete("key \"of\" $x").expect("forgotten");
+            keychain.delete("key \"of\" $x").expect("nothing left");
             assert_eq!(keychain.get("key \"of\" $x").expect("asked"), None);
         }
         let calls = fake::calls(folder.path());

@@ -15,7 +15,7 @@ use super::inline::Inline;
 use super::numbers::Numbers;
 use super::{mermaid, table};
 use crate::render_options::RenderOptions;
-use parallax_screen::layout::prefixed;
+use parallax_screen::layout::with_prefix;
 use parallax_screen::sanitize;
 
 /// The supported extensions of CommonMark.
@@ -238,10 +238,10 @@ impl<'w> Writer<'w, '_> {
                 self.nest(vec![Span::styled(label, self.options.theme.link)], rest);
             }
             Event::End(TagEnd::BlockQuote(_)) => {
-                self.unnest();
+                self.end_nesting();
                 self.quotes = self.quotes.saturating_sub(1);
             }
-            Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => self.unnest(),
+            Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => self.end_nesting(),
             Event::Start(Tag::CodeBlock(kind)) => {
                 self.end_inline();
                 let language = match kind {
@@ -317,7 +317,7 @@ impl<'w> Writer<'w, '_> {
         self.levels.push(NestingLevel { last: None });
     }
 
-    fn unnest(&mut self) {
+    fn end_nesting(&mut self) {
         self.end_inline();
         // An empty item still shows its marker.
         if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
@@ -435,7 +435,7 @@ impl<'w> Writer<'w, '_> {
                     None => prefix.extend_from_slice(&part.rest),
                 }
             }
-            self.rows.push(prefixed(&prefix, row));
+            self.rows.push(with_prefix(&prefix, row));
         }
     }
 

@@ -98,7 +98,7 @@ impl Highlighter {
             self.state = HighlightState::Off;
         }
         let plain = || if text.is_empty() { Vec::new() } else { vec![(text.len(), Role::Plain)] };
-        let Some(syntaxes) = load::loaded() else { return plain() };
+        let Some(syntaxes) = load::if_loaded() else { return plain() };
         let HighlightState::On { parse, scopes } = &mut self.state else { return plain() };
         // The grammar skips this line; wrong colors below it are better than a frame that takes a
         // second.
@@ -136,7 +136,7 @@ impl Highlighter {
         if !self.is_waiting() {
             return;
         }
-        if let Some(syntaxes) = load::loaded() {
+        if let Some(syntaxes) = load::if_loaded() {
             self.state = match syntaxes.find(&self.language, first_line) {
                 Some(syntax) => HighlightState::On {
                     parse: Box::new(ParseState::new(syntax)),

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Shows the text with `{…}` around emphasis.
-    fn shown(source: &str) -> String {
+    fn mark_emphasis(source: &str) -> String {
         let parser = Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH);
         let text =
             parser.into_offset_iter().map(|(event, range)| match literal(event, source, &range) {
@@ -340,7 +340,7 @@ mod tests {
             "“*” and “*”",
             "handlers[0](event), arr[i](j) and f()[k](*x)",
         ] {
-            assert_eq!(shown(text), text);
+            assert_eq!(mark_emphasis(text), text);
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
             ("\"*all* of it\" and *\"this\"*", "\"{all} of it\" and {\"this\"}"),
             ("see[1](docs/a.md) and [x](y)", "see<docs/a.md>1 and <y>x"),
         ] {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(mark_emphasis(text), expected, "{text}");
         }
     }
 

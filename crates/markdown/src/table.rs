@@ -56,7 +56,7 @@ impl<'l> Table<'l> {
             row.resize(count, Vec::new());
         }
         match self.widths(count, columns) {
-            Some(widths) if !self.options.plain => self.drawn(&widths),
+            Some(widths) if !self.options.plain => self.render_boxes(&widths),
             _ => self.render_as_list(columns),
         }
     }
@@ -68,10 +68,10 @@ impl<'l> Table<'l> {
             let cells = |column| self.rows.iter().filter_map(move |row| row.get(column)).flatten();
             (0..count).map(|column| cells(column).map(width).max().unwrap_or(0).max(1)).collect()
         };
-        shared(&of(Line::width), &of(longest_word), room)
+        divide_width(&of(Line::width), &of(longest_word), room)
     }
 
-    fn drawn(&self, widths: &[usize]) -> Vec<Line> {
+    fn render_boxes(&self, widths: &[usize]) -> Vec<Line> {
         let border = self.options.theme.border;
         let rule = |left: &str, middle: &str, right: &str| {
             let bars: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
@@ -147,7 +147,7 @@ impl<'l> Table<'l> {
 ///
 /// Each gets the width of its longest word first; the rest is divided in proportion to what they
 /// lack. If not even the words fit, the longest are broken.
-fn shared(natural: &[usize], words: &[usize], room: usize) -> Option<Vec<usize>> {
+fn divide_width(natural: &[usize], words: &[usize], room: usize) -> Option<Vec<usize>> {
     let least: Vec<usize> = words
         .iter()
         .zip(natural)
@@ -192,7 +192,7 @@ mod tests {
         ) {
             let words: Vec<usize> = columns.iter().map(|(word, _)| *word).collect();
             let natural: Vec<usize> = columns.iter().map(|(word, more)| word + more).collect();
-            let Some(widths) = shared(&natural, &words, room) else {
+            let Some(widths) = divide_width(&natural, &words, room) else {
                 let least = natural.iter().map(|width| (*width).min(MIN_COLUMN)).sum::<usize>();
                 prop_assert!(least > room);
                 return Ok(());

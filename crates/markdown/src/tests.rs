@@ -141,18 +141,18 @@ fn everything_renders_at_three_widths() {
         let rows = render(SAMPLE, &RenderOptions::new(&theme, width));
         insta::assert_snapshot!(
             format!("everything_{width}"),
-            parallax_screen::described::described(&rows)
+            parallax_screen::described::describe_rows(&rows)
         );
     }
     let look = RenderOptions { plain: true, line_numbers: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_plain",
-        parallax_screen::described::described(&render(SAMPLE, &look))
+        parallax_screen::described::describe_rows(&render(SAMPLE, &look))
     );
     let look = RenderOptions { raw: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_raw",
-        parallax_screen::described::described(&render(SAMPLE, &look))
+        parallax_screen::described::describe_rows(&render(SAMPLE, &look))
     );
 }
 

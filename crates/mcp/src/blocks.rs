@@ -9,7 +9,7 @@ use parallax_protocol::tool::{
 use serde_json::{Value, json};
 
 use crate::media::{UNKNOWN, media_type};
-use crate::names::shown_name;
+use crate::names::display_name;
 use parallax_protocol::untrusted::wrap;
 
 /// Maximum number of content blocks read from one result.
@@ -53,14 +53,14 @@ impl ResultSource<'_> {
             _ => {
                 let message = format!(
                     "[Error: Could not parse tool response] (MCP tool `{}` of the server `{}`)",
-                    shown_name(self.tool),
+                    display_name(self.tool),
                     self.server
                 );
                 return ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
             }
         }
         if let Some(structured) = result.get("structuredContent").filter(|it| !it.is_null()) {
-            self.structured(structured, result, &mut read);
+            self.add_structured(structured, result, &mut read);
         }
         if result.get("isError").and_then(Value::as_bool) == Some(true) {
             return self.failure(&read);
@@ -85,7 +85,7 @@ impl ResultSource<'_> {
             true => "The tool failed without an error message.".to_owned(),
             false => wrap(words),
         };
-        let (tool, server) = (shown_name(self.tool), self.server);
+        let (tool, server) = (display_name(self.tool), self.server);
         let message = format!("{said}\n(MCP tool `{tool}` of the server `{server}`)");
         let mut outcome = ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
         outcome.for_user = Some(Display::text(clip(words, MOST_SHOWN)));
@@ -141,7 +141,7 @@ impl ResultSource<'_> {
         let told = kind.unwrap_or(UNKNOWN);
         let (what, label) = what;
         read.display_texts.push(format!("[{label}: {told}]"));
-        let tool = shown_name(self.tool);
+        let tool = display_name(self.tool);
         let note = format!("[Tool '{tool}' provided the following {what} with mime-type: {told}]");
         read.media(kind, data, note);
     }
@@ -152,7 +152,7 @@ impl ResultSource<'_> {
     }
 
     /// Adds structured content, unless a text block has the same content.
-    fn structured(&self, structured: &Value, result: &Value, read: &mut ResultParts) {
+    fn add_structured(&self, structured: &Value, result: &Value, read: &mut ResultParts) {
         let blocks = result.get("content").and_then(Value::as_array);
         // The Python SDK wraps values that are not objects: `{"result": 42}`.
         let wrapped = structured.as_object().filter(|it| it.len() == 1);

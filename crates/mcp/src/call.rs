@@ -161,7 +161,7 @@ pub(crate) async fn request(
     let handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(McpError::Cancelled),
-        handle = sending => handle.map_err(failed)?,
+        handle = sending => handle.map_err(service_error)?,
         () = sleep(timeout) => return Err(McpError::Timeout { after: timeout }),
     };
     let listening = listeners.add(&handle.progress_token, progress);
@@ -169,7 +169,7 @@ pub(crate) async fn request(
     let over = tokio::select! {
         biased;
         answered = handle.await_response() => {
-            let result = answered.map_err(failed)?;
+            let result = answered.map_err(service_error)?;
             return serde_json::to_value(result)
                 .map_err(|error| McpError::Protocol { message: error.to_string() });
         }
@@ -180,7 +180,7 @@ pub(crate) async fn request(
         McpError::Cancelled => "the user cancelled it",
         _ => "it timed out",
     };
-    let told = tokio::time::timeout(NOTICE, tell_cancelled(peer, id, why)).await;
+    let told = tokio::time::timeout(NOTICE, notify_cancelled(peer, id, why)).await;
     tracing::debug!(in_time = told.is_ok(), why, "an MCP request was cancelled");
     Err(over)
 }
@@ -207,14 +207,14 @@ async fn wait_for_timeout(
     }
 }
 
-async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId, why: &str) {
+async fn notify_cancelled(peer: &Peer<RoleClient>, id: RequestId, why: &str) {
     let notice =
         CancelledNotification::new(CancelledNotificationParam::new(Some(id), Some(why.to_owned())));
     // Ignored, because a closed connection has the same effect.
     let _ = peer.send_notification(notice.into()).await;
 }
 
-fn failed(error: ServiceError) -> McpError {
+fn service_error(error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
             McpError::Protocol { message: error.message.into_owned() }

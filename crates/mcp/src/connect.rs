@@ -90,7 +90,7 @@ impl ServerEnvironment {
                     });
                 }
                 if server.is_confined(self.sandboxed) {
-                    program = self.confined(program, server.grants.clone()).await?;
+                    program = self.confine_program(program, server.grants.clone()).await?;
                 }
                 let started = self.processes.start_stdio(program).await;
                 let (process, streams) =
@@ -139,7 +139,7 @@ impl ServerEnvironment {
     }
 
     /// Puts a program into the sandbox. If that fails, it is not started.
-    async fn confined(
+    async fn confine_program(
         &self,
         program: StdioProgram,
         grants: SandboxGrants,
@@ -237,7 +237,7 @@ impl ServerEnvironment {
         let Some(google) =
             Google::from_provider(&server.provider, scopes, &self.variables, &self.http)
         else {
-            let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
+            let manager = oauth::stored_manager(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, CredentialKind::SignIn))));
         };
         // Fetched here, where an error can be reported.

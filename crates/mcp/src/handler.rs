@@ -103,8 +103,8 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(server) = self.server.upgrade() else { return Ok(declined()) };
-        let Some(asker) = server.prompter.clone() else { return Ok(declined()) };
+        let Some(server) = self.server.upgrade() else { return Ok(decline()) };
+        let Some(asker) = server.prompter.clone() else { return Ok(decline()) };
         let mut check = None;
         let question = match request {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -115,9 +115,9 @@ impl ClientHandler for Handler {
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
                 UserRequest::Url { message, url }
             }
-            _ => return Ok(declined()),
+            _ => return Ok(decline()),
         };
-        let Some(_place) = server.requests.acquire() else { return Ok(declined()) };
+        let Some(_place) = server.requests.acquire() else { return Ok(decline()) };
         let asking = asker.ask(&server.name, question);
         let answer = tokio::select! {
             biased;
@@ -131,9 +131,9 @@ impl ClientHandler for Handler {
             server.requests.stop();
         }
         Ok(match answer {
-            UserResponse::Decline | UserResponse::Always | UserResponse::Never => declined(),
+            UserResponse::Decline | UserResponse::Always | UserResponse::Never => decline(),
             UserResponse::Cancel => ElicitResult::new(ElicitationAction::Cancel),
-            UserResponse::Accept(values) => accepted(values, check.as_ref()),
+            UserResponse::Accept(values) => accept_values(values, check.as_ref()),
         })
     }
 
@@ -183,15 +183,15 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed();
+        self.notify_changed();
     }
 
     async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed();
+        self.notify_changed();
     }
 
     async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed();
+        self.notify_changed();
     }
 
     async fn on_cancelled(
@@ -203,19 +203,19 @@ impl ClientHandler for Handler {
 }
 
 impl Handler {
-    fn changed(&self) {
+    fn notify_changed(&self) {
         if let Some(server) = self.server.upgrade() {
             server.changed.notify_one();
         }
     }
 }
 
-fn declined() -> ElicitResult {
+fn decline() -> ElicitResult {
     ElicitResult::new(ElicitationAction::Decline)
 }
 
 /// Values that do not match the form are not sent.
-fn accepted(values: Object, check: Option<&jsonschema::Validator>) -> ElicitResult {
+fn accept_values(values: Object, check: Option<&jsonschema::Validator>) -> ElicitResult {
     let values = Value::Object(values);
     match check.is_none_or(|check| check.is_valid(&values)) {
         true => ElicitResult::new(ElicitationAction::Accept).with_content(values),

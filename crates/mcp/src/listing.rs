@@ -16,7 +16,7 @@ use crate::call::{Bounds, request};
 use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
 use crate::error::McpError;
 use crate::messages::UNREADABLE_ENTRY;
-use crate::names::shown_name;
+use crate::names::display_name;
 use crate::pages;
 use crate::server::Server;
 
@@ -33,7 +33,7 @@ const MOST_NAMED: usize = 10;
 /// Returns the name of an unreadable entry, if known.
 fn name_of(entry: &Value) -> Option<String> {
     let name = entry.get(UNREADABLE_ENTRY).or_else(|| entry.get("name"))?.as_str()?;
-    (!name.is_empty()).then(|| shown_name(name))
+    (!name.is_empty()).then(|| display_name(name))
 }
 
 /// Returns a message about the tools that could not be read.
@@ -102,7 +102,7 @@ impl Server {
             match ToolEntry::read(entry) {
                 Some(tool) => match places.get(&tool.name).and_then(|it| tools.get_mut(*it)) {
                     Some(earlier) => {
-                        repeated.push(format!("`{}`", shown_name(&tool.name)));
+                        repeated.push(format!("`{}`", display_name(&tool.name)));
                         *earlier = tool;
                     }
                     None => {

@@ -35,7 +35,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// Records a message that was sent.
-    pub(crate) fn sent(&self, message: &ClientJsonRpcMessage) {
+    pub(crate) fn record_sent(&self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
                 self.ids().insert(request.id.clone());
@@ -60,7 +60,7 @@ impl Open {
         // Some servers send a byte order mark, which is not valid JSON.
         let text = text.trim_start_matches('\u{feff}');
         if let Some(message) = parse_complete(text) {
-            return Received::from_messages([Some(self.matched(message, posted))]);
+            return Received::from_messages([Some(self.match_answer(message, posted))]);
         }
         let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
@@ -75,10 +75,14 @@ impl Open {
     }
 
     /// Returns the texts that replace the text of an event; `None` if it can be parsed unchanged.
-    pub(crate) fn repaired(&self, text: &str, posted: Option<&RequestId>) -> Option<Vec<String>> {
+    pub(crate) fn repair_event(
+        &self,
+        text: &str,
+        posted: Option<&RequestId>,
+    ) -> Option<Vec<String>> {
         if let Ok(message) = serde_json::from_str::<ServerJsonRpcMessage>(text) {
             let named = answer_id(&message).cloned();
-            let matched = self.matched(message, posted);
+            let matched = self.match_answer(message, posted);
             if matched.as_ref().is_some_and(|message| answer_id(message) == named.as_ref()) {
                 return None;
             }
@@ -96,7 +100,7 @@ impl Open {
         posted: Option<&RequestId>,
     ) -> Option<Option<ServerJsonRpcMessage>> {
         if let Some(message) = parse_complete(text).or_else(|| parse_without_id(text, posted?)) {
-            return Some(self.matched(message, posted));
+            return Some(self.match_answer(message, posted));
         }
         let remains = PartialAnswer::parse(text);
         if !remains.is_message() {
@@ -105,7 +109,7 @@ impl Open {
         if remains.is_call {
             return Some(None);
         }
-        let id = match remains.id.or_else(|| shown_id(text)) {
+        let id = match remains.id.or_else(|| find_id(text)) {
             Some(id) => serde_json::from_value(id).ok().and_then(|id| self.take(&id, posted)),
             None => posted.and_then(|id| self.take(id, posted)),
         };
@@ -135,13 +139,13 @@ impl Open {
             let object = values.next().and_then(Result::ok).map(RawValue::get);
             if let Some(message) = object.and_then(|object| serde_json::from_str(object).ok()) {
                 answer_id(&message)?;
-                return self.matched(message, None);
+                return self.match_answer(message, None);
             }
             let remains = PartialAnswer::parse(rest);
             if !remains.is_message() || remains.is_call || !remains.is_answer {
                 return None;
             }
-            let id = serde_json::from_value(remains.id.or_else(|| shown_id(rest))?).ok()?;
+            let id = serde_json::from_value(remains.id.or_else(|| find_id(rest))?).ok()?;
             Some(failure(self.take(&id, None)?, describe_error(rest)))
         })
     }
@@ -153,7 +157,7 @@ impl Open {
 
     /// Returns the message, with the id of an answer exactly as the request was sent; `None` for an
     /// answer to a request that is not open.
-    fn matched(
+    fn match_answer(
         &self,
         mut message: ServerJsonRpcMessage,
         posted: Option<&RequestId>,
@@ -308,7 +312,7 @@ fn outer_braces(text: &str) -> impl Iterator<Item = usize> {
 }
 
 /// Finds the value of the top-level field `id` in an object that is not valid JSON.
-fn shown_id(text: &str) -> Option<Value> {
+fn find_id(text: &str) -> Option<Value> {
     let (mut depth, mut at) = (0_usize, 0);
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(at) {

@@ -28,7 +28,7 @@ fn replace_invalid(name: &str) -> String {
 }
 
 /// Returns a name from a server in a form that is safe in messages: one word, limited in length.
-pub(crate) fn shown_name(name: &str) -> String {
+pub(crate) fn display_name(name: &str) -> String {
     replace_invalid(name).chars().take(LONGEST).collect()
 }
 

@@ -32,9 +32,9 @@ impl<C> EventRepairClient<C> {
     }
 
     /// Repairs the events. `of` is the request that they answer, if known.
-    fn repaired(&self, events: EventStream, of: Option<RequestId>) -> EventStream {
+    fn repair_events(&self, events: EventStream, of: Option<RequestId>) -> EventStream {
         let open = self.open.clone();
-        events.flat_map(move |event| stream::iter(repaired(&open, of.as_ref(), event))).boxed()
+        events.flat_map(move |event| stream::iter(repair_event(&open, of.as_ref(), event))).boxed()
     }
 
     fn repaired_response<E: std::error::Error + Send + Sync + 'static>(
@@ -44,7 +44,7 @@ impl<C> EventRepairClient<C> {
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<E>> {
         match response {
             Ok(StreamableHttpPostResponse::Sse(events, session)) => {
-                Ok(StreamableHttpPostResponse::Sse(self.repaired(events, of), session))
+                Ok(StreamableHttpPostResponse::Sse(self.repair_events(events, of), session))
             }
             Ok(StreamableHttpPostResponse::Json(mut message, session)) => {
                 if let Some(id) = &of {
@@ -94,7 +94,7 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 }
 
 /// Returns the events that replace one event.
-fn repaired(
+fn repair_event(
     open: &Open,
     of: Option<&RequestId>,
     event: Result<Sse, SseError>,
@@ -110,7 +110,7 @@ fn repaired(
         Ok(Sse { event: kind, data: Some(text), .. })
             if matches!(kind.as_deref(), None | Some("" | "message")) =>
         {
-            open.repaired(text, of)
+            open.repair_event(text, of)
         }
         _ => None,
     };
@@ -139,7 +139,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
-        self.open.sent(&message);
+        self.open.record_sent(&message);
         let of = id_of(&message);
         let response = self.inner.post_message(uri, message, session, token, headers).await;
         self.repaired_response(response, of)
@@ -154,7 +154,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
         headers: Headers,
         most: usize,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
-        self.open.sent(&message);
+        self.open.record_sent(&message);
         let of = id_of(&message);
         let response = self
             .inner
@@ -182,7 +182,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
         headers: Headers,
     ) -> Result<EventStream, StreamableHttpError<C::Error>> {
         let events = self.inner.get_stream(uri, session, last, token, headers).await?;
-        Ok(self.repaired(events, None))
+        Ok(self.repair_events(events, None))
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -198,6 +198,6 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
             .inner
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
             .await?;
-        Ok(self.repaired(events, None))
+        Ok(self.repair_events(events, None))
     }
 }

@@ -85,7 +85,7 @@ impl Tool for ListResources {
         let server = match args.get("serverName") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(name.clone()),
-            Some(_) => return Err(invalid("`serverName` must be a string")),
+            Some(_) => return Err(invalid_params("`serverName` must be a string")),
         };
         let servers = self.servers.clone();
         Ok(Box::new(List { servers, server, effects: Effects::default() }))
@@ -99,13 +99,13 @@ impl Tool for ReadResource {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let uri = args.get("uri").and_then(Value::as_str).filter(|uri| !uri.trim().is_empty());
-        let uri = uri.ok_or_else(|| invalid("`uri` must be a string"))?.trim().to_owned();
+        let uri = uri.ok_or_else(|| invalid_params("`uri` must be a string"))?.trim().to_owned();
         let servers = self.servers.clone();
         Ok(Box::new(ReadCall { servers, uri, effects: Effects::default() }))
     }
 }
 
-fn invalid(message: &str) -> ToolError {
+fn invalid_params(message: &str) -> ToolError {
     ToolError::new(ToolErrorKind::InvalidToolParams, message)
 }
 

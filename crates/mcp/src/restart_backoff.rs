@@ -57,7 +57,7 @@ impl RestartBackoff {
     }
 
     /// Resets the delays.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.times.clear();
     }
 }
@@ -77,7 +77,7 @@ mod tests {
             assert!(rest <= wait && rest + Duration::from_millis(200) > wait, "{rest:?} {wait:?}");
         }
         assert!(starts.check().is_err_and(|error| error.to_string().contains("6 times")));
-        starts.forget();
+        starts.reset();
         assert!(starts.check().is_ok() && starts.remaining().is_zero());
     }
 }

@@ -22,7 +22,7 @@ use crate::connect::Connection;
 use crate::error::McpError;
 use crate::handler::Handler;
 use crate::inbound::Inbound;
-use crate::names::shown_name;
+use crate::names::display_name;
 use crate::restart_backoff::WAITS;
 use crate::sampling::Allowance;
 use crate::shared_servers::SharedServers;
@@ -127,7 +127,7 @@ impl Server {
             self.disconnect().await;
             self.set_status(Status::Disabled);
         }
-        self.shared_servers.changed();
+        self.shared_servers.notify_changed();
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl Server {
     /// Clears failures, so that the next start is attempted immediately.
     pub(crate) fn clear_failures(&self) {
         let mut state = self.state();
-        state.backoff.forget();
+        state.backoff.reset();
         state.failed_at = None;
     }
 
@@ -256,7 +256,7 @@ impl Server {
             false => HANDSHAKE,
         };
         let opening = tokio::time::timeout(limit, self.open());
-        let (opened, _) = self.watched(opening).await;
+        let (opened, _) = self.watch_during(opening).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
             Err(McpError::Lost) => Err(McpError::Start { reason: self.last_output() }),
@@ -267,7 +267,7 @@ impl Server {
                 Ok(self.adopt(connection, catalog, notes, begun.elapsed()))
             }
             Err(error) => {
-                self.failed(error.clone());
+                self.handle_failure(error.clone());
                 Err(error)
             }
         }
@@ -326,7 +326,7 @@ impl Server {
         if let Some(version) = version.filter(|it| !ProtocolVersion::KNOWN_VERSIONS.contains(*it)) {
             let message = format!(
                 "it responded to `initialize` with the unpublished protocol version `{}`",
-                shown_name(version.as_str())
+                display_name(version.as_str())
             );
             return Err(McpError::Protocol { message });
         }
@@ -405,7 +405,7 @@ impl Server {
             self.store(Ok(catalog));
         }
         // Also if nothing changed, because others may wait for the server to become known.
-        self.shared_servers.changed();
+        self.shared_servers.notify_changed();
         changed
     }
 
@@ -416,7 +416,7 @@ impl Server {
         }
     }
 
-    fn failed(self: &Arc<Self>, error: McpError) {
+    fn handle_failure(self: &Arc<Self>, error: McpError) {
         let why = error.with_command(&self.config.name);
         let forget = {
             let mut state = self.state();
@@ -432,7 +432,7 @@ impl Server {
         if forget && !self.closing.load(Ordering::Acquire) {
             self.store(Err(why));
         }
-        self.shared_servers.changed();
+        self.shared_servers.notify_changed();
     }
 
     /// Handles the loss of the connection of this generation.
@@ -513,7 +513,7 @@ impl Server {
 
     /// Runs work of a confined server while watching the files that it must not change. Also
     /// returns a message about such changes.
-    async fn watched<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
+    async fn watch_during<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
         let around = &self.shared_servers.environment;
         let watch = around.watch.clone().filter(|_| self.config.is_confined(around.sandboxed));
         let Some(watch) = watch else { return (work.await, None) };
@@ -532,7 +532,7 @@ impl Server {
         bounds: Bounds,
         repeatable: bool,
     ) -> (Result<Value, McpError>, Option<String>) {
-        self.watched(self.send(build, bounds, repeatable)).await
+        self.watch_during(self.send(build, bounds, repeatable)).await
     }
 
     async fn send(

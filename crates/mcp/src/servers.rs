@@ -349,7 +349,7 @@ impl Servers {
     /// Declares these tools from now on.
     pub(crate) fn declare(&self, names: Vec<String>) {
         self.lock_discovered().extend(names);
-        self.inner.shared_servers.changed();
+        self.inner.shared_servers.notify_changed();
     }
 
     fn lock_discovered(&self) -> MutexGuard<'_, HashSet<String>> {

@@ -41,7 +41,7 @@ impl SharedServers {
     }
 
     /// Announces that new information is available.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn notify_changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
         self.change_sender.send_replace(());
     }

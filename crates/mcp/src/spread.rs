@@ -73,7 +73,7 @@ fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn held(lines: &[&str]) -> (bool, bool) {
+    fn spread_state(lines: &[&str]) -> (bool, bool) {
         let mut spread = SpreadObject::default();
         let all = lines.iter().all(|line| spread.push(line.as_bytes()));
         (all, spread.is_complete())
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn multiline_json_is_buffered_until_it_is_complete() {
-        assert_eq!(held(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]), (true, true));
-        assert_eq!(held(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
+        assert_eq!(spread_state(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]), (true, true));
+        assert_eq!(spread_state(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
         for lines in [
             &["plain"][..],
             &["{\"a\": 1}"],
@@ -91,9 +91,9 @@ mod tests {
             &["{", "} and more"],
             &["[", "]"],
         ] {
-            assert!(!held(lines).0, "{lines:?}");
+            assert!(!spread_state(lines).0, "{lines:?}");
         }
         let many = vec!["{"; MOST_LINES + 1];
-        assert!(!held(&many).0);
+        assert!(!spread_state(&many).0);
     }
 }

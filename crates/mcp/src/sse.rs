@@ -108,7 +108,7 @@ impl Transport<RoleClient> for Sse {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.open.sent(&item);
+        self.open.record_sent(&item);
         let (client, url, headers) =
             (self.client.clone(), self.messages.clone(), self.headers.clone());
         let bearer = self.bearer.clone();

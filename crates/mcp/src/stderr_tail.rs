@@ -43,12 +43,12 @@ impl StderrTail {
     }
 
     /// Returns whether there was a flood that was not reported yet, and marks it as reported.
-    pub(crate) fn tell_flood(&self) -> bool {
+    pub(crate) fn take_flood_notice(&self) -> bool {
         self.is_flooded.swap(false, Ordering::Relaxed)
     }
 
     /// Counts a line on standard output that is not a message.
-    pub(crate) fn skipped(&self, line: &[u8]) {
+    pub(crate) fn count_skipped(&self, line: &[u8]) {
         let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
         if skipped.count == 0 {
             skipped.first = String::from_utf8_lossy(line).trim().chars().take(80).collect();

@@ -98,7 +98,7 @@ impl Stdio {
         let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
         self.stderr_tail.push(shown);
         self.stderr_tail.push(b"\n");
-        self.stderr_tail.skipped(shown);
+        self.stderr_tail.count_skipped(shown);
         !self.skipped.is_flood(line.len() + 1)
     }
 
@@ -117,7 +117,7 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.open.sent(&item);
+        self.open.record_sent(&item);
         let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.queued_messages));
         async move {
             let written = write(&stdin, &item).await;

@@ -21,7 +21,7 @@ use crate::blocks::ResultSource;
 use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
-use crate::names::{full_name, shown_name, tool_name};
+use crate::names::{display_name, full_name, tool_name};
 use crate::schema_names::{restore_names, sanitize_schema};
 use crate::server::Server;
 use crate::{bounds, schema, tool_pinning};
@@ -56,7 +56,7 @@ impl McpTool {
             name,
             display_name: format!("{} ({of} MCP Server)", entry.name),
             description: sanitize(&entry.description).into_owned(),
-            parameters: schema::declared(&entry.schema, server.shared_servers.schemas),
+            parameters: schema::declared_schema(&entry.schema, server.shared_servers.schemas),
             kind: ToolKind::Other,
             sharing: Sharing::Shared,
         };
@@ -104,7 +104,7 @@ impl McpTool {
 
 impl ToolShared {
     fn is_changed(&self) -> bool {
-        self.server.shared_servers.pins.changed(
+        self.server.shared_servers.pins.has_changed(
             &self.server.config.name,
             &self.entry.name,
             &self.hash,
@@ -168,7 +168,7 @@ impl ToolShared {
         let repeatable = self.entry.hint("readOnlyHint") || self.entry.hint("idempotentHint");
         let (answered, note) = tokio::select! {
             answered = self.server.ask(request, bounds, repeatable) => answered,
-            never = self.tell_of_floods(&run) => match never {},
+            never = self.watch_for_floods(&run) => match never {},
         };
         let mut outcome = match answered {
             Ok(result) => self.reading().outcome(&result),
@@ -185,10 +185,10 @@ impl ToolShared {
     }
 
     /// Notifies the user during a call if the server floods Parallax with messages.
-    async fn tell_of_floods(&self, run: &Run) -> Infallible {
+    async fn watch_for_floods(&self, run: &Run) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
-            if self.server.stderr_tail.tell_flood() {
+            if self.server.stderr_tail.take_flood_notice() {
                 let name = &self.server.config.name;
                 let words =
                     format!("the MCP server `{name}` sends too many messages and is throttled");
@@ -201,7 +201,7 @@ impl ToolShared {
 
     /// Creates the failure for a call that was not made. The text does not come from the server.
     fn refusal(&self, why: &str) -> ToolResult {
-        let (tool, server) = (shown_name(&self.entry.name), &self.server.config.name);
+        let (tool, server) = (display_name(&self.entry.name), &self.server.config.name);
         let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");
         ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
@@ -239,7 +239,7 @@ impl Tool for McpTool {
                 "the MCP server `{}` changed the description of its tool `{}` since it was last \
                  allowed",
                 self.origin.server,
-                shown_name(&self.origin.tool)
+                display_name(&self.origin.tool)
             )
         })
     }

@@ -26,7 +26,7 @@ impl ToolPins {
     }
 
     /// Whether the tool was approved with a different definition. Reads the file once.
-    pub(crate) fn changed(&self, server: &str, tool: &str, hash: &str) -> bool {
+    pub(crate) fn has_changed(&self, server: &str, tool: &str, hash: &str) -> bool {
         let hashes = self.hashes();
         let kept = hashes.as_ref().and_then(|all| all.get(server)?.get(tool));
         kept.is_some_and(|kept| kept != hash)
@@ -70,12 +70,12 @@ mod tests {
         let entry = ToolEntry { name: "t".into(), description: "d".into(), ..ToolEntry::default() };
         let other = ToolEntry { description: "obey".into(), ..entry.clone() };
         let pins = ToolPins::new(home.path());
-        assert!(!pins.changed("s", "t", &hash(&entry)));
+        assert!(!pins.has_changed("s", "t", &hash(&entry)));
         pins.save("s", "t", &hash(&entry));
         let later = ToolPins::new(home.path());
-        assert!(!later.changed("s", "t", &hash(&entry)));
-        assert!(later.changed("s", "t", &hash(&other)));
+        assert!(!later.has_changed("s", "t", &hash(&entry)));
+        assert!(later.has_changed("s", "t", &hash(&other)));
         later.save("s", "t", &hash(&other));
-        assert!(!ToolPins::new(home.path()).changed("s", "t", &hash(&other)));
+        assert!(!ToolPins::new(home.path()).has_changed("s", "t", &hash(&other)));
     }
 }

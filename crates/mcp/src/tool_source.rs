@@ -20,7 +20,7 @@ const LOOKING: Duration = Duration::from_secs(60);
 
 impl Servers {
     /// Returns the declared tools: those of the servers, and those about all servers.
-    fn declared(&self) -> Vec<Arc<dyn Tool>> {
+    fn declared_tools(&self) -> Vec<Arc<dyn Tool>> {
         let version = self.version();
         let mut known = self.inner.declared.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
@@ -73,7 +73,7 @@ impl ToolSource for Servers {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.declared()
+        self.declared_tools()
     }
 
     fn deferred(&self) -> Vec<Arc<dyn Tool>> {

@@ -168,7 +168,7 @@ impl McpView {
     ///
     /// # Errors
     /// Returns the errors of [`Self::sign_in`].
-    pub fn sign_in_elsewhere(
+    pub fn sign_in_by_url(
         &self,
         name: &str,
         show: impl Fn(&str) + Send + Sync + 'static,
@@ -302,7 +302,7 @@ impl SignIn for BrowserSignIn {
         }
     }
 
-    fn pasted(&self) -> BoxFuture<'static, Option<String>> {
+    fn wait_for_pasted_url(&self) -> BoxFuture<'static, Option<String>> {
         Box::pin(std::future::pending())
     }
 }

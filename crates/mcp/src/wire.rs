@@ -54,12 +54,12 @@ impl MessageLog {
     }
 
     fn write(&self, direction: &str, message: &impl Serialize) {
-        let message = self.masked(message);
+        let message = self.masked_text(message);
         tracing::debug!(target: TARGET, "{} {direction} {message}", self.server);
     }
 
     /// Returns the message as it may be logged.
-    fn masked(&self, message: &impl Serialize) -> String {
+    fn masked_text(&self, message: &impl Serialize) -> String {
         let Ok(mut value) = serde_json::to_value(message) else { return String::new() };
         self.mask("", &mut value);
         let text = value.to_string();
@@ -142,13 +142,13 @@ mod tests {
             "text": "it is s3cret-value, 1", "password": "hunter2", "apiKey": "k", "keep": "this",
             "list": ["ghp_0123456789abcdefghijklmnopqrstuvwxyz0123"]}}});
         assert_eq!(
-            log.masked(&message),
+            log.masked_text(&message),
             json!({"id": 1, "params": {"arguments": {"text": "it is [hidden], 1",
                 "password": "[hidden]", "apiKey": "[hidden]", "keep": "this",
                 "list": ["[hidden]"]}}})
             .to_string()
         );
-        let long = log.masked(&json!("ä".repeat(20_000)));
+        let long = log.masked_text(&json!("ä".repeat(20_000)));
         assert!(long.chars().count() < 8_100 && long.ends_with("bytes)"), "{}", long.len());
     }
 }

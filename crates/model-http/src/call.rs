@@ -124,7 +124,7 @@ impl HttpCall {
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
-        let continuation = Continuation::after(request.continuation.clone());
+        let continuation = Continuation::from_token(request.continuation.clone());
         let (recoveries, pause) = (0, Pause::default());
         let observed_request = TappedRequest::new(transport.options.tap.clone());
         Self {
@@ -198,7 +198,7 @@ impl HttpCall {
             () = cancel.cancelled() => Err(ModelError::Cancelled),
             result = whole => result,
         };
-        self.observed_request.ended(result.as_ref().err(), &self.transport);
+        self.observed_request.report_end(result.as_ref().err(), &self.transport);
         result
     }
 
@@ -240,7 +240,7 @@ impl HttpCall {
             // Releases the connection.
             self.phase = CallPhase::Over;
             let error = next.as_ref().and_then(|next| next.as_ref().err());
-            self.observed_request.ended(error, &self.transport);
+            self.observed_request.report_end(error, &self.transport);
         }
         next
     }
@@ -443,7 +443,7 @@ impl HttpCall {
         let (response, _) = response;
         if response.status().is_success() {
             if let Some(pace) = &self.transport.options.shared_pace {
-                pace.accepted().await;
+                pace.record_accepted().await;
             }
             let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(ResponseReader::new(
@@ -477,7 +477,7 @@ impl HttpCall {
         if let Some(pace) = &self.transport.options.shared_pace {
             pace.wait().await;
         }
-        self.observed_request.sent(&self.request, &sent, &self.transport);
+        self.observed_request.report_request(&self.request, &sent, &self.transport);
         let headers = self.observed_request.is_active().then(|| sent.headers.clone());
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
@@ -487,7 +487,7 @@ impl HttpCall {
             }
             Ok(Ok(response)) => {
                 if let Some(headers) = headers {
-                    self.observed_request.responded(&response, &headers, &self.transport);
+                    self.observed_request.report_response(&response, &headers, &self.transport);
                 }
                 Ok((response, authorization))
             }
@@ -523,7 +523,7 @@ impl HttpCall {
             (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
         {
             let backoff = self.transport.options.backoff;
-            pace.limited(backoff.wait(1, retry.delay, retry.is_guess)).await;
+            pace.record_rate_limit(backoff.wait(1, retry.delay, retry.is_guess)).await;
         }
         failed
     }
@@ -672,7 +672,7 @@ impl HttpCall {
 impl Drop for HttpCall {
     fn drop(&mut self) {
         // Nothing waits for the rest of the response.
-        self.observed_request.ended(Some(&ModelError::Cancelled), &self.transport);
+        self.observed_request.report_end(Some(&ModelError::Cancelled), &self.transport);
     }
 }
 

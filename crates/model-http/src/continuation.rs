@@ -39,7 +39,7 @@ pub(crate) enum Tracked {
 
 impl Continuation {
     /// Continues an answer that was received in part, up to the token.
-    pub(crate) fn after(token: Option<String>) -> Self {
+    pub(crate) fn from_token(token: Option<String>) -> Self {
         Self { start_token: token.clone(), token, ..Self::default() }
     }
 

@@ -161,7 +161,7 @@ impl ResponseReader {
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) {
-        self.observed_chunks.received(bytes.len());
+        self.observed_chunks.record_bytes(bytes.len());
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
             self.stop(ReadFailure::TooLarge(format!(

@@ -78,13 +78,13 @@ impl SharedPace {
     }
 
     /// Notes that a request was rejected because of the rate limit.
-    pub(crate) async fn limited(&self, delay: Duration) {
+    pub(crate) async fn record_rate_limit(&self, delay: Duration) {
         let (delay, first_gap) = (micros(delay), micros(self.initial_gap));
         self.update(move |state, now| state.limit(now, delay, first_gap)).await;
     }
 
     /// Notes that a request was accepted.
-    pub(crate) async fn accepted(&self) {
+    pub(crate) async fn record_accepted(&self) {
         let first_gap = micros(self.initial_gap);
         self.update(move |state, _| state.accept(first_gap)).await;
     }
@@ -175,7 +175,7 @@ mod tests {
         let env = |_: &str| Some(path.display().to_string());
         let one = SharedPace::from_env(&env, Duration::from_secs(1)).expect("a pace");
         let other = one.clone();
-        one.limited(Duration::from_millis(60)).await;
+        one.record_rate_limit(Duration::from_millis(60)).await;
         let started = std::time::Instant::now();
         other.wait().await;
         let waited = started.elapsed();

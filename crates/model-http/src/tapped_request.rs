@@ -52,7 +52,12 @@ impl TappedRequest {
         self.tap.as_ref().filter(|tap| tap.is_active())
     }
 
-    pub(crate) fn sent(&mut self, request: &Request, sent: &HttpRequest, transport: &Transport) {
+    pub(crate) fn report_request(
+        &mut self,
+        request: &Request,
+        sent: &HttpRequest,
+        transport: &Transport,
+    ) {
         self.sent_requests += 1;
         let Some(tap) = self.active() else { return };
         let redaction = Redaction::new(&sent.headers, transport);
@@ -76,7 +81,7 @@ impl TappedRequest {
     }
 
     /// `request`: the headers of the request.
-    pub(crate) fn responded(
+    pub(crate) fn report_response(
         &self,
         response: &Response,
         request: &HeaderMap,
@@ -100,7 +105,7 @@ impl TappedRequest {
     }
 
     /// Reports the end, once.
-    pub(crate) fn ended(&mut self, error: Option<&ModelError>, transport: &Transport) {
+    pub(crate) fn report_end(&mut self, error: Option<&ModelError>, transport: &Transport) {
         if !std::mem::take(&mut self.is_observed) {
             return;
         }
@@ -117,7 +122,7 @@ pub(crate) struct TappedChunks {
 }
 
 impl TappedChunks {
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn record_bytes(&self, bytes: usize) {
         if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_active()) {
             tap.observe(self.id, WireObservation::Chunk { bytes });
         }

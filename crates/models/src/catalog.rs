@@ -29,7 +29,7 @@ impl ModelCatalog for ModelTable {
     }
 
     fn configured_generation(&self, request: &Request) -> Object {
-        let mut settings = self.configured(request);
+        let mut settings = self.configured_settings(request);
         merge(&mut settings, &request.generation);
         if let Some((provider, id)) = self.providers.split(&request.model)
             && let Some(model) = provider.model(id)

@@ -35,7 +35,7 @@ pub(crate) struct DescriptionCache {
 }
 
 impl DescriptionCache {
-    pub(crate) fn stored(read: ReadDiscovered) -> Self {
+    pub(crate) fn from_stored(read: ReadDiscovered) -> Self {
         Self { read: Some(read), models: Arc::default() }
     }
 

@@ -21,7 +21,7 @@ const fn flat(input: f64, cached: f64, output: f64) -> Price {
     Price { short_prompts: rates(input, cached, output), long_prompts: None }
 }
 
-const fn tiered(short_prompts: Rates, long: Rates) -> Price {
+const fn tiered_price(short_prompts: Rates, long: Rates) -> Price {
     Price { short_prompts, long_prompts: Some((LONG, long)) }
 }
 
@@ -59,8 +59,8 @@ const PRICES: &[(&str, &[PriceRow])] = &[
     (
         "pro",
         &[
-            ((3, 0), tiered(rates(2.00, 0.20, 12.00), rates(4.00, 0.40, 18.00))),
-            ((2, 5), tiered(rates(1.25, 0.125, 10.00), rates(2.50, 0.25, 15.00))),
+            ((3, 0), tiered_price(rates(2.00, 0.20, 12.00), rates(4.00, 0.40, 18.00))),
+            ((2, 5), tiered_price(rates(1.25, 0.125, 10.00), rates(2.50, 0.25, 15.00))),
         ],
     ),
 ];
@@ -74,7 +74,7 @@ pub(crate) struct PriceText {
     #[serde(deserialize_with = "deserialize_price")]
     output: f64,
     /// Without it, cached tokens have the input price.
-    #[serde(default, deserialize_with = "some_amount")]
+    #[serde(default, deserialize_with = "deserialize_optional_price")]
     cached: Option<f64>,
     long_context: Option<LongText>,
 }
@@ -88,7 +88,7 @@ struct LongText {
     input: f64,
     #[serde(deserialize_with = "deserialize_price")]
     output: f64,
-    #[serde(default, deserialize_with = "some_amount")]
+    #[serde(default, deserialize_with = "deserialize_optional_price")]
     cached: Option<f64>,
 }
 
@@ -101,7 +101,9 @@ fn deserialize_price<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Err
     }
 }
 
-fn some_amount<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
+fn deserialize_optional_price<'de, D: Deserializer<'de>>(
+    source: D,
+) -> Result<Option<f64>, D::Error> {
     deserialize_price(source).map(Some)
 }
 

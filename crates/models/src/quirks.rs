@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_follow_the_host_not_its_look_alikes() {
+    fn defaults_apply_only_to_the_exact_host() {
         let echo = |url: &str| Quirks::for_provider("gw", url).echo_reasoning();
         assert!(echo("https://api.deepseek.com/v1"));
         assert!(!echo("https://deepseek.com.evil.example/v1"));

@@ -121,7 +121,7 @@ impl ModelTable {
     /// Sets the function that reads descriptions stored by earlier sessions.
     #[must_use]
     pub fn with_discovered(mut self, read: ReadDiscovered) -> Self {
-        self.discovered = DescriptionCache::stored(read);
+        self.discovered = DescriptionCache::from_stored(read);
         self
     }
 
@@ -319,7 +319,7 @@ impl ModelTable {
     }
 
     /// Returns the settings for a request from the user's aliases and overrides only.
-    pub(crate) fn configured(&self, request: &Request) -> Object {
+    pub(crate) fn configured_settings(&self, request: &Request) -> Object {
         let mut names: Vec<&str> = Vec::new();
         let name = settings_name(request);
         for name in [request.model.as_str(), &name] {

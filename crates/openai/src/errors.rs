@@ -1,7 +1,7 @@
 //! Classifies errors of these services.
 
 use parallax_model_http::{ErrorClass, ErrorResponse};
-use parallax_protocol::model::says_too_long;
+use parallax_protocol::model::is_context_overflow;
 
 /// Error codes of an exhausted balance.
 const NO_BALANCE: &[&str] =
@@ -18,7 +18,9 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, retry_after: None },
         501 | 505 => ErrorClass::Bad,
         // An error in a stream has no HTTP status.
-        500.. if says_too_long(payload.status.as_deref(), &payload.message) => ErrorClass::Bad,
+        500.. if is_context_overflow(payload.status.as_deref(), &payload.message) => {
+            ErrorClass::Bad
+        }
         408 | 409 | 429 | 499 | 500.. => match response.retry_after {
             Some(delay) => response.waiting(delay),
             None => response.retry_after_backoff(),

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::background_arguments::{AnswerArguments, BackgroundAction, PsArguments};
-use crate::background_request::{line_of, questions, shown_question, shown_request};
+use crate::background_request::{format_question, format_request, line_of, questions};
 use crate::background_session::all;
 
 /// Sessions that ended earlier are listed only with `--all`.
@@ -72,7 +72,7 @@ fn ps(all: &BackgroundDirectory, typed: &PsArguments) -> Result<ExitCode, Backgr
             text,
             "{id}  {:<17}  {:>6}  {:>9} tokens  ${:.2}  {}  {}  {}",
             record.state.as_str(),
-            shown_age(&record.started),
+            format_age(&record.started),
             record.tokens,
             record.cost,
             one_line(record.model.as_deref().unwrap_or("no model yet")),
@@ -96,7 +96,7 @@ fn age_hours(time: &str) -> f64 {
     time.map_or(f64::MAX, |time| jiff::Timestamp::now().duration_since(time).as_secs_f64() / 3600.0)
 }
 
-fn shown_age(time: &str) -> String {
+fn format_age(time: &str) -> String {
     match age_hours(time) {
         hours if hours < 1.0 / 60.0 => format!("{:.0}s", hours * 3600.0),
         hours if hours < 1.0 => format!("{:.0}m", hours * 60.0),
@@ -178,7 +178,7 @@ fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode
         )));
     };
     let Some(word) = &typed.answer else {
-        print(&shown_request(ask));
+        print(&format_request(ask));
         return Ok(ExitCode::SUCCESS);
     };
     let words: Vec<&str> = std::iter::once(word).chain(&typed.text).map(String::as_str).collect();
@@ -209,7 +209,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
         let record = session.record();
         let ask = record.as_ref().and_then(|record| record.pending_approvals.first());
         if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
-            print(&shown_request(ask));
+            print(&format_request(ask));
             shown = Some(ask.clone());
             given.clear();
         }
@@ -222,7 +222,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
                         if questions.len() > 1 && line.trim() != "deny" {
                             given.push(line.clone());
                             if let Some(next) = questions.get(given.len()) {
-                                print(&shown_question(next));
+                                print(&format_question(next));
                                 continue;
                             }
                             let answers = std::mem::take(&mut given);

@@ -28,7 +28,7 @@ pub(crate) fn questions(ask: &Value) -> Vec<UserQuestion> {
 }
 
 /// Formats a request with its choices. Nothing that is approved is left out.
-pub(crate) fn shown_request(ask: &Value) -> String {
+pub(crate) fn format_request(ask: &Value) -> String {
     let text = |key: &str| one_line(ask.get(key).and_then(Value::as_str).unwrap_or_default());
     let mut shown = format!("{}\n", text("title"));
     let questions = questions(ask);
@@ -37,7 +37,7 @@ pub(crate) fn shown_request(ask: &Value) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(shown, "Question {} of {}", number + 1, questions.len());
         }
-        shown.push_str(&shown_question(question));
+        shown.push_str(&format_question(question));
     }
     if !questions.is_empty() {
         return shown;
@@ -65,7 +65,7 @@ pub(crate) fn shown_request(ask: &Value) -> String {
 }
 
 /// Formats one question of the model with its numbered options.
-pub(crate) fn shown_question(question: &UserQuestion) -> String {
+pub(crate) fn format_question(question: &UserQuestion) -> String {
     let mut shown = String::new();
     push_lines(&mut shown, "", &question.question);
     for (number, option) in options(question).iter().enumerate() {
@@ -251,7 +251,7 @@ mod tests {
     fn long_command_is_shown_to_its_end_with_its_lines() {
         let command = format!("echo {}\ntouch \u{1b}[31mHIDDEN", "a".repeat(9_000));
         let ask = approval(json!({"type": "command", "command": command, "directory": "/work"}));
-        let shown = shown_request(&ask);
+        let shown = format_request(&ask);
         assert!(shown.contains("\n  touch ␛[31mHIDDEN\nIn: /work\n"), "{shown}");
         assert!(shown.ends_with("  1  Allow once\n  2  Deny\n"), "{shown}");
     }
@@ -261,14 +261,14 @@ mod tests {
         let diff = "--- a\n+++ b\n@@ -1 +1 @@\n-one\n+two\n";
         let ask = approval(json!({"type": "diff", "filePath": "/work/a.txt", "diff": diff,
             "linesAdded": 1, "linesRemoved": 1, "isNewFile": false}));
-        let shown = shown_request(&ask);
+        let shown = format_request(&ask);
         assert!(shown.contains("/work/a.txt (+1 −1)\n  --- a\n") && shown.contains("\n  +two\n"));
     }
 
     #[test]
     fn each_question_needs_its_answer() {
         let ask = two_questions();
-        let shown = shown_request(&ask);
+        let shown = format_request(&ask);
         assert!(shown.contains("Question 2 of 2\nWhich sizes?\n  1  S\n"), "{shown}");
         let value = |answers: &[&str]| line_of(&ask, answers).map(|line| line["value"].clone());
         assert_eq!(value(&["2", "1,2"]).expect("a line"), json!({"0": "blue", "1": "S, M"}));

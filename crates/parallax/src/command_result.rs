@@ -35,7 +35,7 @@ impl CommandResult {
 }
 
 /// The result of enabling or disabling something in a file.
-pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> CommandResult {
+pub(crate) fn switch_result(kind: &str, name: &str, on: bool, file: &Path) -> CommandResult {
     let word = if on { "on" } else { "off" };
     let place = one_line(&file.display().to_string());
     let text = format!("The {kind} `{}` is {word} ({place}).\n", one_line(name));

@@ -39,15 +39,15 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
         launch.session_library().any_session(typed.session.as_deref().unwrap_or("latest"))?;
     let session = ShownSession::Saved(Box::new(entry));
     // A session that cannot be read is reported here rather than on the page.
-    session.source(&launch).map_err(|error| failed(error.to_string()))?;
+    session.source(&launch).map_err(|error| failure(error.to_string()))?;
     let mut signals = Signals::listen();
-    let server = bind(typed.port, launch, session).await.map_err(failed)?;
-    let address = server.links().add(&random_token().map_err(failed)?);
+    let server = bind(typed.port, launch, session).await.map_err(failure)?;
+    let address = server.links().add(&random_token().map_err(failure)?);
     let mut stdout = std::io::stdout();
     let hint = "The link works once. Press Ctrl+C to stop.";
     writeln!(stdout, "DevTools: {address}\n{hint}")
         .and_then(|()| stdout.flush())
-        .map_err(|error| failed(format!("Failed to print the link: {error}")))?;
+        .map_err(|error| failure(format!("Failed to print the link: {error}")))?;
     if !typed.no_open {
         parallax_exec::program::open_address(&address);
     }
@@ -83,6 +83,6 @@ pub(crate) fn random_token() -> Result<String, String> {
     new_token().map_err(|error| format!("Failed to create a token: {error}"))
 }
 
-fn failed(message: String) -> Failure {
+fn failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

@@ -142,7 +142,7 @@ impl LiveMessages {
     }
 
     /// The messages from a number on, as many as fit into one batch.
-    fn after(&self, next: &mut u64) -> (String, bool) {
+    fn next_batch(&self, next: &mut u64) -> (String, bool) {
         let kept = self.lock();
         let mut text = String::new();
         if *next < kept.first {
@@ -219,7 +219,7 @@ async fn follow(
             }
         }
         changed.mark_unchanged();
-        let (data, is_running) = live.after(&mut next);
+        let (data, is_running) = live.next_batch(&mut next);
         let has_more = !data.is_empty();
         if has_more && sender.send(DevToolsMessage { event: "live", data }).await.is_err() {
             return;

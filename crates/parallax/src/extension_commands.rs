@@ -128,12 +128,12 @@ impl Extending {
 
 /// Prepares the configuration of a session. Nothing in an untrusted folder is read or shown.
 pub(crate) fn launch() -> Result<SessionConfig, Failure> {
-    prepared(launch_options()?)
+    prepare(launch_options()?)
 }
 
 /// Prepares the configuration of a session with these options and prints warnings about the
 /// settings.
-pub(crate) fn prepared(options: LaunchOptions) -> Result<SessionConfig, Failure> {
+pub(crate) fn prepare(options: LaunchOptions) -> Result<SessionConfig, Failure> {
     let launch = SessionConfig::prepare(options)?;
     if LOGS.swap(false, Ordering::Relaxed) {
         crate::log::begin(&launch);

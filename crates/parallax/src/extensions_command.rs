@@ -17,7 +17,7 @@ use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, input_failure};
-use crate::extensions_words::{described, list_rows, reviewed};
+use crate::extensions_words::{consent_text, extension_json, list_rows};
 use crate::scope_option::Scope;
 pub(crate) use stdin_prompter::StdinPrompter;
 use upkeep::Sync;
@@ -229,7 +229,7 @@ pub(crate) fn run(
             let fetched = launch.extension_manager().fetch_extension(source, &options)?;
             let name = fetched.manifest.name.clone();
             launch.extension_manager().require_new_extension(&name)?;
-            let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
+            let shown = consent_text("installed", &fetched.manifest, &fetched.review, source);
             prompter.confirm(&shown, *consent)?;
             launch.extension_manager().install_extension(&fetched)?;
             let missing = ask_settings(launch, &name, *skip_settings, &mut prompter)?;
@@ -240,7 +240,7 @@ pub(crate) fn run(
             let (manifest, review) = launch.extension_manager().review_extension(path)?;
             launch.extension_manager().require_new_extension(&manifest.name)?;
             let source = path.display().to_string();
-            prompter.confirm(&reviewed("linked", &manifest, &review, &source), *consent)?;
+            prompter.confirm(&consent_text("linked", &manifest, &review, &source), *consent)?;
             launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
@@ -376,7 +376,7 @@ fn list(launch: &SessionConfig) -> CommandResult {
         // Checking the files is expensive, so it happens once per extension.
         let intact = launch.extension_manager().extension_is_intact(extension);
         text.push_str(&list_rows(extension, intact));
-        json.push(described(extension, intact));
+        json.push(extension_json(extension, intact));
     }
     if text.is_empty() {
         text.push_str("No extensions installed.\n");

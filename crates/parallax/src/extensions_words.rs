@@ -9,7 +9,12 @@ use parallax_protocol::code_text::code_text;
 use serde_json::{Value, json};
 
 /// Returns the text that the user must agree to.
-pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source: &str) -> String {
+pub(crate) fn consent_text(
+    what: &str,
+    manifest: &Manifest,
+    review: &Review,
+    source: &str,
+) -> String {
     let mut text = format!(
         "Extension \"{}\" {} from {} would be {what}.\n",
         manifest.name,
@@ -103,7 +108,7 @@ fn display_value(value: &SettingValue) -> String {
 }
 
 /// Returns the description of an extension as JSON.
-pub(crate) fn described(extension: &Extension, intact: Option<bool>) -> Value {
+pub(crate) fn extension_json(extension: &Extension, intact: Option<bool>) -> Value {
     let paths = |paths: Vec<std::path::PathBuf>| -> Vec<String> {
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     };

@@ -39,7 +39,7 @@ fn restore_on_interrupt(before: rustix::termios::Termios) {
     let (ready, is_ready) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if runtime.is_ok_and(|runtime| runtime.block_on(interrupted(ready))) {
+        if runtime.is_ok_and(|runtime| runtime.block_on(wait_for_interrupt(ready))) {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
             let _ = io::Write::write_all(&mut io::stderr(), b"\n");
             std::process::exit(i32::from(ExitCode::CANCELLED.0));
@@ -51,7 +51,7 @@ fn restore_on_interrupt(before: rustix::termios::Termios) {
 
 /// Waits for Ctrl-C; returns `false` if it cannot be handled. Sends a message to `ready` when the
 /// handler is installed.
-async fn interrupted(ready: std::sync::mpsc::Sender<()>) -> bool {
+async fn wait_for_interrupt(ready: std::sync::mpsc::Sender<()>) -> bool {
     let Ok(mut interrupts) = signal(SignalKind::interrupt()) else { return false };
     // The other end is waiting.
     let _ = ready.send(());

@@ -14,7 +14,7 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, input_failure, switched};
+use crate::command_result::{CommandResult, input_failure, switch_result};
 use crate::scope_option::{Scope, UserScopeOption};
 
 /// Why the hooks of the project are not listed.
@@ -108,7 +108,7 @@ fn list(launch: &SessionConfig) -> Result<CommandResult, Failure> {
         let (event, source) = (hook.event.as_str(), hook.source.as_str());
         let _ =
             writeln!(text, "{event} {}: {name} ({source}, {})", code_text(matcher), state(hook));
-        let _ = writeln!(text, "  {}", code_text(&hook.shown_command()));
+        let _ = writeln!(text, "  {}", code_text(&hook.display_command()));
         let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
     }
     if text.is_empty() {
@@ -283,5 +283,5 @@ fn switch(
     scope: UserScopeOption,
 ) -> Result<CommandResult, Failure> {
     let file = launch.hook_library().switch(name, on, scope.into())?;
-    Ok(switched("hook", name, on, &file))
+    Ok(switch_result("hook", name, on, &file))
 }

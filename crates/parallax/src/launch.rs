@@ -366,7 +366,7 @@ async fn headless(
         companion.wait_until_settled(COMPANION_TIME).await;
     }
     let quiet = printing.quiet;
-    let code = converse(
+    let code = run_prompts(
         &session,
         &mut events,
         prompts,
@@ -474,7 +474,7 @@ fn prepare_read_only(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
 }
 
 /// Runs the prompts of the session until there are no more.
-async fn converse(
+async fn run_prompts(
     session: &OpenSession,
     events: &mut EventReader,
     prompts: Prompts,

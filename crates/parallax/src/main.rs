@@ -115,7 +115,7 @@ fn main() -> std::process::ExitCode {
             extension_commands::enable_log();
         }
         if !flags.is_empty() {
-            usage::warn_of_flags(&subcommand, &flags);
+            usage::warn_about_flags(&subcommand, &flags);
         }
     }
     let code = match Invocation::read(&argv, &around) {

@@ -15,7 +15,7 @@ use parallax_sdk::{LaunchOptions, McpProbe, ProbeState, SessionConfig};
 use serde_json::{Value, json};
 
 use crate::command_result::input_failure;
-use crate::extension_commands::{enable_log, launch_options, prepared};
+use crate::extension_commands::{enable_log, launch_options, prepare};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::SignInTerminal;
 
@@ -64,7 +64,7 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
 
 fn launch() -> Result<SessionConfig, Failure> {
     // Sandboxed servers are tested in the sandbox in which they will run.
-    prepared(LaunchOptions { calls_sandbox_main: true, ..launch_options()? })
+    prepare(LaunchOptions { calls_sandbox_main: true, ..launch_options()? })
 }
 
 /// Prepares the configuration of a session for commands that start no servers, without warnings about other settings.
@@ -277,7 +277,7 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
     let name = one_line(&server.name);
     let files = launch.mcp_manager().token_files();
     if forget {
-        let forgotten = files.forget(&server.name);
+        let forgotten = files.delete(&server.name);
         let forgotten = forgotten
             .map_err(|error| input_failure(format!("Failed to delete the tokens: {error}")))?;
         return Ok(print_text(&match forgotten {
@@ -299,7 +299,7 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
 fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let server = find(&launch()?, name)?;
     if json {
-        return Ok(print_text(&json_document(&described(&server))));
+        return Ok(print_text(&json_document(&server_json(&server))));
     }
     let mut text = format!("{} ({})\n", one_line(&server.name), source(&server.source));
     let _ =
@@ -334,7 +334,7 @@ fn details(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 }
 
 /// Lists only the names of variables and headers, because their values may be secrets.
-fn described(server: &McpServer) -> Value {
+fn server_json(server: &McpServer) -> Value {
     json!({
         "name": server.name,
         "source": source(&server.source),
@@ -437,7 +437,7 @@ fn words(state: ProbeState) -> (&'static str, &'static str) {
 }
 
 fn probe_json(probe: &McpProbe) -> Value {
-    let mut value = described(&probe.server);
+    let mut value = server_json(&probe.server);
     if let Value::Object(fields) = &mut value {
         fields.insert("status".to_owned(), json!(words(probe.state).1.to_lowercase()));
         fields.insert("error".to_owned(), json!(probe.error));

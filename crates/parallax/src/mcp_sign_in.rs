@@ -25,7 +25,7 @@ impl SignIn for SignInTerminal {
         }
     }
 
-    fn pasted(&self) -> BoxFuture<'static, Option<String>> {
+    fn wait_for_pasted_url(&self) -> BoxFuture<'static, Option<String>> {
         if !self.no_browser {
             return Box::pin(std::future::pending());
         }

@@ -96,7 +96,9 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             if let Some(provider) = &provider {
                 launch.provider_manager().require_provider(provider)?;
             }
-            refreshed(launch.provider_manager().list_models(provider.as_deref(), LIMIT).await)?
+            refresh_summary(
+                launch.provider_manager().list_models(provider.as_deref(), LIMIT).await,
+            )?
         }
         ModelsAction::Show { model } => {
             let model = launch.provider_manager().describe_model(&model, LIMIT).await?;
@@ -143,7 +145,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
 }
 
 /// Returns the number of models of each provider, or why it could not be queried.
-fn refreshed(listings: Vec<ProviderListing>) -> Result<(String, Value), Failure> {
+fn refresh_summary(listings: Vec<ProviderListing>) -> Result<(String, Value), Failure> {
     let mut text = String::new();
     let mut values = Vec::new();
     let mut failed = None;

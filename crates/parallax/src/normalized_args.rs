@@ -127,7 +127,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
             if flags.is_empty() {
                 return NormalizedArgs { argv: alone, before_subcommand: None };
             }
-            let unknown = take_along(subcommand, &flags, &argv, &mut alone);
+            let unknown = move_flags(subcommand, &flags, &argv, &mut alone);
             // Anything that does not parse as a subcommand is a prompt, as in `-y undo the last
             // change`.
             if is_accepted(&alone) {
@@ -153,7 +153,7 @@ struct Flag {
 
 /// Moves the flags of `before` that the subcommand supports after its name in `alone`, and returns
 /// the others.
-fn take_along(
+fn move_flags(
     subcommand: &Command,
     flags: &[Flag],
     before: &[OsString],

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
 use crate::command_result::input_failure;
-use crate::extension_commands::{launch, launch_options, prepared, warn};
+use crate::extension_commands::{launch, launch_options, prepare, warn};
 use crate::invocation::paths;
 
 const SHELL: &str = "run_shell_command";
@@ -62,7 +62,7 @@ pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
 
 /// Prepares the configuration of a session with the rules that the command line names.
 fn launch_with(rules: &RuleArguments) -> Result<SessionConfig, Failure> {
-    prepared(LaunchOptions {
+    prepare(LaunchOptions {
         policy_paths: paths(&rules.policy),
         admin_policy_paths: paths(&rules.admin_policy),
         ..launch_options()?
@@ -156,15 +156,15 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
     let text = |key: &str| args.get(key).and_then(Value::as_str);
     if tool == SHELL {
         let command = text("command").unwrap_or_default();
-        let real = resolved(root);
+        let real = resolve_links(root);
         let directory =
-            text("dir_path").map_or_else(|| real.clone(), |path| resolved(&real.join(path)));
+            text("dir_path").map_or_else(|| real.clone(), |path| resolve_links(&real.join(path)));
         let roots = [real];
         return command_effects(command, &directory, &roots, GeminiIgnore::load(&roots).as_ref());
     }
     let mut effects = Effects::default();
     for key in ["file_path", "absolute_path", "path", "dir_path"] {
-        let Some(path) = text(key).map(|path| resolved(&root.join(path))) else { continue };
+        let Some(path) = text(key).map(|path| resolve_links(&root.join(path))) else { continue };
         if kind == ToolKind::Edit {
             if !path.exists() {
                 effects.creates.push(path.clone());
@@ -178,7 +178,7 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
 }
 
 /// Resolves the links of a path, which need not exist.
-fn resolved(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     real_path(&absolute).unwrap_or(absolute)
 }

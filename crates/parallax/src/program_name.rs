@@ -21,12 +21,16 @@ pub(crate) fn called_name() -> String {
 /// Replaces the program name in a text by the one with which it was called.
 pub(crate) fn with_called_name(text: &str) -> Cow<'_, str> {
     let called = called_name();
-    if called == NAME { Cow::Borrowed(text) } else { Cow::Owned(renamed(text, &called)) }
+    if called == NAME {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(replace_program_name(text, &called))
+    }
 }
 
 /// Replaces the name where it is a command: at the beginning of a word, and before a space or the
 /// end of code.
-fn renamed(text: &str, called: &str) -> String {
+fn replace_program_name(text: &str, called: &str) -> String {
     let mut renamed = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(NAME) {
@@ -49,6 +53,6 @@ mod tests {
     fn only_commands_are_renamed() {
         let text = "Usage: parallax [X]\n`parallax` and `parallax auth`, ~/.parallax/x, parallax-x";
         let wanted = "Usage: gemini [X]\n`gemini` and `gemini auth`, ~/.parallax/x, parallax-x";
-        assert_eq!(renamed(text, "gemini"), wanted);
+        assert_eq!(replace_program_name(text, "gemini"), wanted);
     }
 }

@@ -106,7 +106,7 @@ fn explain(json: bool) -> Result<String, Failure> {
         }
         return Ok(json_document(&object));
     }
-    let mut text = format!("Sandbox for the agent's commands: {}\n\n", sentence(tier));
+    let mut text = format!("Sandbox for the agent's commands: {}\n\n", tier_sentence(tier));
     for (key, name, MechanismSupport { is_supported, detail }) in findings {
         let mark = if *is_supported { "yes" } else { "no " };
         let unused = *is_supported && is_unused(key, tier);
@@ -161,7 +161,7 @@ fn word(tier: Tier) -> &'static str {
     }
 }
 
-fn sentence(tier: Tier) -> &'static str {
+fn tier_sentence(tier: Tier) -> &'static str {
     match tier {
         Tier::Best | Tier::Namespaces => "namespaces, Landlock, and seccomp",
         Tier::Bubblewrap => "namespaces created by `bwrap`, Landlock, and seccomp",

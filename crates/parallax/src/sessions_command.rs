@@ -62,7 +62,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
             })
         }
         SessionsAction::Gc { dry_run } => {
-            collected(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
+            cleanup_result(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
         }
     };
     Ok(print_result(&said, format(typed)))
@@ -202,13 +202,13 @@ fn item_json(item: &RecordedItem) -> Value {
 fn write_item(text: &mut String, item: &RecordedItem) {
     match item {
         RecordedItem::User { text: said, turn, .. } => {
-            let _ = write!(text, "\n[{turn}] > {}\n", indented(said, "    "));
+            let _ = write!(text, "\n[{turn}] > {}\n", indent_lines(said, "    "));
         }
         RecordedItem::Steer { text: said } => {
-            let _ = write!(text, "\n    > {}\n", indented(said, "    "));
+            let _ = write!(text, "\n    > {}\n", indent_lines(said, "    "));
         }
         RecordedItem::Shell { command, output, .. } => {
-            let _ = write!(text, "\n    ! {}\n", indented(command, "      "));
+            let _ = write!(text, "\n    ! {}\n", indent_lines(command, "      "));
             for line in output.lines().take(OUTPUT_LINES) {
                 let _ = writeln!(text, "    {}", one_line(line));
             }
@@ -219,14 +219,15 @@ fn write_item(text: &mut String, item: &RecordedItem) {
             let _ = write!(text, "\n  ({reason}{})\n", detail.unwrap_or_default());
         }
         RecordedItem::Text { text: said, .. } => {
-            let _ = write!(text, "\n{}\n", indented(said.trim_end().trim_start_matches('\n'), ""));
+            let _ =
+                write!(text, "\n{}\n", indent_lines(said.trim_end().trim_start_matches('\n'), ""));
         }
         RecordedItem::Tool { name, args, status, output, .. } => {
             let status = status.as_deref().unwrap_or("no result");
             match args.get("command").and_then(Value::as_str) {
                 Some(command) => {
                     let _ = write!(text, "\n  * {}: {status}\n", one_line(name));
-                    let _ = writeln!(text, "    $ {}", indented(command.trim_end(), "      "));
+                    let _ = writeln!(text, "    $ {}", indent_lines(command.trim_end(), "      "));
                 }
                 None => {
                     let arguments = Value::Object(args.clone()).to_string();
@@ -246,7 +247,7 @@ fn write_item(text: &mut String, item: &RecordedItem) {
 }
 
 /// Removes control characters and indents all lines after the first.
-fn indented(text: &str, indent: &str) -> String {
+fn indent_lines(text: &str, indent: &str) -> String {
     /// Maximum indentation of a line that is kept.
     const DEEPEST: usize = 40;
     let line = |line: &str| {
@@ -311,7 +312,7 @@ fn export(
             })?,
         _ => ExportForm::Markdown,
     };
-    let document = launch.session_library().exported(&entry, form)?;
+    let document = launch.session_library().export_document(&entry, form)?;
     let Some(file) = output else {
         // Prints the document itself, regardless of the output format. Text from a model or a tool
         // must not control the terminal.
@@ -384,7 +385,7 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     CommandResult { code, ..CommandResult::new(text, json) }
 }
 
-fn collected(collected: &CleanupResult, dry: bool) -> CommandResult {
+fn cleanup_result(collected: &CleanupResult, dry: bool) -> CommandResult {
     let mut text = String::new();
     for session in &collected.sessions {
         let id: String = session.id.chars().take(SHORT_ID).collect();

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, input_failure, switched};
+use crate::command_result::{CommandResult, input_failure, switch_result};
 use crate::extensions_command::StdinPrompter;
 use crate::scope_option::{OptionalScope, ProjectScopeOption, Scope, UserScopeOption};
 
@@ -196,7 +196,7 @@ fn switch(
         Some(scope) => launch.skill_library().switch(name, on, scope.into())?,
         None => launch.skill_library().enable(name)?,
     };
-    let mut said = switched("skill", name, on, &file);
+    let mut said = switch_result("skill", name, on, &file);
     if !known {
         said.text.push_str("No skill currently has this name.\n");
     }

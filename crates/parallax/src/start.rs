@@ -215,7 +215,7 @@ impl InputContext {
     }
 
     async fn expand(self, text: String) -> Result<ExpandedCommand, Failure> {
-        let Some(task) = planned(&text) else { return self.expand_text(text).await };
+        let Some(task) = plan_text(&text) else { return self.expand_text(text).await };
         if !self.launch.has_plan_mode() {
             let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
             return Err(input(message.to_owned()));
@@ -265,7 +265,7 @@ impl InputContext {
 }
 
 /// Returns the text of a line `/plan TEXT`.
-fn planned(text: &str) -> Option<&str> {
+fn plan_text(text: &str) -> Option<&str> {
     match classify(text) {
         Slash::Command { name: "plan", arguments } => Some(arguments).filter(|task| plans(task)),
         _ => None,

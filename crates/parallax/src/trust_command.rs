@@ -104,10 +104,10 @@ impl FolderState {
         let files = parallax_config::loose_settings(dirs, outer, &self.folder)
             .map_err(|error| config(&error))?;
         let wanted = files.iter().filter(|file| file.acceptance == acceptance);
-        Ok(wanted.flat_map(|file| self.named(file)).collect())
+        Ok(wanted.flat_map(|file| self.named_keys(file)).collect())
     }
 
-    fn named(&self, file: &LooseSettings) -> Vec<String> {
+    fn named_keys(&self, file: &LooseSettings) -> Vec<String> {
         let path = file.file.strip_prefix(&self.folder).unwrap_or(&file.file);
         file.keys.iter().map(|key| format!("{key} ({})", path.display())).collect()
     }
@@ -225,7 +225,7 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     if settings {
         let files = parallax_config::accept_settings(dirs, &place.trust_state.outer, &place.folder)
             .map_err(|error| config(&error))?;
-        accepted.extend(files.iter().flat_map(|file| place.named(file)));
+        accepted.extend(files.iter().flat_map(|file| place.named_keys(file)));
         for entry in &accepted {
             let _ = writeln!(said.text, "accepted: {}", code_text(entry));
         }

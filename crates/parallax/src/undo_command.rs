@@ -31,19 +31,19 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         let turns = undo.list()?;
         return Ok(print_text(&match format(typed) {
             OutputFormat::Text => list(&turns, &undo),
-            _ => printed(turns.iter().map(|turn| turn_json(turn, &undo)).collect()),
+            _ => to_pretty_json(turns.iter().map(|turn| turn_json(turn, &undo)).collect()),
         }));
     }
     if typed.redo {
         let redone = undo.redo(typed.force)?;
         print_text(&match format(typed) {
             OutputFormat::Text => format_result(&redone, "--redo --force"),
-            _ => printed(serde_json::to_value(&redone)),
+            _ => to_pretty_json(serde_json::to_value(&redone)),
         });
         return Ok(if redone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
     let mut undone = undo.undo(typed.prompt, typed.force)?;
-    if !typed.force && undone.force_helps && can_ask(typed) && confirmed(&undone) {
+    if !typed.force && undone.force_helps && can_ask(typed) && confirm(&undone) {
         let again = undo.force(&undone)?;
         undone.restored.retain(|path| !again.restored.contains(path));
         undone.restored.extend(again.restored);
@@ -52,7 +52,7 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     print_text(&match format(typed) {
         OutputFormat::Text => format_result(&undone, "--force"),
-        _ => printed(serde_json::to_value(&undone)),
+        _ => to_pretty_json(serde_json::to_value(&undone)),
     });
     // Skipped files make the exit code a failure.
     Ok(if undone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
@@ -67,7 +67,7 @@ fn can_ask(typed: &UndoArguments) -> bool {
 }
 
 /// Asks whether to discard later changes.
-fn confirmed(undone: &UndoResult) -> bool {
+fn confirm(undone: &UndoResult) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
     for (path, why) in undone.skipped.iter().take(SHOWN) {
@@ -82,7 +82,7 @@ fn confirmed(undone: &UndoResult) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-fn printed(value: serde_json::Result<Value>) -> String {
+fn to_pretty_json(value: serde_json::Result<Value>) -> String {
     json_document(&value.unwrap_or_default())
 }
 
@@ -111,7 +111,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
     let mut text = String::new();
     for (number, turn) in turns {
         let prompt = match undo.prompt(turn.turn) {
-            Some(prompt) => format!(": {}", shortened(prompt)),
+            Some(prompt) => format!(": {}", shorten_prompt(prompt)),
             None => String::new(),
         };
         let time = local_time(&turn.time);
@@ -140,7 +140,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
 }
 
 /// Returns the beginning of a prompt on one line.
-fn shortened(prompt: &str) -> String {
+fn shorten_prompt(prompt: &str) -> String {
     let line = one_line(prompt);
     match line.char_indices().nth(PROMPT) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),

@@ -237,7 +237,7 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
 }
 
 /// Warns about flags before a subcommand that it does not support.
-pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
+pub(crate) fn warn_about_flags(subcommand: &str, flags: &[String]) {
     let flags = flags.join("`, `");
     // A failed write to stderr cannot be reported.
     let _ = writeln!(

@@ -50,7 +50,7 @@ impl PolicySources {
         exclude.extend(self.exclude_tools.iter().cloned());
         let RuleFiles { mut files, mut warnings } = self.rule_files();
         // The user accepted only the project's own files.
-        let workspace_may_allow = self.accepted(&files);
+        let workspace_may_allow = self.is_accepted(&files);
         files.extend(allows.agent_rules);
         let policy = Policy::new(&PolicyOptions {
             core: settings.core_tools(),
@@ -104,7 +104,7 @@ impl PolicySources {
     }
 
     /// Returns whether the user accepted the project's current rules.
-    fn accepted(&self, files: &[RuleFile]) -> bool {
+    fn is_accepted(&self, files: &[RuleFile]) -> bool {
         let (dirs, project) = (&self.config.dirs, &self.config.project);
         files.iter().any(|file| file.tier == Tier::Workspace)
             && workspace_rules_may_allow(dirs, project, files)

@@ -22,7 +22,8 @@ mod write_targets;
 
 pub use analyse::{analyse, analyse_expanded};
 pub use danger::{
-    Destruction, LossKind, checked_out, dangerous, destructive, may_destroy, steering,
+    Destruction, LossKind, assignment_control_reason, checked_out, dangerous, destructive,
+    may_destroy,
 };
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
@@ -34,6 +35,6 @@ pub use line::{
 pub use prefix::{has_subcommands, narrowest_prefixes, prefixes};
 pub use required_access::{needs_network, needs_outside, runs_code};
 pub use safe::{
-    SafeReadRoots, changes_git, command_is_safe, is_safe, is_safe_text, redirects_nowhere,
+    SafeReadRoots, changes_git, command_is_safe, is_harmless_redirection, is_safe, is_safe_text,
 };
 pub use write_targets::{placed_paths, written};

@@ -241,7 +241,7 @@ impl<'a> ShellCall<'a> {
 
     /// Returns the line with every expansion applied that the line itself determines, for checks
     /// that look for harmful commands. Returns `self` if that changes nothing.
-    pub(crate) fn expanded(&self) -> &Self {
+    pub(crate) fn expanded_line(&self) -> &Self {
         let expanded = self.expanded.get_or_init(|| {
             let plain = !self.text.contains(['$', '`', '{', '|', '<'])
                 && !self.text.contains("alias")
@@ -299,7 +299,8 @@ impl<'a> ShellCall<'a> {
             return false;
         };
         *known.get_or_init(|| {
-            self.looks_safe(command) && (command.name() != Some("git") || self.writes_no_file())
+            self.is_evidently_safe(command)
+                && (command.name() != Some("git") || self.writes_no_file())
         })
     }
 
@@ -310,7 +311,7 @@ impl<'a> ShellCall<'a> {
         *self.writes_no_file.get_or_init(|| {
             !self.writes_before_git()
                 && self.line.commands.iter().enumerate().all(|(index, command)| {
-                    is_transparent(&self.line, index) || self.looks_safe(command)
+                    is_transparent(&self.line, index) || self.is_evidently_safe(command)
                 })
         })
     }
@@ -331,7 +332,7 @@ impl<'a> ShellCall<'a> {
 
     /// Returns the part of the line that could make git run a program the line writes first: a
     /// write to the configuration of a repository, or to a path known only at run time.
-    pub(crate) fn steers_git(&self) -> Option<String> {
+    pub(crate) fn git_control_risk(&self) -> Option<String> {
         if !bash::uses_git(&self.line) {
             return None;
         }
@@ -365,7 +366,7 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    fn looks_safe(&self, command: &Command) -> bool {
+    fn is_evidently_safe(&self, command: &Command) -> bool {
         // Such a loop may not terminate.
         if self.line.features.contains(&"loop") {
             return false;
@@ -469,7 +470,7 @@ impl<'a> ShellCall<'a> {
 
     /// Returns the paths that words of the line name, existing or not: words without whitespace
     /// that contain a `/` or begin with `.`, as `name=path`, `@path`, and `name=@path` too.
-    pub(crate) fn named(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn named_paths(&self) -> impl Iterator<Item = PathBuf> {
         let looks_like_path = |word: &Word| {
             word.text.as_deref().is_some_and(|text| {
                 (text.starts_with('.') || text.contains('/')) && !text.contains(char::is_whitespace)

@@ -103,7 +103,7 @@ impl CommandPrefix {
 
     /// Returns the prefix in rule syntax.
     pub fn text(&self) -> String {
-        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = self.words.iter().map(|word| quote_word(word)).collect();
         format!("{}{}", words.join(" "), if self.is_exact { END } else { "" })
     }
 
@@ -289,7 +289,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the word as written in a prefix, quoted if necessary.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn quote_word(word: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "_-./:,+=@%^".contains(character);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -299,12 +299,12 @@ pub(crate) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandPrefix, may_follow, quoted};
+    use super::{CommandPrefix, may_follow, quote_word};
 
     #[test]
     fn command_prefix_round_trips() {
         for words in [vec!["git", "log"], vec!["echo", "a 'b' c"], vec!["x", ""], vec!["a", "b*"]] {
-            let text = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            let text = words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ");
             assert_eq!(CommandPrefix::parse(&text).words(), words, "{text}");
             assert_eq!(CommandPrefix::parse(&text).text(), text);
         }

@@ -48,7 +48,7 @@ pub(crate) fn missing_permissions(
         readonly
             || !paths::inside(path, roots)
             || folders.protected.hold(path)
-            || paths::says_what_is_hidden(path)
+            || paths::defines_hidden_files(path)
     });
     // Files that every command may read need no permission; a read permission in the result means a
     // hidden file.

@@ -55,7 +55,7 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
         if command.is_passed_on || shell.is_safe(index) || is_transparent(&shell.line, index) {
             continue;
         }
-        let prefix = is_settled(command).then(|| narrowest(command)).flatten()?.join(" ");
+        let prefix = is_settled(command).then(|| narrowest_prefix(command)).flatten()?.join(" ");
         if !prefixes.contains(&prefix) {
             prefixes.push(prefix);
         }
@@ -65,7 +65,7 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
 
 /// Returns the narrowest useful prefix: the program, and its subcommand if the second word looks
 /// like one.
-pub(crate) fn narrowest(command: &Command) -> Option<Vec<String>> {
+pub(crate) fn narrowest_prefix(command: &Command) -> Option<Vec<String>> {
     let (program, rest) = command.words.split_first()?;
     let program = plain(program)?;
     match rest.first().and_then(subcommand) {

@@ -74,7 +74,7 @@ pub(crate) fn approval_reasons(
     }
     destruction(call, shell, &mut doubts);
     outside(call, shell, granted, &mut doubts);
-    let expanded = shell.expanded();
+    let expanded = shell.expanded_line();
     if !std::ptr::eq(expanded, shell) {
         let mut more = Vec::new();
         destruction(call, expanded, &mut more);
@@ -87,18 +87,18 @@ pub(crate) fn approval_reasons(
         return doubts;
     }
     protected(call, shell, &mut doubts);
-    if let Some(word) = shell.steers_git() {
+    if let Some(word) = shell.git_control_risk() {
         doubts.push(ApprovalReason::always_ask(
             "git after a change of its configuration",
             format!(
                 "It writes `{}`, which git may read in the same line before it can be checked",
-                shortened(&word)
+                shorten(&word)
             ),
         ));
     }
     for command in &line.commands {
         if let Some(why) = bash::dangerous(command) {
-            let why = format!("`{}`: {why}", shortened(&command.source));
+            let why = format!("`{}`: {why}", shorten(&command.source));
             doubts.push(ApprovalReason::always_ask("dangerous command", why));
         }
     }
@@ -108,7 +108,7 @@ pub(crate) fn approval_reasons(
             format!(
                 "`{}` appears in content from the web or an MCP server, which may have asked for \
                  it",
-                shortened(&word)
+                shorten(&word)
             ),
         ));
     }
@@ -123,7 +123,7 @@ pub(crate) fn approval_reasons(
     }
     let may_redirect = call.mode == ApprovalMode::AutoEdit || circumstances.may_redirect;
     if let Some(redirection) = shell.redirections().next().filter(|_| !may_redirect) {
-        let target = shortened(&redirection.target.source);
+        let target = shorten(&redirection.target.source);
         let why = match redirection.kind {
             RedirectionKind::Read => format!("It reads `{target}` by redirection (`<`)"),
             RedirectionKind::Append => format!("It appends to `{target}` by redirection (`>>`)"),
@@ -154,7 +154,7 @@ fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
             "build after a changed build file",
             format!(
                 "`{}` runs commands from build files, and `{}` changed in this session",
-                shortened(&command.source),
+                shorten(&command.source),
                 changed.display()
             ),
         ));
@@ -162,7 +162,7 @@ fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
 }
 
 /// Returns the commands of the line that destroy data, as written.
-pub(crate) fn destroyed(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<String> {
+pub(crate) fn destructive_commands(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     destruction(call, shell, &mut doubts);
     doubts.into_iter().filter_map(|doubt| doubt.destroyed_by).collect()
@@ -184,7 +184,7 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
         if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
             continue;
         }
-        let source = shortened(&command.source);
+        let source = shorten(&command.source);
         let why = match destruction.reason.strip_prefix("it ") {
             Some(deletes) => format!("`{source}` {deletes}"),
             None => format!("`{source}`: {}", destruction.reason),
@@ -207,8 +207,8 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
         let Some(word) = bash::checked_out(command).into_iter().find(there) else { continue };
         let why = format!(
             "`{}`: `git checkout` discards the changes of `{}`",
-            shortened(&command.source),
-            shortened(&word.source)
+            shorten(&command.source),
+            shorten(&word.source)
         );
         doubts.push(ApprovalReason::destructive(command, why));
     }
@@ -237,7 +237,7 @@ fn outside(
                         "write to an unknown path",
                         format!(
                             "It would write `{}`, a path that is known only at run time",
-                            shortened(word)
+                            shorten(word)
                         ),
                     ));
                 }
@@ -284,7 +284,7 @@ fn may_write(path: &Path, granted: &Permissions) -> bool {
 }
 
 /// Returns the beginning of a text, for messages.
-pub(crate) fn shortened(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 80;
     let line = text.lines().next().unwrap_or_default();
     let mut short: String = line.chars().take(LONGEST).collect();

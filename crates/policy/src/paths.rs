@@ -70,7 +70,7 @@ impl<'a> ProtectedPaths<'a> {
 }
 
 /// Whether the file defines which files commands must not read.
-pub(crate) fn says_what_is_hidden(path: &Path) -> bool {
+pub(crate) fn defines_hidden_files(path: &Path) -> bool {
     path.file_name().is_some_and(|name| fold(&name.to_string_lossy()) == ".geminiignore")
 }
 

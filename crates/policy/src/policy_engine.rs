@@ -253,7 +253,7 @@ impl Policy {
             && let Some(shell) = &call.shell
         {
             policy_decision.parts = shell.line.parts();
-            policy_decision.destructive = line_checks::destroyed(call, shell);
+            policy_decision.destructive = line_checks::destructive_commands(call, shell);
         }
         if policy_decision.kind == Decision::Ask {
             policy_decision.sensitive = self.sensitive(call);

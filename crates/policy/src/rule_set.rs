@@ -42,7 +42,7 @@ impl RuleSet {
         }
         checkers.sort_by_key(|checker: &Checker| std::cmp::Reverse(checker.priority));
         Self {
-            rules: sorted(rules.into_iter().map(Arc::new).collect()),
+            rules: sort_rules(rules.into_iter().map(Arc::new).collect()),
             checkers: checkers.into_iter().map(Arc::new).collect(),
             notices: notices.into(),
             problems: problems.into(),
@@ -52,7 +52,7 @@ impl RuleSet {
     pub(crate) fn with(&self, rule: Rule) -> Self {
         let mut rules = vec![Arc::new(rule)];
         rules.extend(self.rules.iter().cloned());
-        Self { rules: sorted(rules), ..self.clone() }
+        Self { rules: sort_rules(rules), ..self.clone() }
     }
 
     pub(crate) fn all(&self) -> &[Arc<Rule>] {
@@ -72,7 +72,7 @@ impl RuleSet {
     }
 }
 
-fn sorted(mut rules: Vec<Arc<Rule>>) -> Arc<[Arc<Rule>]> {
+fn sort_rules(mut rules: Vec<Arc<Rule>>) -> Arc<[Arc<Rule>]> {
     // For equal priorities, denials come first. The sort is stable, so other rules keep their
     // order.
     rules.sort_by_key(|rule| (std::cmp::Reverse(rule.priority), rule.decision != Decision::Deny));

@@ -207,12 +207,12 @@ impl<'t> RuleReader<'t> {
         line: usize,
         table: &DeTable<'_>,
     ) -> Result<Option<Rule>, InvalidRule> {
-        let decision = match required(table, "decision", text, &self.lines)?.as_str() {
+        let decision = match read_required(table, "decision", text, &self.lines)?.as_str() {
             "allow" => Decision::Allow,
             "deny" => Decision::Deny,
             "ask_user" | "ask" => Decision::Ask,
             other => {
-                let fault = invalid(format!(
+                let fault = invalid_rule(format!(
                     "unknown `decision` `{other}`: use `allow`, `deny`, or \
                         `ask_user`"
                 ));
@@ -226,7 +226,7 @@ impl<'t> RuleReader<'t> {
         let priority = self.priority(table, true)?;
         let mut conditions = self.conditions(number, line, table)?;
         if self.tier == Tier::Extension && conditions.modes.contains(&ApprovalMode::Yolo) {
-            self.ignored(number, line, "extension rules do not apply in `yolo` mode");
+            self.ignore_rule(number, line, "extension rules do not apply in `yolo` mode");
             conditions.modes.retain(|mode| *mode != ApprovalMode::Yolo);
             if conditions.modes.is_empty() {
                 return Ok(None);
@@ -242,7 +242,7 @@ impl<'t> RuleReader<'t> {
                 Tier::Extension => "extension rules cannot allow: the rule is ignored",
                 _ => "project rules can only restrict: the rule is ignored",
             };
-            self.ignored(number, line, whose);
+            self.ignore_rule(number, line, whose);
             return Ok(None);
         }
         let grants = match get(table, "permissions", "permissions") {
@@ -250,18 +250,18 @@ impl<'t> RuleReader<'t> {
             None => Permissions::default(),
         };
         if !grants.is_empty() && decision != Decision::Allow {
-            return Err(invalid("`permissions` requires a rule that allows"));
+            return Err(invalid_rule("`permissions` requires a rule that allows"));
         }
         if grants.outside
             && !matches!(&conditions.commands, Commands::Prefixes(prefixes) if !prefixes.is_empty())
         {
-            return Err(invalid(
+            return Err(invalid_rule(
                 "`permissions.outside` requires a `commandPrefix` that is the whole command",
             ));
         }
         let name = match self.optional(table, "name", "name", text)? {
             Some(name) => name,
-            None => described(decision, &conditions),
+            None => default_name(decision, &conditions),
         };
         let deny_message = self.optional(table, "denyMessage", "deny_message", text)?;
         let allow_redirection =
@@ -315,19 +315,21 @@ impl<'t> RuleReader<'t> {
         let DeValue::Table(checker) = value.get_ref() else {
             return Err(self.wrong_type("checker", value, &TypeMismatch("a table")));
         };
-        let kind = required(checker, "type", text, &self.lines)?;
-        let name = required(checker, "name", text, &self.lines)?;
+        let kind = read_required(checker, "type", text, &self.lines)?;
+        let name = read_required(checker, "name", text, &self.lines)?;
         let kind = match (kind.as_str(), name.as_str()) {
             ("in-process", "allowed-path") => self.allowed_path(table, checker)?,
             ("in-process", "conseca") => {
-                return Err(invalid("the checker `conseca` is not supported; use rules instead"));
+                return Err(invalid_rule(
+                    "the checker `conseca` is not supported; use rules instead",
+                ));
             }
             ("in-process", other) => {
-                return Err(invalid(format!("unknown checker `{other}`: use `allowed-path`")));
+                return Err(invalid_rule(format!("unknown checker `{other}`: use `allowed-path`")));
             }
             ("external", _) => CheckerKind::External,
             (other, _) => {
-                return Err(invalid(format!(
+                return Err(invalid_rule(format!(
                     "unknown `checker.type` `{other}`: use `in-process` or `external`"
                 )));
             }
@@ -391,7 +393,7 @@ impl<'t> RuleReader<'t> {
             }
             let stays = path.components().all(|part| part != std::path::Component::ParentDir);
             if !(path.is_absolute() || path.starts_with("~")) || !stays {
-                return Err(invalid(format!(
+                return Err(invalid_rule(format!(
                     "`{}` in `permissions` must be absolute or begin with `~/`, without `..`",
                     path.display()
                 )));
@@ -400,8 +402,8 @@ impl<'t> RuleReader<'t> {
         Ok(permissions)
     }
 
-    fn ignored(&mut self, number: usize, line: usize, message: &str) {
-        let fault = InvalidRule { line: Some(line), ..invalid(message) };
+    fn ignore_rule(&mut self, number: usize, line: usize, message: &str) {
+        let fault = InvalidRule { line: Some(line), ..invalid_rule(message) };
         self.report(Some(number), false, fault);
     }
 
@@ -465,7 +467,7 @@ fn get<'a, 't>(table: &'a DeTable<'t>, key: &str, alias: &str) -> Option<&'a Val
     table.get(key).or_else(|| table.get(alias))
 }
 
-fn required<T>(
+fn read_required<T>(
     table: &DeTable<'_>,
     key: &'static str,
     read: fn(&Value<'_>) -> Result<T, TypeMismatch>,
@@ -487,7 +489,7 @@ fn schema(message: impl Into<String>) -> InvalidRule {
     }
 }
 
-fn invalid(message: impl Into<String>) -> InvalidRule {
+fn invalid_rule(message: impl Into<String>) -> InvalidRule {
     InvalidRule { kind: ProblemKind::RuleValidation, ..schema(message) }
 }
 
@@ -503,7 +505,7 @@ fn not_a_table(name: &str, line: usize) -> InvalidRule {
 }
 
 /// Returns a name for a rule that has none.
-fn described(decision: Decision, conditions: &Conditions) -> String {
+fn default_name(decision: Decision, conditions: &Conditions) -> String {
     let verb = match decision {
         Decision::Allow => "allow",
         Decision::Ask => "ask about",

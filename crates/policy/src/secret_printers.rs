@@ -127,7 +127,7 @@ const OF_PASS: &[&str] = &[
 ];
 
 /// Whether the command prints a key, token, or password.
-pub(crate) fn prints_secret(command: &Command) -> bool {
+pub(crate) fn prints_credential(command: &Command) -> bool {
     let Some(name) = command.name() else { return false };
     let words = || command.arguments().iter().filter_map(|word| word.text.as_deref());
     let in_table = PRINTERS.iter().any(|(names, wanted)| {

@@ -19,7 +19,7 @@ const FILES: &[&str] =
     &[".env", ".netrc", "credentials", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", "shadow"];
 
 /// Returns the secrets that words of the line may name, as written.
-pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn named_secrets(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
     let commands = &shell.line.commands;
     let targets = || shell.line.redirections.iter().map(|redirection| &redirection.target);
     let words = commands.iter().flat_map(Command::arguments).chain(targets());

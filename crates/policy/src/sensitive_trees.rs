@@ -8,7 +8,7 @@ use parallax_protocol::protected_names::SECRETS_OF_HOME;
 use crate::bash::{self, Command, Word};
 use crate::call::ShellCall;
 use crate::paths;
-use crate::secret_printers::prints_secret;
+use crate::secret_printers::prints_credential;
 use crate::sensitive_names::is_above_secret;
 
 /// Programs that copy or search whole directories.
@@ -23,7 +23,7 @@ const VALUES_OF_SEARCHERS: &str = "ABCDdEgjMmTt";
 const HOMES: &[&str] = &["/home", "/Users", "/root", "/var/root"];
 
 /// Returns the directories above secrets of a home directory that the line copies or searches.
-pub(crate) fn copied(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn copied_directories(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(home) = home else { return Vec::new() };
     let commands = &shell.line.commands;
     let has_xargs = commands.iter().any(|command| command.name() == Some("xargs"));
@@ -73,7 +73,9 @@ fn sources(shell: &ShellCall<'_>, command: &Command, home: &Path, has_xargs: boo
         }
         "docker" | "podman" | "nerdctl" => container_sources(shell, words, home),
         "diff" if !has(&["-r", "--recursive"]) => Vec::new(),
-        _ if SEARCHERS.contains(&name) => searched(words).into_iter().flat_map(place).collect(),
+        _ if SEARCHERS.contains(&name) => {
+            searched_paths(words).into_iter().flat_map(place).collect()
+        }
         _ if WALKERS.contains(&name) => {
             let written = bash::placed_paths(command);
             words.iter().filter(|word| !written.contains(word)).flat_map(place).collect()
@@ -88,7 +90,7 @@ fn is_global_option_of_find(text: &str) -> bool {
 }
 
 /// Returns the files and directories that a search names, without its pattern.
-fn searched(words: &[Word]) -> Vec<&Word> {
+fn searched_paths(words: &[Word]) -> Vec<&Word> {
     let text = |word: &Word| word.text.as_deref().unwrap_or_default().to_owned();
     let (mut operands, mut has_pattern, mut is_value, mut only_operands) =
         (Vec::new(), false, false, false);
@@ -213,7 +215,9 @@ fn possible_paths(
 }
 
 /// Returns the commands of the line that print keys or passwords.
-pub(crate) fn printed<'a>(shell: &'a ShellCall<'_>) -> impl Iterator<Item = &'a str> {
-    let prints = |command: &&Command| prints_secret(command);
+pub(crate) fn secret_printing_commands<'a>(
+    shell: &'a ShellCall<'_>,
+) -> impl Iterator<Item = &'a str> {
+    let prints = |command: &&Command| prints_credential(command);
     shell.line.commands.iter().filter(prints).map(|command| command.source.as_str())
 }

@@ -208,5 +208,5 @@ fn name_of(rule: &SuggestedRule) -> String {
     } else {
         rule.tool_name.clone()
     };
-    format!("always {}", line_checks::shortened(&what))
+    format!("always {}", line_checks::shorten(&what))
 }

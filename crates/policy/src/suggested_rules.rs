@@ -8,7 +8,7 @@ use parallax_protocol::tool::ToolKind;
 
 use crate::bash::{self, Command};
 use crate::call::{QueriedCall, ShellCall, WriteTarget};
-use crate::command_prefix::{is_settled, quoted};
+use crate::command_prefix::{is_settled, quote_word};
 use crate::hint;
 use crate::names::{NARROWED, SHELL};
 use crate::problem::Severity;
@@ -150,7 +150,7 @@ fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> SuggestedRule {
 }
 
 /// Returns the commands of a line that a rule must name.
-fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
+fn commands_to_name<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
     let commands = shell.line.commands.iter().enumerate();
     commands
         // A command that needs no rule is left out, unless its output is redirected.
@@ -196,7 +196,7 @@ fn short_source(source: &str) -> String {
 pub(crate) fn why_none(call: &QueriedCall<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
-        no_rule_reason(shell, &named(shell, redirects))
+        no_rule_reason(shell, &commands_to_name(shell, redirects))
     });
     of_line.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
 }
@@ -207,7 +207,7 @@ fn for_line(
     permissions: &Permissions,
 ) -> Vec<SuggestedRule> {
     let redirects = shell.redirections().next().is_some();
-    let commands = named(shell, redirects);
+    let commands = commands_to_name(shell, redirects);
     if no_rule_reason(shell, &commands).is_some() {
         return Vec::new();
     }
@@ -238,7 +238,7 @@ fn for_line(
     let mut suggested_rules: Vec<Option<SuggestedRule>> = vec![all(exact)];
     if !permissions.outside {
         suggested_rules.push(all(without_operands));
-        suggested_rules.push(all(narrowest));
+        suggested_rules.push(all(narrowest_prefix));
         suggested_rules.push(all(program));
     }
     let mut unique: Vec<SuggestedRule> = Vec::new();
@@ -268,14 +268,14 @@ fn without_operands(command: &Command) -> Option<String> {
         && command.name().is_some_and(bash::has_subcommands)
         && command.words.len() > 1;
     let is_relative = prefix.first().is_none_or(|program| program.starts_with('.'));
-    match is_whole || is_relative || (takes_anything(command) && !runs_module) {
+    match is_whole || is_relative || (accepts_arbitrary_words(command) && !runs_module) {
         true => exact(command),
-        false => Some(joined(&prefix)),
+        false => Some(join_words(&prefix)),
     }
 }
 
-fn joined(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+fn join_words(words: &[String]) -> String {
+    words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns all words of the command if the text determines them. No further words may follow if the
@@ -283,21 +283,23 @@ fn joined(words: &[String]) -> String {
 fn exact(command: &Command) -> Option<String> {
     let words: Option<Vec<String>> =
         command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect();
-    let end = if takes_anything(command) { " $" } else { "" };
-    words.map(|words| joined(&words) + end)
+    let end = if accepts_arbitrary_words(command) { " $" } else { "" };
+    words.map(|words| join_words(&words) + end)
 }
 
 /// Returns the program and its subcommand, or all words if these are not specific enough.
-fn narrowest(command: &Command) -> Option<String> {
-    match hint::narrowest(command) {
-        Some(prefix) if prefix.len() > 1 && !takes_anything(command) => Some(joined(&prefix)),
+fn narrowest_prefix(command: &Command) -> Option<String> {
+    match hint::narrowest_prefix(command) {
+        Some(prefix) if prefix.len() > 1 && !accepts_arbitrary_words(command) => {
+            Some(join_words(&prefix))
+        }
         _ => exact(command),
     }
 }
 
 /// Whether an additional word could be one more thing to run, destroy, or send. Words after a
 /// script are arguments of the script.
-fn takes_anything(command: &Command) -> bool {
+fn accepts_arbitrary_words(command: &Command) -> bool {
     const INTERPRETERS: [&str; 14] = [
         "bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "python2", "python3",
         "ruby", "sh", "tclsh", "zsh",
@@ -350,7 +352,7 @@ fn program(command: &Command) -> Option<String> {
     let name = command.name().filter(|name| !RUN_ANYTHING.contains(name))?;
     let text = command.words.first()?.text.clone()?;
     let is_simple = text == name || !text.starts_with('.');
-    is_simple.then(|| joined(&[text]))
+    is_simple.then(|| join_words(&[text]))
 }
 
 fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {

@@ -34,7 +34,7 @@ impl ToolPattern {
     /// Returns a pattern for a tool of an MCP server, by their own names; `*` as the tool means all
     /// tools of the server.
     pub fn for_server(server: &str, tool: &str) -> Self {
-        let server = if server == "*" { "*".to_owned() } else { registered(server) };
+        let server = if server == "*" { "*".to_owned() } else { registered_name(server) };
         let prefix = format!("mcp_{server}_");
         if tool.starts_with(&prefix) || (server == "*" && tool.starts_with("mcp_")) {
             return Self::parse(tool);
@@ -42,7 +42,7 @@ impl ToolPattern {
         match (server.as_str(), tool) {
             ("*", "*") => Self::parse("mcp_*"),
             _ => {
-                let tool = if tool.contains('*') { tool.to_owned() } else { registered(tool) };
+                let tool = if tool.contains('*') { tool.to_owned() } else { registered_name(tool) };
                 Self::parse(&format!("{prefix}{tool}"))
             }
         }
@@ -75,7 +75,7 @@ impl ToolPattern {
             // The pattern does not fix the name of the server.
             return true;
         };
-        let own = registered(server);
+        let own = registered_name(server);
         match written.strip_suffix('_').filter(|_| suffix.is_empty()) {
             Some(whole) => whole == own,
             None => written
@@ -95,7 +95,7 @@ impl ToolPattern {
 }
 
 /// Returns the name of a server or tool as it appears in registered tool names.
-pub(crate) fn registered(name: &str) -> String {
+pub(crate) fn registered_name(name: &str) -> String {
     let fits = |character: char| character.is_ascii_alphanumeric() || "_-.:".contains(character);
     name.chars().map(|character| if fits(character) { character } else { '_' }).collect()
 }

@@ -173,7 +173,7 @@ pub trait Agents: Send + Sync {
         Vec::new()
     }
     /// Deletes the journal of a finished run. Blocking.
-    fn forget(&self, _id: &str) {}
+    fn delete_run(&self, _id: &str) {}
     /// Returns a remote agent ([`AgentDefinition::remote`]); `None` if it was removed.
     fn remote(&self, _name: &str) -> Option<Arc<dyn RemoteAgent>> {
         None

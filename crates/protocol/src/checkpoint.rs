@@ -58,13 +58,13 @@ pub trait CheckpointGuard: Send {
     /// Returns what cannot be restored and was not reported before, for the user.
     fn not_undoable(&self) -> Vec<String>;
     /// Records that the change is about to run with these permissions. If the program is killed
-    /// while it runs, the next start reverts what [`CheckpointGuard::after`] would have reverted.
+    /// while it runs, the next start reverts what [`CheckpointGuard::finish`] would have reverted.
     /// Blocking.
     fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
         let _ = (effects, granted, mode);
     }
     /// Ends the change. Protected files that it changed without permission are restored.
-    fn after(
+    fn finish(
         self: Box<Self>,
         effects: &Effects,
         granted: &Permissions,

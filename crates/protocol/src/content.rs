@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Part {
 /// outside the range of `f64`) is replaced in the parsed view; the raw bytes stay unchanged.
 fn read_object(json: &str) -> Result<Object, serde_json::Error> {
     serde_json::from_str(json).or_else(|error| {
-        let repaired = crate::lenient::repaired(json);
+        let repaired = crate::lenient::repair_json(json);
         if repaired == json { Err(error) } else { serde_json::from_str(&repaired) }
     })
 }

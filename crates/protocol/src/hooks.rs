@@ -220,7 +220,7 @@ impl HookOutcome {
     }
 
     /// Returns a reason with the names of the hooks that gave it, for the user.
-    pub fn named(&self, reason: &str) -> String {
+    pub fn with_hook_names(&self, reason: &str) -> String {
         let unnamed = |name: &&String| !reason.contains(name.as_str());
         let names: Vec<String> =
             self.deciding_hooks.iter().filter(unnamed).map(|name| format!("`{name}`")).collect();

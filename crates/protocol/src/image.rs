@@ -42,7 +42,7 @@ impl Image {
                     let name = named.take().or_else(|| name.map(str::to_owned));
                     images.push(Self { name, mime_type: mime_type.to_owned(), data: data.into() });
                 }
-                PartView::Response(_) => images.extend(Self::from_parts(&nested(part), name)),
+                PartView::Response(_) => images.extend(Self::from_parts(&nested_media(part), name)),
                 _ => {}
             }
         }
@@ -51,7 +51,7 @@ impl Image {
 }
 
 /// Returns the media parts inside a function response.
-fn nested(part: &Part) -> Vec<Part> {
+fn nested_media(part: &Part) -> Vec<Part> {
     let response = part.object().get("functionResponse");
     let parts = response.and_then(|response| response.get("parts")?.as_array());
     let objects = parts.into_iter().flatten().filter_map(|part| part.as_object());

@@ -3,7 +3,7 @@
 /// Replaces lone surrogates with U+FFFD and numbers outside the range of `f64` with zero;
 /// everything else is unchanged. JavaScript writes a lone surrogate for text that was cut inside an
 /// emoji. The result is only for parsing: the original bytes are sent back to a service.
-pub fn repaired(json: &str) -> String {
+pub fn repair_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
     let mut in_string = false;
@@ -68,13 +68,13 @@ fn number(text: &str, out: &mut String) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::repaired;
+    use super::repair_json;
 
     #[test]
     fn only_unparsable_values_are_replaced() {
-        assert_eq!(repaired(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
-        assert_eq!(repaired(r#""x \ud83d y""#), r#""x \ufffd y""#);
-        assert_eq!(repaired(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);
-        assert_eq!(repaired(r#""\ude00\ud8"#), r#""\ufffd\ud8"#);
+        assert_eq!(repair_json(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
+        assert_eq!(repair_json(r#""x \ud83d y""#), r#""x \ufffd y""#);
+        assert_eq!(repair_json(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);
+        assert_eq!(repair_json(r#""\ude00\ud8"#), r#""\ufffd\ud8"#);
     }
 }

@@ -338,7 +338,7 @@ impl Limits {
 
 /// Whether an error of a service says that a request is too long for its model, judged by its error
 /// code or its message.
-pub fn says_too_long(code: Option<&str>, message: &str) -> bool {
+pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
     const CODES: &[&str] = &["context_length_exceeded", "exceed_context_size_error"];
     const WORDS: &[&str] = &["context length", "context size", "context window", "too long"];
     let lower = message.to_lowercase();

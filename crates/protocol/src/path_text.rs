@@ -19,11 +19,11 @@ pub fn to_text(path: &Path) -> Cow<'_, str> {
     let bytes = path.as_os_str().as_encoded_bytes();
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(is_escape) => Cow::Borrowed(text),
-        _ => Cow::Owned(escaped(bytes)),
+        _ => Cow::Owned(escape_bytes(bytes)),
     }
 }
 
-fn escaped(bytes: &[u8]) -> String {
+fn escape_bytes(bytes: &[u8]) -> String {
     let mut text = String::new();
     let escape = |byte: &u8| char::from_u32(BASE + u32::from(*byte));
     for chunk in bytes.utf8_chunks() {

@@ -73,7 +73,7 @@ impl Cost {
     /// Creates a cost from a total that the service reported, in billionths of a US dollar. It is
     /// divided in the proportions of the list price, if there is one.
     #[expect(clippy::cast_precision_loss, reason = "no request costs 2^52 billionths")]
-    pub fn charged(billionths: u64, by_price: Option<Self>) -> Self {
+    pub fn from_charge(billionths: u64, by_price: Option<Self>) -> Self {
         let total = billionths as f64 / 1e9;
         match by_price.filter(|cost| cost.total() > 0.0) {
             Some(cost) => {
@@ -123,9 +123,9 @@ mod tests {
         assert!(near(cost.input, 2.2) && near(cost.cached, 0.02) && near(cost.output, 12.0));
         let cost = price.cost(&usage(200_001, 0));
         assert!(near(cost.output, 18.0) && near(cost.total(), 4.800_004 + 18.0));
-        let stated = Cost::charged(1_000_000_000, Some(cost));
+        let stated = Cost::from_charge(1_000_000_000, Some(cost));
         assert!(near(stated.total(), 1.0) && near(stated.output * 22.800_004, 18.0));
-        assert!(near(Cost::charged(5, None).output, 5e-9));
+        assert!(near(Cost::from_charge(5, None).output, 5e-9));
         // A service that reports inconsistent counts.
         assert!(near(price.cost(&usage(1_000_000, 2_000_000)).cached, 0.4));
 

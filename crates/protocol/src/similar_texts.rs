@@ -7,11 +7,11 @@ const ALL_SHOWN: usize = 3;
 
 /// Returns the texts in their order; of more than three that differ only in names, paths, and
 /// numbers, only the first, with the number of the others.
-pub fn folded(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn merge_similar(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     merge_similar_by(texts.into_iter().collect(), |text| text)
 }
 
-/// Like [`folded`], for values with a text.
+/// Like [`merge_similar`], for values with a text.
 pub fn merge_similar_by<T>(mut all: Vec<T>, text_of: impl Fn(&mut T) -> &mut String) -> Vec<T> {
     if all.len() <= ALL_SHOWN {
         return all;
@@ -55,13 +55,13 @@ mod tests {
                 .map(|n| format!("`/h/e{n}` is invalid: error in /h/e{n}:1:2; correct it"));
             of_file.chain(["other".to_owned()]).collect::<Vec<_>>()
         };
-        assert_eq!(folded(texts(3)), texts(3));
+        assert_eq!(merge_similar(texts(3)), texts(3));
         let first = &texts(1)[0];
         assert_eq!(
-            folded(texts(12)),
+            merge_similar(texts(12)),
             [format!("{first} (and 11 more like it)"), "other".to_owned()]
         );
         let different = ["a: x", "b: x", "c: x", "d: x"].map(str::to_owned);
-        assert_eq!(folded(different.clone()), different);
+        assert_eq!(merge_similar(different.clone()), different);
     }
 }

@@ -396,7 +396,7 @@ impl UnfinishedAnswer {
 
 impl ContentRecord {
     /// Returns the content with its model and provider data.
-    pub fn sealed(&self) -> Sealed {
+    pub fn to_sealed(&self) -> Sealed {
         match &self.model {
             Some(model) => self.wire.clone().with_origin(model, self.opaque.clone()),
             None => self.wire.clone(),
@@ -435,7 +435,7 @@ impl PromptMark {
     ///
     /// # Errors
     /// Returns a message for the user if no prompt has this number.
-    pub fn numbered(marks: &[Self], number: u64) -> Result<&Self, String> {
+    pub fn find_by_number(marks: &[Self], number: u64) -> Result<&Self, String> {
         let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         place.and_then(|place| marks.get(place)).ok_or_else(|| match marks.len() {
             0 => format!("unknown prompt {number}: the session has no prompts"),

@@ -247,7 +247,7 @@ pub trait Invocation: Send {
     }
     /// Returns what the model reads when the user declined, for tools where that is an answer and
     /// not a rejection; `None`: the usual text for a rejected call.
-    fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<ToolResult> {
+    fn decline(self: Box<Self>, _feedback: Option<&str>) -> Option<ToolResult> {
         None
     }
     /// Runs the call. The future is polled on the async runtime, so blocking work must use

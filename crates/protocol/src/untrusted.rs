@@ -16,7 +16,7 @@ pub fn wrap(text: &str) -> String {
     while let Some(at) = rest.find('<') {
         let (before, tail) = rest.split_at(at);
         wrapped.push_str(before);
-        wrapped.push_str(if opens_our_tag(tail) { "&lt;" } else { "<" });
+        wrapped.push_str(if starts_with_tag(tail) { "&lt;" } else { "<" });
         rest = tail.get(1..).unwrap_or("");
     }
     wrapped.push_str(rest);
@@ -98,7 +98,7 @@ pub fn without_marks(message: &str) -> String {
 
 /// Whether `text` starts with `<`, optionally `/`, and the tag name, ignoring whitespace and
 /// zero-width characters in between.
-fn opens_our_tag(text: &str) -> bool {
+fn starts_with_tag(text: &str) -> bool {
     let mut letters = text.chars().skip(1).filter(|letter| {
         !letter.is_whitespace()
             && !letter.is_control()

@@ -127,7 +127,7 @@ impl ProviderManager {
             let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
             async move {
                 let opened = tokio::time::timeout(limit, opening).await;
-                let models = match opened.unwrap_or_else(|_| Ok(Err(no_key_in_time(limit)))) {
+                let models = match opened.unwrap_or_else(|_| Ok(Err(key_timeout_failure(limit)))) {
                     Err(stopped) => Err(failure(FailureKind::Config, stopped.to_string())),
                     Ok(client) => match client {
                         Ok(Some(client)) => {
@@ -177,7 +177,7 @@ impl ProviderManager {
     }
 }
 
-fn no_key_in_time(limit: Duration) -> Failure {
+fn key_timeout_failure(limit: Duration) -> Failure {
     let seconds = limit.as_secs_f32();
     failure(FailureKind::Auth, format!("its key could not be read within {seconds} s"))
 }

@@ -70,7 +70,7 @@ impl ProviderModels {
 
     /// Passes on what goes over the wire.
     #[must_use]
-    pub fn tapped(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
+    pub fn with_tap(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
         self.tap = tap.cloned();
         self
     }

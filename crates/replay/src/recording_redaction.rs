@@ -67,7 +67,7 @@ impl Secrets {
     fn redact_kind(&self, parts: &mut [&mut Part], kind: PartKind) -> bool {
         let mut pieces = Vec::new();
         for part in parts.iter().filter(|part| kind_of(part) == kind) {
-            gather(part.object(), kind, &mut pieces);
+            collect_pieces(part.object(), kind, &mut pieces);
         }
         let joined = pieces.concat();
         if !self.0.iter().any(|secret| joined.contains(secret.expose())) {
@@ -107,7 +107,7 @@ fn has_text_key(kind: PartKind, key: &str) -> bool {
     }
 }
 
-fn gather<'a>(object: &'a Object, kind: PartKind, pieces: &mut Vec<&'a str>) {
+fn collect_pieces<'a>(object: &'a Object, kind: PartKind, pieces: &mut Vec<&'a str>) {
     for (_, value) in object.iter().filter(|(key, _)| has_text_key(kind, key)) {
         let value = if kind == PartKind::Call { value.get("args") } else { Some(value) };
         if let Some(value) = value {

@@ -53,7 +53,7 @@ impl ReplySource for RecordedReplies {
                 Some(self.difference(line.number, &now, then, request))
             })?
         });
-        Err(difference.unwrap_or_else(|| self.script.exhausted(method, request, "replay")))
+        Err(difference.unwrap_or_else(|| self.script.exhausted_error(method, request, "replay")))
     }
 }
 

@@ -244,7 +244,12 @@ impl Script {
     }
 
     /// Returns the error for a request without a matching line.
-    pub(crate) fn exhausted(&self, method: &str, request: &Request, flag: &str) -> ModelError {
+    pub(crate) fn exhausted_error(
+        &self,
+        method: &str,
+        request: &Request,
+        flag: &str,
+    ) -> ModelError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |used: bool, same: bool| {
             let lines = self.lines.iter().zip(&state.used_lines);

@@ -79,6 +79,6 @@ impl ReplySource for ScriptReplies {
     fn next_reply(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
         self.script
             .take_reply(method, request, &self.cwd, &|_| true)?
-            .ok_or_else(|| self.script.exhausted(method, request, self.origin))
+            .ok_or_else(|| self.script.exhausted_error(method, request, self.origin))
     }
 }

@@ -60,7 +60,7 @@ impl Diff {
             } else if let Some(path) =
                 line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to "))
             {
-                add(&mut files, unquoted(path));
+                add(&mut files, unquote(path));
             } else if let Some((before, after)) = hunk_of(line) {
                 (left_old, left_new) = (before, after.1);
                 if let Some(file) = files.last_mut() {
@@ -131,7 +131,7 @@ fn split_header(both: &str) -> Option<(Prefixes, String)> {
     let spaces = both.match_indices(' ').map(|(at, _)| at).filter(|at| *at != middle);
     std::iter::once(middle).chain(spaces.take(MOST_SPACES)).find_map(|at| {
         let (before, after) = (both.get(..at)?, both.get(at..)?.strip_prefix(' ')?);
-        let (before, after) = (unquoted(before), unquoted(after));
+        let (before, after) = (unquote(before), unquote(after));
         let (mut old, mut new): (Vec<&str>, Vec<&str>) =
             (before.split('/').collect(), after.split('/').collect());
         let mut path = Vec::new();
@@ -151,7 +151,7 @@ fn split_header(both: &str) -> Option<(Prefixes, String)> {
 }
 
 /// Returns a path without the quotes and escapes with which git writes unusual ones.
-fn unquoted(text: &str) -> String {
+fn unquote(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
         return text.to_owned();
     };
@@ -191,7 +191,7 @@ fn unquoted(text: &str) -> String {
 /// Returns the path in a line `--- a/path` or `+++ b/path`.
 fn path_of(text: &str, prefix: &str) -> String {
     // Git adds a tab after a path with spaces.
-    let text = unquoted(text.trim_end_matches('\t'));
+    let text = unquote(text.trim_end_matches('\t'));
     text.strip_prefix(prefix).unwrap_or(&text).to_owned()
 }
 

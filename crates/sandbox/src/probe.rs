@@ -39,7 +39,7 @@ impl Support {
 
     /// Whether permissions for the network and for servers on this host can be granted separately.
     /// Determined once, in a few milliseconds, and cached.
-    pub fn tells_servers_apart() -> bool {
+    pub fn separates_server_permissions() -> bool {
         static KNOWN: OnceLock<bool> = OnceLock::new();
         *KNOWN
             .get_or_init(|| Self::probe().is_ok_and(|support| support.network_broker.is_supported))

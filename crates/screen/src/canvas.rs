@@ -341,14 +341,14 @@ impl Canvas {
             let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
             let room = room.min(self.max_rows_above);
             self.max_rows_above = 0;
-            commit.splice(0..0, self.shown_above(room, columns));
+            commit.splice(0..0, self.take_newest_rows(room, columns));
             self.broken = None;
             self.region.restart(columns, size.1.into());
             bytes.extend_from_slice(b"\x1b[H");
         }
         if let Resize::Ready(column) = resize {
             if !repaints {
-                bytes.extend(self.taken_away(terminal, size, column));
+                bytes.extend(self.remove_painted_rows(terminal, size, column));
                 self.max_rows_above = usize::MAX;
             }
             terminal.record_painted(size);
@@ -383,7 +383,7 @@ impl Canvas {
     }
 
     /// Takes the newest finished rows that fill `room` rows of a window.
-    fn shown_above(&mut self, room: usize, columns: usize) -> Vec<Line> {
+    fn take_newest_rows(&mut self, room: usize, columns: usize) -> Vec<Line> {
         let mut taken = Vec::new();
         let mut left = room;
         while let Some(line) = self.finished.back() {
@@ -397,7 +397,7 @@ impl Canvas {
     }
 
     /// Removes the painted rows from a window that has changed.
-    fn taken_away(
+    fn remove_painted_rows(
         &mut self,
         terminal: &TerminalState,
         (columns, rows): (u16, u16),
@@ -411,7 +411,7 @@ impl Canvas {
                 b"\x1b[H".to_vec()
             }
             Mode::Inline => {
-                let reflows = terminal.capabilities().reflows().unwrap_or_else(|| {
+                let reflows = terminal.capabilities().wraps_on_resize().unwrap_or_else(|| {
                     // If nothing else is known, the cursor's column may help: it stops at the edge,
                     // or it is in a wrapped row. In doubt, a stale row is left rather than a
                     // finished one erased.
@@ -457,7 +457,7 @@ impl Canvas {
                 self.store_finished_rows(sent.commit);
             } else {
                 let mut broken = sent.replayed(*place);
-                let damaged = self.damaged(&mut broken, sent.size.0);
+                let damaged = self.remove_damaged(&mut broken, sent.size.0);
                 self.region.record_scrolled(
                     &sent.before,
                     broken.scrolled_out_rows,
@@ -478,7 +478,7 @@ impl Canvas {
     }
 
     /// Returns the finished rows that a frame overwrote; they are removed with what it painted.
-    fn damaged(&mut self, broken: &mut StaleRows, columns: u16) -> Vec<Line> {
+    fn remove_damaged(&mut self, broken: &mut StaleRows, columns: u16) -> Vec<Line> {
         let mut rows = 0;
         let mut lines = Vec::new();
         while rows < broken.damaged {
@@ -524,7 +524,7 @@ impl Canvas {
             self.region.restart(columns.into(), height.into());
         } else if let Some((size, Resize::Ready(column))) = terminal.painting_size() {
             // The window has just changed.
-            bytes = self.taken_away(terminal, size, column);
+            bytes = self.remove_painted_rows(terminal, size, column);
             terminal.record_painted(size);
         }
         let columns = usize::from(terminal.size().0);

@@ -81,12 +81,12 @@ impl Capabilities {
             sixel_colors: None,
             cell: None,
         };
-        capabilities.identified(terminal);
+        capabilities.apply_terminal(terminal);
         capabilities
     }
 
     /// Sets the capabilities of an identified terminal.
-    fn identified(&mut self, terminal: TerminalKind) {
+    fn apply_terminal(&mut self, terminal: TerminalKind) {
         use TerminalKind as T;
         self.terminal = terminal;
         self.links = matches!(
@@ -109,7 +109,7 @@ impl Capabilities {
     }
 
     /// Identifies the terminal from its reported name and version.
-    pub(crate) fn named(&mut self, version: &str) {
+    pub(crate) fn identify(&mut self, version: &str) {
         let lower = version.to_ascii_lowercase();
         let known = [
             ("tmux", TerminalKind::Tmux),
@@ -126,12 +126,12 @@ impl Capabilities {
             ("xterm", TerminalKind::Xterm),
         ];
         if let Some((_, terminal)) = known.iter().find(|(name, _)| lower.starts_with(name)) {
-            self.identified(*terminal);
+            self.apply_terminal(*terminal);
         }
     }
 
     /// Whether rows that become too long for the window are wrapped; `None` if unknown.
-    pub fn reflows(&self) -> Option<bool> {
+    pub fn wraps_on_resize(&self) -> Option<bool> {
         match self.terminal {
             TerminalKind::Xterm
             | TerminalKind::LinuxConsole
@@ -302,17 +302,17 @@ mod tests {
     fn multiplexer_hides_the_terminal_behind_it() {
         let inside = detect(&[("TMUX", "/x"), ("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")]);
         assert_eq!((inside.terminal, inside.outer), (TerminalKind::Tmux, TerminalKind::Kitty));
-        assert_eq!((inside.reflows(), inside.links), (Some(true), false));
+        assert_eq!((inside.wraps_on_resize(), inside.links), (Some(true), false));
     }
 
     #[test]
     fn terminal_reply_overrides_the_environment() {
         let mut remote = detect(&[("TERM", "xterm-256color")]);
-        assert_eq!(remote.reflows(), None);
-        remote.named("XTerm(390)");
-        assert_eq!(remote.reflows(), Some(false));
-        remote.named("xterm.js(5.6.0)");
-        assert_eq!(remote.reflows(), Some(true));
+        assert_eq!(remote.wraps_on_resize(), None);
+        remote.identify("XTerm(390)");
+        assert_eq!(remote.wraps_on_resize(), Some(false));
+        remote.identify("xterm.js(5.6.0)");
+        assert_eq!(remote.wraps_on_resize(), Some(true));
     }
 
     #[test]

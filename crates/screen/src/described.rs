@@ -3,7 +3,7 @@
 use crate::{Color, Line, Span, Style};
 
 /// Returns each row, followed by `‹…›` with the columns and style of everything that is not plain.
-pub fn described(rows: &[Line]) -> String {
+pub fn describe_rows(rows: &[Line]) -> String {
     let mut text = String::new();
     for row in rows {
         let marks = marks(row);

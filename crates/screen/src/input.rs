@@ -180,7 +180,8 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
                     }
                 }
                 early = early.saturating_sub(length);
-                (decoder.cursor_reports, decoder.awaits_graphics) = shared.terminal.expected();
+                (decoder.cursor_reports, decoder.awaits_graphics) =
+                    shared.terminal.expected_replies();
                 decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
                 waiting_since = Instant::now();
                 burst.take(&mut decoded, waiting_since);

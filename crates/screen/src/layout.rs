@@ -47,7 +47,7 @@ pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
 }
 
 /// Returns the row with a prefix.
-pub fn prefixed(prefix: &[Span], mut row: Line) -> Line {
+pub fn with_prefix(prefix: &[Span], mut row: Line) -> Line {
     if prefix.is_empty() {
         return row;
     }
@@ -112,7 +112,7 @@ pub fn plain_rows(text: &str) -> Vec<Line> {
 }
 
 /// Returns the part of `text` that fits, with `…` if something is missing.
-pub fn shortened(text: &str, columns: usize) -> String {
+pub fn truncate_text(text: &str, columns: usize) -> String {
     if text.len() <= columns || text_width(text) <= columns {
         return text.to_owned();
     }
@@ -122,7 +122,7 @@ pub fn shortened(text: &str, columns: usize) -> String {
 /// Lays out a name and its description in two columns. The description starts at column `at`
 /// (further left in a narrow window) and wraps within its column. If the name is too wide, the
 /// description starts on the next row.
-pub fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line> {
+pub fn two_columns(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line> {
     let at = at.min(width * 2 / 5);
     let room = width.saturating_sub(at).max(8);
     let hang = [Span::raw(" ".repeat(at))];
@@ -131,12 +131,12 @@ pub fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line
     if name.width() < at {
         let first = meaning.next().unwrap_or(Line::EMPTY);
         let name = pad_row(name, at, Style::PLAIN);
-        rows.push(prefixed(&name.spans, first));
+        rows.push(with_prefix(&name.spans, first));
     } else {
         let indent = name.text().chars().take_while(|char| *char == ' ').count().min(at);
         rows.extend(wrap(&name, width, &[Span::raw(" ".repeat(indent + 2))]));
     }
-    rows.extend(meaning.map(|row| prefixed(&hang, row)));
+    rows.extend(meaning.map(|row| with_prefix(&hang, row)));
     rows
 }
 
@@ -148,7 +148,7 @@ pub fn hint_row(hints: &str, columns: usize) -> String {
     while parts.len() > 1 && text_width(&parts.join(BETWEEN)) > columns {
         parts.remove(parts.len() - 2);
     }
-    shortened(&parts.join(BETWEEN), columns)
+    truncate_text(&parts.join(BETWEEN), columns)
 }
 
 /// Returns a count with its noun: `1 line`, `2 lines`.
@@ -170,7 +170,8 @@ mod tests {
     use super::*;
 
     fn texts(name: &str, meaning: &str, width: usize) -> Vec<String> {
-        let rows = explained(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
+        let rows =
+            two_columns(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
         rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
     }
 
@@ -184,7 +185,7 @@ mod tests {
         let rows = texts("  /a-name-that-is-longer WHAT", "one", 60);
         assert_eq!(rows, ["  /a-name-that-is-longer WHAT", "                    one"]);
         for width in 1..60 {
-            let rows = explained(Line::raw("  /name A B"), Line::raw("one two"), 20, width);
+            let rows = two_columns(Line::raw("  /name A B"), Line::raw("one two"), 20, width);
             let text: String = rows.iter().map(Line::text).collect();
             assert!(text.contains("two") || width < 8, "{width}: {text}");
         }

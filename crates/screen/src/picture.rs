@@ -147,10 +147,10 @@ impl Picture {
         let area = whole.0 as f64 * whole.1 as f64;
         let mut share = (ENOUGH_PIXELS / area).sqrt().min(1.0);
         for _ in 0..TRIES {
-            let canvas = shrunk(whole, share);
-            let drawn = shrunk(size, share);
+            let canvas = shrink(whole, share);
+            let drawn = shrink(size, share);
             let drawn = (drawn.0.min(canvas.0), drawn.1.min(canvas.1));
-            let png = send::png(&pixels.scaled(drawn).on_larger_canvas(canvas))?;
+            let png = send::png(&pixels.scale_down(drawn).on_larger_canvas(canvas))?;
             let bytes = match graphics {
                 Graphics::Iterm => send::iterm(&png, columns, rows),
                 _ => send::kitty(&png, columns, rows),
@@ -173,7 +173,7 @@ impl Picture {
         let whole = scale_to_fit(pixels.size(), most);
         let (mut size, mut colors) = (whole, colors.clamp(2, 256));
         for _ in 0..TRIES {
-            let scaled = pixels.scaled(size);
+            let scaled = pixels.scale_down(size);
             let bytes = sixel::encode(&scaled, colors);
             if bytes.len() <= MOST_SENT {
                 let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
@@ -181,7 +181,7 @@ impl Picture {
             }
             match colors > 16 {
                 true => colors = (colors / 4).max(16),
-                false => size = shrunk(size, 0.7),
+                false => size = shrink(size, 0.7),
             }
         }
         Err(PictureError::TooMuch)
@@ -203,12 +203,12 @@ impl Picture {
 fn scale_to_fit(size: (usize, usize), most: (usize, usize)) -> (usize, usize) {
     let by_width = most.0 as f64 / size.0.max(1) as f64;
     let by_height = most.1 as f64 / size.1.max(1) as f64;
-    let fitted = shrunk(size, by_width.min(by_height).min(1.0));
+    let fitted = shrink(size, by_width.min(by_height).min(1.0));
     (fitted.0.min(most.0), fitted.1.min(most.1))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
-fn shrunk(size: (usize, usize), share: f64) -> (usize, usize) {
+fn shrink(size: (usize, usize), share: f64) -> (usize, usize) {
     let side = |side: usize| ((side as f64 * share).round() as usize).max(1);
     (side(size.0), side(size.1))
 }

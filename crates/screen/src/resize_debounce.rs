@@ -34,7 +34,7 @@ pub(crate) struct ResizeDebounce {
 
 impl ResizeDebounce {
     /// Records a change of the size.
-    pub fn changed(&mut self, now: Instant) {
+    pub fn record_change(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
             self.waiting_since.get_or_insert(now);
         }
@@ -72,13 +72,13 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut unrest = ResizeDebounce::default();
-        unrest.changed(at(0));
+        unrest.record_change(at(0));
         assert_eq!(unrest.permission(at(1)), PaintPermission::All);
-        unrest.changed(at(250));
+        unrest.record_change(at(250));
         assert_eq!(unrest.permission(at(251)), PaintPermission::Nothing);
         assert_eq!(unrest.permission(at(650)), PaintPermission::AfterAsking);
         assert_eq!(unrest.permission(at(651)), PaintPermission::All);
-        unrest.changed(at(2_000));
+        unrest.record_change(at(2_000));
         assert_eq!(unrest.permission(at(2_001)), PaintPermission::All, "a change of its own");
     }
 
@@ -89,7 +89,7 @@ mod tests {
         let mut shown = 0;
         for step in 0..100 {
             let now = start + Duration::from_millis(step * 100);
-            unrest.changed(now);
+            unrest.record_change(now);
             shown += usize::from(unrest.permission(now) == PaintPermission::Live);
         }
         assert_eq!(shown, 3);

@@ -223,7 +223,7 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn released<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
+    pub fn with_terminal_released<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
         self.release()?;
         let result = run();
         self.enter()?;

@@ -35,7 +35,7 @@ impl Shared {
             // If the terminal is gone, the next frame reports it.
             let _ = canvas.flush(&self.terminal);
         }
-        self.terminal.announce();
+        self.terminal.wake_waiters();
     }
 
     /// Whether answers about positions are pending.

@@ -219,7 +219,7 @@ impl TerminalState {
 
     /// Returns how many cursor reports are pending, and whether an answer of the kitty graphics
     /// protocol is.
-    pub fn expected(&self) -> (u32, bool) {
+    pub fn expected_replies(&self) -> (u32, bool) {
         let state = self.state();
         (state.cursor_reports, state.awaits_graphics)
     }
@@ -257,7 +257,7 @@ impl TerminalState {
     }
 
     /// Wakes those who wait for input or answers.
-    pub fn announce(&self) {
+    pub fn wake_waiters(&self) {
         self.changed.notify_all();
         self.reply_arrived.notify_one();
     }
@@ -348,7 +348,7 @@ impl TerminalState {
 
     /// Records that the window size changed or may have changed.
     pub fn window_changed(&self) {
-        self.state().unrest.changed(Instant::now());
+        self.state().unrest.record_change(Instant::now());
         self.ask_window();
     }
 
@@ -516,7 +516,7 @@ impl InnerState {
             TerminalReply::Cell(width, height) => {
                 self.capabilities.cell = (width > 0 && height > 0).then_some((width, height));
             }
-            TerminalReply::Version(name) => self.capabilities.named(&name),
+            TerminalReply::Version(name) => self.capabilities.identify(&name),
             TerminalReply::Cursor(row, column) => {
                 self.cursor_reports = self.cursor_reports.saturating_sub(1);
                 self.cursor = (row.saturating_sub(1), column.saturating_sub(1));

@@ -95,8 +95,8 @@ impl Theme {
     ///
     /// # Errors
     /// Returns an error that lists the available themes if the name is unknown.
-    pub fn named(name: &str) -> Result<Self, ThemeError> {
-        built_in::named(name).ok_or_else(|| ThemeError::Unknown {
+    pub fn by_name(name: &str) -> Result<Self, ThemeError> {
+        built_in::find_theme(name).ok_or_else(|| ThemeError::Unknown {
             name: name.to_owned(),
             known: Self::names().collect::<Vec<_>>().join("`, `"),
         })

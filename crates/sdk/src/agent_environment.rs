@@ -10,7 +10,7 @@ use parallax_checkpoints::CheckpointManager;
 use parallax_config::agents::{Agent, AgentTier, RemoteDefinition};
 use parallax_config::mcp::{McpServer, McpSource, same_name};
 use parallax_config::skills::Skills;
-use parallax_context_files::gather;
+use parallax_context_files::build_context;
 use parallax_engine::prompt::SAFETY;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
@@ -39,7 +39,7 @@ pub(crate) struct SessionEnvironment {
 
 impl AgentEnvironment for SessionEnvironment {
     fn memory(&self) -> AgentMemory {
-        let memory = gather(&self.launch.context_sources(), &self.workspace, &[]);
+        let memory = build_context(&self.launch.context_sources(), &self.workspace, &[]);
         AgentMemory { system: memory.system, preface: memory.preface }
     }
 

@@ -30,8 +30,10 @@ pub(crate) fn session_budget(
         tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
         time: Duration::ZERO,
     };
-    let budget = Budget::new(session, limits(launch, "prompt"), counted)
-        .after(before, usage_totals::requests(records, |name| model.catalog().price(name)));
+    let budget = Budget::new(session, limits(launch, "prompt"), counted).with_earlier_spending(
+        before,
+        usage_totals::requests(records, |name| model.catalog().price(name)),
+    );
     let ledger = budget.ledger();
     for record in records {
         let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };

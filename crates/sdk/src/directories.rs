@@ -58,11 +58,11 @@ pub(crate) fn describe_directories(
 ) -> DescribeDirectories {
     let with_tree = launch.config.settings.include_directory_tree();
     let workspace = Arc::clone(workspace);
-    Arc::new(move |added| described(&workspace, added, with_tree))
+    Arc::new(move |added| build_directories_block(&workspace, added, with_tree))
 }
 
 /// Builds the context block about directories of the workspace.
-fn described(workspace: &Workspace, added: &[PathBuf], with_tree: bool) -> String {
+fn build_directories_block(workspace: &Workspace, added: &[PathBuf], with_tree: bool) -> String {
     session_context(&SessionContext {
         directories: workspace.roots(),
         tree: match with_tree {

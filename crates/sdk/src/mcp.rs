@@ -65,7 +65,7 @@ pub(crate) fn open_servers(
     if found.servers.is_empty() {
         return (None, warnings);
     }
-    warnings.extend(variables_not_told_of(launch, &found.servers));
+    warnings.extend(unreported_variables(launch, &found.servers));
     let folders = Arc::clone(workspace);
     let roots: Roots = Arc::new(move || folders.roots());
     let options =
@@ -80,7 +80,7 @@ pub(crate) fn open_servers(
 }
 
 /// Warns once about variables of the user's own servers that change which program runs.
-fn variables_not_told_of(launch: &SessionConfig, servers: &[McpServer]) -> Vec<String> {
+fn unreported_variables(launch: &SessionConfig, servers: &[McpServer]) -> Vec<String> {
     let own = servers.iter().filter(|server| !server.source.is_foreign());
     let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
     if sets.is_empty() {
@@ -271,7 +271,7 @@ impl McpManager<'_> {
     /// Probes all servers that may start, in parallel, with a timeout of five seconds or the
     /// server's own `timeout`. Must be called on a tokio runtime.
     pub async fn probe(self) -> (Vec<McpProbe>, Vec<String>) {
-        let private = probing_folder(self.launch);
+        let private = probe_directory(self.launch);
         let (found, servers, processes, warnings) = start_standalone_servers(self.launch, &private);
         let trying = found.into_iter().map(|server| {
             let servers = servers.clone();
@@ -290,7 +290,7 @@ impl McpManager<'_> {
 }
 
 /// Returns the private sandbox directory for probed servers.
-fn probing_folder(launch: &SessionConfig) -> PathBuf {
+fn probe_directory(launch: &SessionConfig) -> PathBuf {
     let project = parallax_store::project_folder(&launch.options.directory);
     let name = format!("mcp-{}", std::process::id());
     launch.config.dirs.parallax.join("tmp").join(project).join(name)

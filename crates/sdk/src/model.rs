@@ -86,7 +86,7 @@ fn service(
     let manager = launch.provider_manager();
     let models = Arc::new(manager.checked_model_table()?);
     let name = models.resolve(&manager.model);
-    let providers = ProviderModels::new(manager, models, session).tapped(tap);
+    let providers = ProviderModels::new(manager, models, session).with_tap(tap);
     // Report invalid credentials before anything is started.
     providers.model(&name)?;
     secrets.extend(providers.secrets());

@@ -95,7 +95,7 @@ fn container(
         variables: variables.collect(),
         existing: Vec::new(),
         image: settings.image,
-        allowed_paths: expanded(launch, &settings.allowed_paths),
+        allowed_paths: expand_paths(launch, &settings.allowed_paths),
         network: settings.network,
         user: None,
         terminal,
@@ -129,8 +129,8 @@ fn seatbelt(
         cache: user.join("Library/Caches"),
         parallax: config.dirs.parallax.clone(),
         readable: vec![binary.clone()],
-        include: expanded(launch, &include).iter().map(|path| real(path)).collect(),
-        hidden: expanded(launch, &config.settings.sandbox().hidden),
+        include: expand_paths(launch, &include).iter().map(|path| real(path)).collect(),
+        hidden: expand_paths(launch, &config.settings.sandbox().hidden),
         read_only: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
         target,
     };
@@ -161,7 +161,7 @@ fn own_profile(launch: &SessionConfig, name: &str) -> Result<String, ProgramSand
     }
 }
 
-fn expanded(launch: &SessionConfig, paths: &[PathBuf]) -> Vec<PathBuf> {
+fn expand_paths(launch: &SessionConfig, paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().map(|path| launch.config.expand_home(path)).collect()
 }
 

@@ -55,10 +55,12 @@ pub fn sandboxed_command(
     options.enabled = true;
     let directory = launch.options.directory.clone();
     let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
-    let line: Vec<String> =
-        words.iter().map(|word| parallax_exec::shell::quoted(&word.to_string_lossy())).collect();
+    let line: Vec<String> = words
+        .iter()
+        .map(|word| parallax_exec::shell::quote_word(&word.to_string_lossy()))
+        .collect();
     let shell = toolbox::shell_options(launch, temporary.clone());
-    let prepared = parallax_tools::run_shell_command::sandboxed(
+    let prepared = parallax_tools::run_shell_command::prepare_sandbox(
         &options,
         &line.join(" "),
         &real,
@@ -106,7 +108,7 @@ impl SandboxedCommand {
         let _ = parallax_files::remove_tree(&self.temporary);
         let reverted = kept.map_or_else(
             |_| RevertedFiles::default(),
-            |kept| kept.after(&self.effects, &self.permissions, self.mode, &WriteScope::default()),
+            |kept| kept.finish(&self.effects, &self.permissions, self.mode, &WriteScope::default()),
         );
         if reverted.restored.is_empty() {
             // The checkpoint belongs to no session that could be undone.

@@ -62,7 +62,7 @@ impl SessionConfig {
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         if !config.trust.trusted && !options.is_read_only {
-            return Err(untrusted(&options.directory, &config.outer));
+            return Err(untrusted_failure(&options.directory, &config.outer));
         }
         Self::from_config(options, config)
     }
@@ -286,7 +286,7 @@ fn approval_mode(
 }
 
 /// Reports that the directory is untrusted and what it would add, when the user cannot be asked.
-fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
+fn untrusted_failure(directory: &Path, outer: &OuterSettings) -> Failure {
     // The preview lists names only. Nothing of the directory is expanded, followed, or run.
     let brings = match parallax_config::inspect(directory, outer).summary() {
         Some(summary) => format!("it contains {summary} (see `parallax trust show`)"),

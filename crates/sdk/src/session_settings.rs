@@ -29,7 +29,7 @@ pub(crate) fn compaction_options(
     let outputs = artifacts.join("tool-outputs");
     let dirs = launch.dirs();
     let encrypted = dirs.encrypted_outputs(&launch.options.directory, id);
-    if dirs.keys.encrypts() && !dirs.is_temporary_at_home() {
+    if dirs.keys.is_enabled() && !dirs.is_temporary_at_home() {
         parallax_store::restore_outputs(&encrypted, &outputs, &dirs.keys);
     }
     CompactionOptions {
@@ -46,8 +46,8 @@ pub(crate) fn compaction_options(
             .unwrap_or(standard.protect_newest),
         max_result_characters: settings.truncate_tool_output_threshold(),
         save_output: Some(Arc::new(move |tool, text| {
-            let text = &dirs.keys.redacted(text);
-            let kept = match dirs.keys.encrypts() {
+            let text = &dirs.keys.redact_text(text);
+            let kept = match dirs.keys.is_enabled() {
                 false => parallax_store::save_output(&outputs, tool, text),
                 true if dirs.is_temporary_at_home() => {
                     let why = "this system has no memory-backed directory for it";

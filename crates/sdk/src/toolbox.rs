@@ -215,7 +215,7 @@ pub(crate) fn build(
     ];
     tools.extend(others);
     // A wrong setting is reported when the session opens.
-    let http_search = web_search::configured(launch).ok().flatten().map(Arc::new);
+    let http_search = web_search::configured_search(launch).ok().flatten().map(Arc::new);
     let has_http_search = http_search.is_some();
     tools.push(Arc::new(GoogleWebSearch::new(model, main_model, http_search)));
     if settings.flag("experimental.taskTracker") {

@@ -11,7 +11,7 @@ use crate::session_config::SessionConfig;
 ///
 /// # Errors
 /// Returns what is wrong with the settings.
-pub(crate) fn configured(launch: &SessionConfig) -> Result<Option<HttpSearch>, String> {
+pub(crate) fn configured_search(launch: &SessionConfig) -> Result<Option<HttpSearch>, String> {
     let settings = &launch.config.settings;
     let Some(url) = settings.text("tools.webSearch.url").filter(|url| !url.is_empty()) else {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(crate) fn start_notice(
     model: &dyn Model,
     name: &str,
 ) -> Option<String> {
-    match configured(launch) {
+    match configured_search(launch) {
         Ok(Some(_)) => None,
         Ok(None) => missing_search_message(model, name),
         Err(error) => Some(error),

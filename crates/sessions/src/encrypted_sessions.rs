@@ -62,7 +62,7 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
 pub fn remove_session_files(dirs: &SessionDirs, directory: &Path, id: &SessionId) {
     if !dirs.is_temporary_at_home() {
         let artifacts = dirs.artifacts(directory, id);
-        if dirs.keys.encrypts() && dirs.journal(directory, id).is_file() {
+        if dirs.keys.is_enabled() && dirs.journal(directory, id).is_file() {
             let kept = dirs.encrypted_outputs(directory, id);
             parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &dirs.keys);
         }
@@ -99,7 +99,7 @@ impl SessionLibrary<'_> {
     /// removed with the session; `None` if this system has no such directory.
     pub fn images_folder(&self, session: &SessionId) -> Option<PathBuf> {
         let (dirs, project) = (self.dirs(), self.directory);
-        match (dirs.keys.encrypts(), dirs.is_temporary_at_home()) {
+        match (dirs.keys.is_enabled(), dirs.is_temporary_at_home()) {
             (false, _) => {
                 let project = parallax_store::project_folder(project);
                 Some(dirs.parallax.join("images").join(project))
@@ -113,7 +113,7 @@ impl SessionLibrary<'_> {
     /// in memory if the system has such a directory.
     pub fn editing_folder(&self) -> PathBuf {
         let dirs = self.dirs();
-        let in_memory = dirs.keys.encrypts() && !dirs.is_temporary_at_home();
+        let in_memory = dirs.keys.is_enabled() && !dirs.is_temporary_at_home();
         match in_memory && dirs.make_temporary().is_ok() {
             true => dirs.temporary,
             false => std::env::temp_dir(),
@@ -123,7 +123,7 @@ impl SessionLibrary<'_> {
     /// Returns whether session contents may be written to the session's temporary directory.
     pub fn allows_clear_text(&self) -> bool {
         let dirs = self.dirs();
-        let is_open = !dirs.keys.encrypts() || !dirs.is_temporary_at_home();
+        let is_open = !dirs.keys.is_enabled() || !dirs.is_temporary_at_home();
         is_open && !self.ephemeral
     }
 }

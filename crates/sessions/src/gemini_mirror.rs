@@ -61,11 +61,11 @@ impl Store for MirroredJournal {
 
 impl SessionLibrary<'_> {
     /// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
-    pub fn mirrored(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
+    pub fn mirror(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
         if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
             return journal;
         }
-        if self.dirs().keys.encrypts() {
+        if self.dirs().keys.is_enabled() {
             tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
             return journal;
         }

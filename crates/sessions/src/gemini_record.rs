@@ -30,7 +30,7 @@ pub fn head(session: &SessionHead) -> Value {
 
 /// Converts a message to Gemini CLI's form: the text of an answer is a string, and a prompt is the
 /// text as typed.
-pub fn shaped(message: &Value) -> Value {
+pub fn to_gemini_message(message: &Value) -> Value {
     let mut message = message.clone();
     let Some(fields) = message.as_object_mut() else { return message };
     let typed = fields.remove("displayContent");

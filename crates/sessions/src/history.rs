@@ -57,7 +57,7 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
             let mut fresh = new_session(library, new_id(), Vec::new());
             // The client knows the id and may load the session in another process.
             if library.is_exact && !library.ephemeral {
-                fresh.notices.extend(fresh.journal.announce().err().map(|error| error.message));
+                fresh.notices.extend(fresh.journal.write_head().err().map(|error| error.message));
             }
             Ok(fresh)
         }
@@ -71,7 +71,7 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         }
         SessionChoice::Fork { from, keep_contents } => {
             let entry = find_session(library, from)?;
-            let mut loaded = loaded(library, &entry)?;
+            let mut loaded = load_session(library, &entry)?;
             if let Some(keep) = keep_contents {
                 loaded.truncate(*keep);
             }
@@ -79,7 +79,7 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         }
         SessionChoice::ForkBefore { from, prompt } => {
             let entry = find_session(library, from)?;
-            let mut loaded = loaded(library, &entry)?;
+            let mut loaded = load_session(library, &entry)?;
             loaded.truncate(contents_before(&loaded, *prompt)?);
             Ok(fork(library, new_id(), loaded, entry.id))
         }
@@ -171,11 +171,11 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
             return Ok(new_session(library, new_id(), vec![notice]));
         }
         Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
-            if let Some(resumed) = unprompted(library, selector) {
+            if let Some(resumed) = open_without_prompt(library, selector) {
                 return Ok(resumed);
             }
-            let failure =
-                unreadable(library, selector).or_else(|| other_project_error(library, selector));
+            let failure = unreadable_reason(library, selector)
+                .or_else(|| other_project_error(library, selector));
             return Err(failure.unwrap_or_else(|| input(error)));
         }
         Err(error) => return Err(input(error)),
@@ -210,7 +210,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
             Ok(resumed)
         }
         Err(OpenError::InUse { .. }) => {
-            let loaded = loaded(library, &entry)?;
+            let loaded = load_session(library, &entry)?;
             let id = new_id();
             let notice = format!(
                 "the session `{}` is in use by another process: continuing in a copy, `{id}`",
@@ -221,7 +221,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
             Ok(resumed)
         }
         Err(OpenError::Io { path, source }) if is_not_writable(&source) => {
-            let loaded = loaded(library, &entry)?;
+            let loaded = load_session(library, &entry)?;
             let journal = Journal::without_file(&path, loaded.head.clone());
             let mut resumed = resumed_state(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.insert(
@@ -239,7 +239,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
 
 /// Opens a session of this project that has no prompt yet, if its id is given exactly. It is in no
 /// list.
-fn unprompted(library: &SessionLibrary<'_>, id: &str) -> Option<ResumedState> {
+fn open_without_prompt(library: &SessionLibrary<'_>, id: &str) -> Option<ResumedState> {
     if !library.is_exact || !SessionId::is_valid(id) {
         return None;
     }
@@ -292,7 +292,7 @@ fn other_project_error(library: &SessionLibrary<'_>, selector: &str) -> Option<F
 }
 
 /// Returns why a Parallax CLI session file with exactly this name is not listed.
-fn unreadable(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
+fn unreadable_reason(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
     let file = library.dirs().parallax.join(format!("{selector}.json"));
     if !SessionId::is_valid(selector) || !file.is_file() {
         return None;
@@ -326,7 +326,7 @@ pub fn find_session(library: &SessionLibrary<'_>, selector: &str) -> Result<Sess
 }
 
 /// Loads the file of a session.
-pub fn loaded(
+pub fn load_session(
     library: &SessionLibrary<'_>,
     entry: &SessionEntry,
 ) -> Result<LoadedSession, Failure> {
@@ -347,7 +347,7 @@ pub fn loaded(
 fn repair_if_damaged(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     match parallax_store::is_valid(&loaded.contents) {
         true => Ok(loaded),
-        false => parallax_store::repaired(loaded, path),
+        false => parallax_store::repair_session(loaded, path),
     }
 }
 
@@ -426,5 +426,5 @@ fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resu
 
 /// Returns the number of contents before a prompt.
 pub(crate) fn contents_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
-    PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
+    PromptMark::find_by_number(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

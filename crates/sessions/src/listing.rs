@@ -5,7 +5,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::Record;
 
 use crate::SessionLibrary;
-use crate::history::{find_session, loaded};
+use crate::history::{find_session, load_session};
 use crate::recorded_items::{self, RecordedItem};
 
 use parallax_store::SessionDirs;
@@ -51,7 +51,7 @@ impl SessionLibrary<'_> {
     /// Returns an error if the session is not found or cannot be read.
     pub fn last_turn(&self, id: &str) -> Result<(String, SessionEntry), Failure> {
         let entry = find_session(self, id)?;
-        let loaded = loaded(self, &entry)?;
+        let loaded = load_session(self, &entry)?;
         Ok((last_turn(&loaded.records, loaded.was_interrupted), entry))
     }
 
@@ -100,7 +100,7 @@ impl SessionLibrary<'_> {
         entry: &SessionEntry,
         prompts: usize,
     ) -> Result<Vec<RecordedItem>, Failure> {
-        Ok(recorded_items::recent(&loaded(self, entry)?.records, prompts).0)
+        Ok(recorded_items::recent(&load_session(self, entry)?.records, prompts).0)
     }
 }
 

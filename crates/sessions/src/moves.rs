@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
 use crate::gemini_record::record_name;
-use crate::history::{contents_before, loaded};
+use crate::history::{contents_before, load_session};
 use crate::recorded_items::{self, RecordedItem};
 use crate::{SessionChoice, SessionLibrary};
 
@@ -137,15 +137,19 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if its file cannot be read.
     pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<RecordedItem>, Failure> {
-        Ok(recorded_items::items(&loaded(self, entry)?.records))
+        Ok(recorded_items::items(&load_session(self, entry)?.records))
     }
 
     /// Exports a session as a document. Blocking.
     ///
     /// # Errors
     /// Returns an error if its file cannot be read.
-    pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
-        export::export(&loaded(self, entry)?, &entry.title, form, self.highlighter)
+    pub fn export_document(
+        &self,
+        entry: &SessionEntry,
+        form: ExportForm,
+    ) -> Result<String, Failure> {
+        export::export(&load_session(self, entry)?, &entry.title, form, self.highlighter)
     }
 
     /// Exports the sessions of all projects into a directory, with one subdirectory per project.
@@ -163,7 +167,7 @@ impl SessionLibrary<'_> {
             if entry.origin != SessionOrigin::Parallax {
                 continue;
             }
-            let text = loaded(self, &entry).and_then(|session| {
+            let text = load_session(self, &entry).and_then(|session| {
                 let text = export::export(&session, &entry.title, form, self.highlighter)?;
                 Ok((session.head, text))
             });
@@ -212,7 +216,7 @@ impl SessionLibrary<'_> {
     /// Returns an error if the session or prompt is not found or the copy cannot be written.
     pub fn fork_session(&self, selector: &str, before: Option<u64>) -> Result<NewSession, Failure> {
         let entry = self.any_session(selector)?;
-        let mut session = loaded(self, &entry)?;
+        let mut session = load_session(self, &entry)?;
         if let Some(number) = before {
             session.truncate(contents_before(&session, number)?);
         }
@@ -286,7 +290,7 @@ impl SessionLibrary<'_> {
                 Err(error) => moved.skipped.push((entry.id, error.to_string())),
             }
         }
-        moved.other_files = parallax_store::move_belongings(&dirs, &from, &to);
+        moved.other_files = parallax_store::move_project_files(&dirs, &from, &to);
         if moved == MoveResult::default() {
             return Err(input(format!("no sessions of `{}`", from.display())));
         }

@@ -85,7 +85,7 @@ impl SessionLibrary<'_> {
                 for session in parallax_store::outdated(&folder, rule, None, &dirs.keys) {
                     let gone = if dry { Ok(()) } else { parallax_store::discard(&dirs, &session) };
                     match gone {
-                        Ok(()) => collected.sessions.push(removed(session)),
+                        Ok(()) => collected.sessions.push(to_removed_session(session)),
                         Err(error) => {
                             let path = session.path.display();
                             collected.failed.push(format!("failed to delete `{path}`: {error}"));
@@ -168,7 +168,7 @@ fn to_count(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 
-fn removed(session: DeletedSession) -> RemovedSession {
+fn to_removed_session(session: DeletedSession) -> RemovedSession {
     let DeletedSession { id, title, path, reason, bytes } = session;
     RemovedSession { id, title, path, reason: reason.word(), bytes }
 }

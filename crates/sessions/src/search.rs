@@ -65,7 +65,7 @@ impl SessionLibrary<'_> {
         };
         let dirs = self.dirs();
         let indexed = self.with_index(search.rebuild, watch, |index, _| {
-            Ok((index.search(&query)?, index.encrypted(&dirs)?))
+            Ok((index.search(&query)?, index.encrypted_sessions(&dirs)?))
         });
         let (mut hits, encrypted) = match indexed {
             Ok(found) => found,
@@ -135,7 +135,7 @@ impl SessionLibrary<'_> {
             match &done {
                 Err(error) if error.is_damage() => {
                     tracing::warn!(%error, "the search index is damaged and is being rebuilt");
-                    SearchIndex::throw_away(&dirs);
+                    SearchIndex::delete_index(&dirs);
                     done = once(false);
                 }
                 Err(error) if error.is_transient() => {
@@ -160,7 +160,7 @@ fn in_memory(
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
         index.update(dirs, &texts, watch)?;
         // Sessions that were decrypted are part of the index.
-        let encrypted = EncryptedSessions { readable: 0, ..index.encrypted(dirs)? };
+        let encrypted = EncryptedSessions { readable: 0, ..index.encrypted_sessions(dirs)? };
         Ok((index.search(query)?, encrypted))
     });
     found.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))

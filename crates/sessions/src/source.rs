@@ -8,7 +8,7 @@ use parallax_store::{JournalTail, SessionEntry, SessionOrigin};
 
 use crate::SessionLibrary;
 use crate::export::{self, ExportForm};
-use crate::history::loaded;
+use crate::history::load_session;
 
 /// A session cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ impl SessionSource {
             let journal = JournalTail::new(entry.path.clone(), library.dirs().keys);
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }
-        let session = loaded(library, entry)?;
+        let session = load_session(library, entry)?;
         let imported = export::export(&session, &entry.title, ExportForm::Jsonl, None)?;
         Ok(Self { journal: None, imported })
     }

@@ -12,7 +12,7 @@ use parallax_store::{JournalTail, Keys};
 use serde_json::Value;
 
 use crate::export::Messages;
-use crate::gemini_record::{head, record_name, shaped};
+use crate::gemini_record::{head, record_name, to_gemini_message};
 
 /// Name of the transcript file in the session's artifact directory.
 pub const TRANSCRIPT: &str = "transcript.jsonl";
@@ -124,9 +124,9 @@ impl TranscriptConverter {
         self.messages.record(record)?;
         if let Some(at) = answered.filter(|at| self.messages.pending_calls_index() != Some(*at)) {
             if let Some(message) = self.messages.list.get(at) {
-                push(out, &shaped(message))?;
+                push(out, &to_gemini_message(message))?;
             }
-            self.forget();
+            self.free_written();
         }
         Ok(())
     }
@@ -134,15 +134,15 @@ impl TranscriptConverter {
     /// Writes the messages that were not written yet.
     fn messages(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         for message in self.messages.list.get(self.written_messages..).unwrap_or_default() {
-            push(out, &shaped(message))?;
+            push(out, &to_gemini_message(message))?;
         }
         self.written_messages = self.messages.list.len();
-        self.forget();
+        self.free_written();
         Ok(())
     }
 
     /// Frees written messages. Only the one whose tool calls are pending is needed again.
-    fn forget(&mut self) {
+    fn free_written(&mut self) {
         let kept = self.messages.pending_calls_index();
         for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
             if Some(at) != kept && at < self.written_messages {

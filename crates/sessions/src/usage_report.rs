@@ -278,16 +278,16 @@ fn report(found: Vec<Option<SessionUsage>>, since: Option<Date>) -> UsageReport 
         used.models.into_iter().for_each(|(model, sum)| add(&mut models, model, &sum));
         add(&mut projects, used.project, &total);
     }
-    report.days = named(days);
-    report.models = sort_by_cost(named(models));
-    report.projects = sort_by_cost(named(projects));
+    report.days = sorted_usage(days);
+    report.models = sort_by_cost(sorted_usage(models));
+    report.projects = sort_by_cost(sorted_usage(projects));
     let named_tools = tools.into_iter().map(|(name, tool)| ToolUsage { name, ..tool });
     report.tools = named_tools.collect();
     report.tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)));
     report
 }
 
-fn named(sums: BTreeMap<String, NamedUsage>) -> Vec<NamedUsage> {
+fn sorted_usage(sums: BTreeMap<String, NamedUsage>) -> Vec<NamedUsage> {
     sums.into_iter().map(|(name, named)| NamedUsage { name, ..named }).collect()
 }
 

@@ -22,9 +22,9 @@ pub fn format_report(report: &UsageReport) -> String {
     let total = &report.total;
     let mut text = format!(
         "{}{}: {}, {} input tokens ({:.0} % cached), {} output tokens, {}\n",
-        counted(report.sessions, "session"),
+        count_with_noun(report.sessions, "session"),
         report.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default(),
-        counted(total.requests, "request"),
+        count_with_noun(total.requests, "request"),
         tokens(total.input_tokens),
         total.cached_share() * 100.0,
         tokens(total.output_tokens),
@@ -59,7 +59,7 @@ pub fn format_report(report: &UsageReport) -> String {
 }
 
 /// Returns a number with its noun.
-fn counted(count: u64, noun: &str) -> String {
+fn count_with_noun(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_as_long_as_their_values() {
+    fn bar_length_matches_value() {
         assert_eq!(bar(1.0, 1.0), "█".repeat(BAR));
         assert_eq!(bar(0.0, 0.0), "░".repeat(BAR));
         assert_eq!(bar(1.0, 2.0).matches('█').count(), BAR / 2);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parallax_protocol::store::Store as _;
 
 use crate::journal::Journal;
-use crate::list::modified;
+use crate::list::modified_time;
 use crate::load::LoadedSession;
 use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::create_private_dir;
@@ -91,7 +91,7 @@ pub fn saved_chats(dirs: &SessionDirs, project: &Path) -> Vec<SavedChat> {
     let theirs = gemini_folders(dirs, project).into_iter().flat_map(|folder| files(&folder));
     for (path, origin) in ours.chain(theirs.map(|path| (path, SessionOrigin::GeminiCli))) {
         let Some(tag) = tag_of(&path, origin) else { continue };
-        let Some(saved) = modified(&path) else { continue };
+        let Some(saved) = modified_time(&path) else { continue };
         if !chats.iter().any(|known| known.tag == tag) {
             chats.push(SavedChat { tag, saved, path, origin });
         }

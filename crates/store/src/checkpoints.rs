@@ -270,7 +270,7 @@ impl Checkpoints {
     /// # Errors
     /// Returns an error if the records cannot be read.
     pub fn add_recorded_roots(&self) -> Result<(), CheckpointError> {
-        let roots = self.refreshed()?.history.roots.clone();
+        let roots = self.lock_refreshed()?.history.roots.clone();
         let mut places = lock(&self.roots);
         for root in roots {
             if !places.requested.contains(&root) {
@@ -314,7 +314,7 @@ impl Checkpoints {
     /// Returns an error if the records cannot be read.
     pub fn list(&self) -> Result<Vec<TurnChanges>, CheckpointError> {
         self.recover();
-        let mut journal = self.refreshed()?;
+        let mut journal = self.lock_refreshed()?;
         let turns = journal.history.turns.iter_mut();
         let listed = turns.map(|(number, turn)| TurnChanges {
             turn: *number,
@@ -356,7 +356,7 @@ impl Checkpoints {
         places.resolved.clone()
     }
 
-    fn refreshed(&self) -> Result<MutexGuard<'_, Journal>, CheckpointError> {
+    fn lock_refreshed(&self) -> Result<MutexGuard<'_, Journal>, CheckpointError> {
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
         journal.refresh().map_err(CheckpointError::io("read", &path))?;
@@ -396,7 +396,7 @@ impl Checkpoints {
     }
 
     /// Whether the store has space for this many more bytes.
-    fn has_room(&self, bytes: u64) -> bool {
+    fn has_space_for(&self, bytes: u64) -> bool {
         let counted = self.measured_size.load(Ordering::Relaxed);
         let counted = if counted == u64::MAX { 0 } else { counted };
         let used = counted.saturating_add(self.objects.added.load(Ordering::Relaxed));

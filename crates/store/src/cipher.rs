@@ -124,8 +124,8 @@ impl Cipher {
 
     /// Encrypts a record as a line of the file, including the line end. Returns `None` if the
     /// system provides no random bytes.
-    pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
-        let encrypted = self.closed(record, self.record_aad(number))?.into();
+    pub(crate) fn encrypt_record(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
+        let encrypted = self.encrypt_text(record, self.record_aad(number))?.into();
         let mut line = serde_json::to_vec(&EncryptedLine { n: number, encrypted }).ok()?;
         line.push(b'\n');
         Some(line)
@@ -134,20 +134,20 @@ impl Cipher {
     /// Returns the seal of a journal with this many records, including the line end. Its length
     /// does not depend on the number. Returns `None` if the system provides no random bytes.
     pub(crate) fn seal(&self, records: u64) -> Option<Vec<u8>> {
-        let seal = self.closed(&records.to_be_bytes(), self.seal_aad())?.into();
+        let seal = self.encrypt_text(&records.to_be_bytes(), self.seal_aad())?.into();
         let mut line = serde_json::to_vec(&Seal { seal }).ok()?;
         line.push(b'\n');
         Some(line)
     }
 
     /// Returns the number of records in a seal, or `None` if the line is not a valid seal.
-    pub(crate) fn sealed(&self, line: &[u8]) -> Option<u64> {
+    pub(crate) fn read_seal(&self, line: &[u8]) -> Option<u64> {
         let line: Seal<'_> = serde_json::from_slice(line).ok()?;
-        let records = self.opened(&line.seal, self.seal_aad())?;
+        let records = self.decrypt_text(&line.seal, self.seal_aad())?;
         Some(u64::from_be_bytes(records.try_into().ok()?))
     }
 
-    fn closed(&self, text: &[u8], place: Aad<Vec<u8>>) -> Option<String> {
+    fn encrypt_text(&self, text: &[u8], place: Aad<Vec<u8>>) -> Option<String> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
         let mut bytes = Vec::with_capacity(NONCE_LEN + text.len() + AES_256_GCM.tag_len());
@@ -158,7 +158,7 @@ impl Cipher {
         Some(BASE64.encode(bytes))
     }
 
-    fn opened(&self, text: &str, place: Aad<Vec<u8>>) -> Option<Vec<u8>> {
+    fn decrypt_text(&self, text: &str, place: Aad<Vec<u8>>) -> Option<Vec<u8>> {
         let mut bytes = BASE64.decode(text.as_bytes()).ok()?;
         let nonce: [u8; NONCE_LEN] = bytes.get(..NONCE_LEN)?.try_into().ok()?;
         let nonce = Nonce::assume_unique_for_key(nonce);
@@ -170,7 +170,7 @@ impl Cipher {
     /// Returns the number and the record of a line, or `None` if the line was modified.
     pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
         let line: EncryptedLine<'_> = serde_json::from_slice(line).ok()?;
-        Some((line.n, self.opened(&line.encrypted, self.record_aad(line.n))?))
+        Some((line.n, self.decrypt_text(&line.encrypted, self.record_aad(line.n))?))
     }
 
     /// Returns the additional authenticated data of a record.

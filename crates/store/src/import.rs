@@ -269,7 +269,7 @@ pub(crate) fn build(
             builder.record(Record::Content(content_record(message, Content::user(parts))));
             continue;
         }
-        let content = signed(Content::model(std::mem::take(&mut message.parts)));
+        let content = add_missing_signature(Content::model(std::mem::take(&mut message.parts)));
         let calls: Vec<(Option<String>, String)> = content
             .calls()
             .map(|call| (call.id.map(str::to_owned), call.name.to_owned()))
@@ -395,7 +395,7 @@ fn response_of(part: &Part) -> Option<(Option<String>, String)> {
 
 /// Adds a placeholder signature to the first call of a content if the signature is missing; the
 /// service requires one.
-fn signed(mut content: Content) -> Content {
+fn add_missing_signature(mut content: Content) -> Content {
     let first = content.parts.iter_mut().find(|part| matches!(part.view(), PartView::Call(_)));
     if let Some(part) = first.filter(|part| part.signature().is_none()) {
         *part = part.with_signature(SYNTHETIC_SIGNATURE);

@@ -57,10 +57,10 @@ pub fn input_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<Str
 /// # Errors
 /// Returns an error if the log cannot be written.
 pub fn remember_input(dirs: &SessionDirs, project: &Path, text: &str) -> io::Result<()> {
-    if dirs.keys.encrypts() {
+    if dirs.keys.is_enabled() {
         return Ok(());
     }
-    append(&log(dirs, project), &dirs.keys.redacted(text))
+    append(&log(dirs, project), &dirs.keys.redact_text(text))
 }
 
 /// Removes texts from the log, for a session that must leave nothing behind. Removes the newest
@@ -75,7 +75,7 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
     }
     let lock = OpenOptions::new().append(true).create(true).open(path.with_extension("lock"))?;
     lock.lock()?;
-    let mut left: Vec<_> = texts.iter().map(|text| dirs.keys.redacted(text)).collect();
+    let mut left: Vec<_> = texts.iter().map(|text| dirs.keys.redact_text(text)).collect();
     let text = fs::read_to_string(&path)?;
     let mut kept: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
@@ -98,7 +98,7 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
 pub fn shell_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
     let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();
     let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
-    let mut lines: Vec<String> = theirs.flat_map(|text| joined(&text)).collect();
+    let mut lines: Vec<String> = theirs.flat_map(|text| join_continued_lines(&text)).collect();
     let ours = read_own(&shell_log(dirs, project)).unwrap_or_default();
     lines.extend(ours.into_iter().map(|(_, line)| line));
     lines.dedup();
@@ -107,7 +107,7 @@ pub fn shell_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<Str
 }
 
 /// Splits a text into lines and joins lines that end in a backslash with the next line.
-fn joined(text: &str) -> Vec<String> {
+fn join_continued_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
     for line in text.lines() {
@@ -133,10 +133,10 @@ fn joined(text: &str) -> Vec<String> {
 /// # Errors
 /// Returns an error if the log cannot be written.
 pub fn remember_shell(dirs: &SessionDirs, project: &Path, line: &str) -> io::Result<()> {
-    if dirs.keys.encrypts() {
+    if dirs.keys.is_enabled() {
         return Ok(());
     }
-    append(&shell_log(dirs, project), &dirs.keys.redacted(line))
+    append(&shell_log(dirs, project), &dirs.keys.redact_text(line))
 }
 
 fn shell_log(dirs: &SessionDirs, project: &Path) -> PathBuf {

@@ -110,7 +110,7 @@ impl Journal {
     ///
     /// # Errors
     /// See [`Store::append`].
-    pub fn announce(&self) -> Result<(), StoreError> {
+    pub fn write_head(&self) -> Result<(), StoreError> {
         self.begin(&mut self.lock())
     }
 
@@ -211,7 +211,11 @@ impl Journal {
             ModificationState::Yes => false,
             ModificationState::Perhaps => match &inner.initial_contents {
                 Some((head, records)) => {
-                    let meant = told_by(head, records.iter().chain(&inner.new_records), &self.path);
+                    let meant = comparable_from_records(
+                        head,
+                        records.iter().chain(&inner.new_records),
+                        &self.path,
+                    );
                     let there = file.read(&self.path, &self.keys).ok();
                     let there = there.filter(|there| !there.broken);
                     let same = |there: &LoadedSession| comparable_records(there) == meant;
@@ -246,7 +250,7 @@ impl Journal {
             let new = if is_there { temporary_path(&self.path) } else { self.path.clone() };
             let made = if is_whole {
                 // A deleted file can still be read while it is open.
-                old.copied(&new)?
+                old.copy_to(&new)?
             } else {
                 let Some((head, records)) = &inner.initial_contents else {
                     return Err(io::Error::other("another program changed it"));
@@ -354,7 +358,7 @@ impl Store for Journal {
 }
 
 /// Returns the comparable form of the session that these records describe; see [`comparable_records`].
-fn told_by<'a>(
+fn comparable_from_records<'a>(
     head: &SessionHead,
     records: impl Iterator<Item = &'a Record>,
     path: &Path,

@@ -145,7 +145,7 @@ impl Keys {
     }
 
     /// Returns a text with secrets redacted.
-    pub fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact.as_ref().map_or(Cow::Borrowed(text), |redact| redact.redact(text))
     }
 
@@ -158,7 +158,7 @@ impl Keys {
     }
 
     /// Whether new sessions are encrypted.
-    pub fn encrypts(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.preferred_place.is_some()
     }
 

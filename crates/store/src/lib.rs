@@ -47,14 +47,14 @@ pub use lines::JournalTail;
 pub use list::{SessionEntry, has_id, list, list_all, memory_directories};
 pub use load::{LoadedSession, PendingBatch, PendingCall, load};
 pub use load_error::LoadError;
-pub use moving::{MoveError, move_belongings, move_session};
+pub use moving::{MoveError, move_project_files, move_session};
 pub use outputs::{
     OUTPUTS_LIMIT, encrypt_outputs, restore_outputs, save_output, save_output_encrypted,
     trim_outputs,
 };
 pub use paths::{SessionArtifacts, SessionDirs, project_folder, project_hash, project_slug};
 pub use private_files::create_private_dir;
-pub use repair::{is_valid, repaired};
+pub use repair::{is_valid, repair_session};
 pub use retention::{
     DeletedSession, RemovalReason, Retention, TRASH_AGE, associated_paths, discard,
     discard_directory, empty_trash, is_due, outdated, remove_stray_outputs, session_folders,

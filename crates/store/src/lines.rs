@@ -77,9 +77,9 @@ impl<'a, R: Read> JournalReader<'a, R> {
         if !self.has_started {
             self.has_started = true;
             if cipher::is_encrypted(&self.raw) && self.raw.ends_with(b"\n") {
-                let cipher = opened(&self.raw, self.path, self.keys)?;
+                let cipher = cipher_for_journal(&self.raw, self.path, self.keys)?;
                 bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
-                self.min_records = cipher.sealed(&self.raw);
+                self.min_records = cipher.read_seal(&self.raw);
                 // If the seal was removed, the first record is in its place.
                 if self.min_records.is_some() || cipher.decrypted(&self.raw).is_none() {
                     bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
@@ -138,7 +138,11 @@ impl<'a, R: Read> JournalReader<'a, R> {
 }
 
 /// Returns the cipher of a journal with this first line.
-pub(crate) fn opened(first: &[u8], path: &Path, keys: &Keys) -> Result<Cipher, LoadError> {
+pub(crate) fn cipher_for_journal(
+    first: &[u8],
+    path: &Path,
+    keys: &Keys,
+) -> Result<Cipher, LoadError> {
     let wrong = |reason| LoadError::Encrypted { path: path.to_owned(), reason };
     Cipher::open(first, keys).map_err(wrong)
 }
@@ -156,7 +160,7 @@ pub(crate) fn can_open(path: &Path, keys: &Keys) -> Result<(), LoadError> {
     let mut first = Vec::new();
     let mut file = BufReader::new(File::open(path).map_err(failed)?);
     read_line(&mut file, &mut first).map_err(failed)?;
-    opened(&first, path, keys).map(drop)
+    cipher_for_journal(&first, path, keys).map(drop)
 }
 
 /// Follows a journal as it grows.
@@ -193,7 +197,8 @@ impl JournalTail {
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             if self.read == 0 && cipher::is_encrypted(&line) {
-                let cipher = opened(&line, &self.path, &self.keys).map_err(io::Error::other)?;
+                let cipher =
+                    cipher_for_journal(&line, &self.path, &self.keys).map_err(io::Error::other)?;
                 self.cipher = Some(cipher);
             } else {
                 match &self.cipher {

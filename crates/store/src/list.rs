@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::cipher::{self, Cipher};
 use crate::import;
 use crate::keys::Keys;
-use crate::lines::{JournalReader, opened};
+use crate::lines::{JournalReader, cipher_for_journal};
 use crate::load::{is_unknown_kind, read_record};
 use crate::paths::SessionDirs;
 use crate::session_files::{self, SessionFile, gemini_folders, read_start};
@@ -128,7 +128,7 @@ pub(crate) fn newest_own(dirs: &SessionDirs, project: &Path) -> Option<SessionEn
     let files = session_files::project_files(dirs, project);
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.origin == SessionOrigin::Parallax);
-    ours.sort_by_cached_key(|file| std::cmp::Reverse(modified(&file.path)));
+    ours.sort_by_cached_key(|file| std::cmp::Reverse(modified_time(&file.path)));
     let newest = ours.iter().find_map(|file| read_entry(file, &dirs.keys))?;
     let mut theirs = theirs.iter().filter_map(|file| read_entry(file, &dirs.keys));
     if theirs.any(|entry| entry.last_used >= newest.last_used) {
@@ -214,12 +214,12 @@ pub fn memory_directories(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
     theirs.chain([dirs.notes(project)]).collect()
 }
 
-pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
+pub(crate) fn modified_time(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
 }
 
 fn entry(path: &Path, origin: SessionOrigin, about: EntryInfo<'_>) -> Option<SessionEntry> {
-    let last_used = modified(path)?;
+    let last_used = modified_time(path)?;
     Some(SessionEntry {
         index: 0,
         id: about.id,
@@ -280,7 +280,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                 more = true;
                 if let Some(title) = prompt_of(&content) {
                     let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
-                    let name = named(&mut reader, path, None);
+                    let name = read_session_name(&mut reader, path, None);
                     let is_named = name.is_some();
                     let title = name.unwrap_or(title);
                     return entry(
@@ -300,7 +300,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
             }
         }
     }
-    let name = named(&mut reader, path, None);
+    let name = read_session_name(&mut reader, path, None);
     if damaged {
         return damaged_entry(path, head, name.as_deref());
     }
@@ -332,7 +332,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     let mut file = File::open(path).ok()?;
     let mut first = Vec::new();
     BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
-    let Ok(cipher) = opened(&first, path, keys) else {
+    let Ok(cipher) = cipher_for_journal(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
         return entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&stem, NOT_OPENED, true));
     };
@@ -356,7 +356,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     }
     let is_long = file_length(path)? > HEAD;
     // Names are shortly after the prompt or near the end; each line can be decrypted by itself.
-    let name = named(&mut std::io::empty(), path, Some(&cipher));
+    let name = read_session_name(&mut std::io::empty(), path, Some(&cipher));
     // If the first prompt is intact, later damage is reported when the session is opened.
     let is_cut = || !more && !is_long && lines.wrong_end().is_some();
     if damaged || is_cut() {
@@ -387,7 +387,11 @@ fn file_length(path: &Path) -> Option<u64> {
 
 /// Returns the name of a session, which is shortly after its first prompt or near its end. `reader`
 /// is positioned after the prompt.
-fn named(reader: &mut impl BufRead, path: &Path, cipher: Option<&Cipher>) -> Option<String> {
+fn read_session_name(
+    reader: &mut impl BufRead,
+    path: &Path,
+    cipher: Option<&Cipher>,
+) -> Option<String> {
     let mut near = Vec::new();
     reader.take(NEAR).read_to_end(&mut near).ok()?;
     let mut tail = Vec::new();

@@ -279,7 +279,7 @@ impl Builder {
                 return;
             }
             Record::Content(content) => {
-                let wire = content.sealed();
+                let wire = content.to_sealed();
                 match wire.role() {
                     Role::Model => self.unfinished_answer = None,
                     Role::User => drop(self.append_unfinished()),

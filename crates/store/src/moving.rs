@@ -10,7 +10,7 @@ use parallax_protocol::store::Record;
 use crate::cipher;
 use crate::journal::{record_line, temporary_path};
 use crate::keys::Keys;
-use crate::lines::opened;
+use crate::lines::cipher_for_journal;
 use crate::lines::read_line;
 use crate::list::SessionEntry;
 use crate::load::{head_of_file, read_record};
@@ -113,7 +113,7 @@ pub(crate) fn changes(project: &Path, session: &SessionId) -> PathBuf {
 
 /// Moves saved conversations and the input history to another project, except for files that exist
 /// there. Returns the number of files moved.
-pub fn move_belongings(dirs: &SessionDirs, from: &Path, to: &Path) -> usize {
+pub fn move_project_files(dirs: &SessionDirs, from: &Path, to: &Path) -> usize {
     let (from, to) = (project_folder(from), project_folder(to));
     let chats = dirs.parallax.join("chats");
     let mut moved = 0;
@@ -143,7 +143,7 @@ fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> i
     let mut opening = Vec::new();
     let cipher = match cipher::is_encrypted(&line) {
         true => {
-            let cipher = opened(&line, path, keys).map_err(io::Error::other)?;
+            let cipher = cipher_for_journal(&line, path, keys).map_err(io::Error::other)?;
             std::mem::swap(&mut opening, &mut line);
             read += read_line(&mut reader, &mut line)?;
             if cipher.decrypted(&line).is_none() {
@@ -174,7 +174,7 @@ fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> i
             let no_random = || io::Error::other("no random data available");
             file.write_all(&opening)?;
             file.write_all(
-                &cipher.encrypted(0, head.trim_end().as_bytes()).ok_or_else(no_random)?,
+                &cipher.encrypt_record(0, head.trim_end().as_bytes()).ok_or_else(no_random)?,
             )?;
         }
         None => file.write_all(head.as_bytes())?,

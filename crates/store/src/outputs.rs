@@ -78,7 +78,7 @@ fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()>
     let key = keys.for_new().map_err(io::Error::other)?;
     let key = key.ok_or_else(|| io::Error::other("no key available"))?;
     let cipher = Cipher::new(&name, &key).map_err(io::Error::other)?;
-    let line = cipher.encrypted(0, text);
+    let line = cipher.encrypt_record(0, text);
     let line = line.ok_or_else(|| io::Error::other("no random data available"))?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -98,7 +98,7 @@ pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
         {
             continue;
         }
-        let restored = restored(&path, keys).map(|text| {
+        let restored = read_output(&path, keys).map(|text| {
             create_private_dir(folder)?;
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
@@ -111,7 +111,7 @@ pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
     }
 }
 
-fn restored(path: &Path, keys: &Keys) -> Option<Vec<u8>> {
+fn read_output(path: &Path, keys: &Keys) -> Option<Vec<u8>> {
     let bytes = std::fs::read(path).ok()?;
     let end = bytes.iter().position(|byte| *byte == b'\n')? + 1;
     let (first, line) = bytes.split_at(end);

@@ -59,7 +59,7 @@ fn responses(content: &Content) -> Vec<(Option<String>, String)> {
 ///
 /// # Errors
 /// Returns an error if nothing is left that could be continued.
-pub fn repaired(session: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
+pub fn repair_session(session: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     let mut contents = session.contents.iter();
     let mut messages = Vec::new();
     for record in &session.records {

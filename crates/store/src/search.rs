@@ -184,7 +184,7 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if the index cannot be read.
-    pub fn encrypted(&self, dirs: &SessionDirs) -> Result<EncryptedSessions, SearchError> {
+    pub fn encrypted_sessions(&self, dirs: &SessionDirs) -> Result<EncryptedSessions, SearchError> {
         let unread = self.unindexed_journals().map_err(|error| self.database_error(error))?;
         let mut found = EncryptedSessions::default();
         for path in unread.iter().filter(|path| is_encrypted(path)) {
@@ -210,7 +210,7 @@ impl SearchIndex {
     }
 
     /// Removes a damaged index; a new one is created when it is next opened.
-    pub fn throw_away(dirs: &SessionDirs) {
+    pub fn delete_index(dirs: &SessionDirs) {
         let folder = dirs.parallax.join("index");
         let Ok(turn) = private(&folder.join("lock")) else { return };
         if wait(PATIENCE, || turn.try_lock()).is_ok() {

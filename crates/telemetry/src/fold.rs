@@ -136,8 +136,8 @@ impl Fold {
             }
             InputKind::RequestEnded(ended) => self.request_ended(&scope, time, *ended),
             InputKind::Hook(run) => self.hook_ended(&scope, time, *run),
-            InputKind::Compacted(compaction) => self.compacted(&scope, time, &compaction),
-            InputKind::Routed(route) => self.routed(&scope, time, &route),
+            InputKind::Compacted(compaction) => self.record_compaction(&scope, time, &compaction),
+            InputKind::Routed(route) => self.record_route(&scope, time, &route),
             InputKind::Retried { model, class, attempt } => {
                 let attributes = AttributeSet::default()
                     .with("model", model)
@@ -344,7 +344,7 @@ impl Fold {
         }
     }
 
-    fn compacted(&mut self, scope: &EventScope, time: SystemTime, compaction: &Compaction) {
+    fn record_compaction(&mut self, scope: &EventScope, time: SystemTime, compaction: &Compaction) {
         if compaction.how.is_none() {
             return;
         }
@@ -356,7 +356,7 @@ impl Fold {
         self.log(scope, time, "gemini_cli.chat_compression", body, attributes);
     }
 
-    fn routed(&mut self, scope: &EventScope, time: SystemTime, route: &Route) {
+    fn record_route(&mut self, scope: &EventScope, time: SystemTime, route: &Route) {
         let source = serde_json::to_value(route.source).unwrap_or(Value::Null);
         let attributes = AttributeSet::default()
             .with("decision_model", route.model.clone())

@@ -126,7 +126,7 @@ impl Metrics {
     }
 
     /// When it began to count.
-    pub(crate) fn started(&self) -> SystemTime {
+    pub(crate) fn start_time(&self) -> SystemTime {
         self.started
     }
 

@@ -296,7 +296,7 @@ impl Program {
 
     /// An `ExportMetricsServiceRequest`.
     pub(crate) fn metrics(&self, metrics: &Metrics) -> Vec<u8> {
-        let (start, now) = (nanos(metrics.started()), nanos(SystemTime::now()));
+        let (start, now) = (nanos(metrics.start_time()), nanos(SystemTime::now()));
         let items = metrics.read().map(|(instrument, points)| MetricMessage {
             name: instrument.name.to_owned(),
             description: instrument.description.to_owned(),

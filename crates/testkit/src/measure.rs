@@ -83,7 +83,7 @@ impl PipeReader {
     }
 
     /// Waits until the pipe has ended; returns `false` after the time limit.
-    fn ended(&self, limit: Duration) -> bool {
+    fn wait_for_end(&self, limit: Duration) -> bool {
         !matches!(self.finished.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
     }
 
@@ -165,11 +165,12 @@ impl Running {
         let cpu = processor_time(raw);
         let status = self.child.wait()?;
         // Its remaining child processes may hold the pipes open.
-        if !(self.stdout.ended(Duration::from_secs(2)) && self.stderr.ended(Duration::from_secs(2)))
+        if !(self.stdout.wait_for_end(Duration::from_secs(2))
+            && self.stderr.wait_for_end(Duration::from_secs(2)))
         {
             let _ = kill_process_group(pid, Signal::KILL);
-            self.stdout.ended(Duration::from_secs(1));
-            self.stderr.ended(Duration::from_secs(1));
+            self.stdout.wait_for_end(Duration::from_secs(1));
+            self.stderr.wait_for_end(Duration::from_secs(1));
         }
         Ok(Finished {
             status,

@@ -62,14 +62,14 @@ impl Collector {
     }
 
     /// Returns the requests so far.
-    pub fn received(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<Received> {
         self.received.lock().map(|received| received.clone()).unwrap_or_default()
     }
 
     /// Returns the items of all requests for a path: the spans for `/v1/traces`, and so on. Each
     /// request holds resources that hold scopes that hold items.
     pub fn items(&self, path: &str) -> Vec<WireMessage> {
-        let received = self.received().into_iter().filter(|request| request.path == path);
+        let received = self.requests().into_iter().filter(|request| request.path == path);
         let requests = received.map(|request| WireMessage::parse(&request.body));
         requests
             .flat_map(|request| request.messages(1))
@@ -80,7 +80,7 @@ impl Collector {
 
     /// Returns the attributes of the first resource.
     pub fn resource(&self) -> Vec<(String, String)> {
-        let first = self.received().into_iter().next();
+        let first = self.requests().into_iter().next();
         let first = first.map(|request| WireMessage::parse(&request.body));
         let resource = first.and_then(|it| it.messages(1).first()?.messages(1).first().cloned());
         resource.map(|resource| resource.attributes(1)).unwrap_or_default()

@@ -222,7 +222,7 @@ impl Terminal {
     ///
     /// # Errors
     /// See [`Terminal::wait`].
-    pub fn wait_gone(&self, text: &str) -> Result<(), String> {
+    pub fn wait_until_gone(&self, text: &str) -> Result<(), String> {
         self.wait(&format!("end of `{text}`"), |shown| !shown.window().contains(text))
     }
 

@@ -242,8 +242,11 @@ impl Scenario {
         if !violations.is_empty() && !allowed("violations") {
             problems.push(format!("the model server objects:\n{}", violations.join("\n")));
         }
-        if self.server.unused() > 0 && !allowed("unused") {
-            problems.push(format!("{} replies of the script were not used", self.server.unused()));
+        if self.server.unused_replies() > 0 && !allowed("unused") {
+            problems.push(format!(
+                "{} replies of the script were not used",
+                self.server.unused_replies()
+            ));
         }
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }

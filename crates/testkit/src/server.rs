@@ -39,7 +39,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn opened(&mut self) -> Arc<Semaphore> {
+    fn open_signal(&mut self) -> Arc<Semaphore> {
         self.open_signal.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
     }
     fn reached_signal(&mut self) -> Arc<Semaphore> {
@@ -98,7 +98,7 @@ impl ModelServer {
     ///
     /// # Errors
     /// Returns an error if the script is invalid or no port can be bound.
-    pub async fn scripted(script: &str) -> io::Result<Self> {
+    pub async fn start_script(script: &str) -> io::Result<Self> {
         Self::start(Script::parse(script).map_err(io::Error::other)?).await
     }
 
@@ -169,7 +169,7 @@ impl ModelServer {
     }
 
     /// Returns the number of replies that were not (fully) used.
-    pub fn unused(&self) -> usize {
+    pub fn unused_replies(&self) -> usize {
         let state = lock(&self.shared.state);
         let replies = self.shared.script.replies.iter().zip(&state.used_replies);
         replies.filter(|(reply, used)| reply.repeat != 0 && **used < reply.repeat).count()
@@ -189,10 +189,10 @@ impl ModelServer {
     }
 
     /// Waits until every reply of the script was used as often as allowed.
-    pub async fn used_up(&self) {
+    pub async fn wait_until_used(&self) {
         loop {
             let answered = self.shared.answered.notified();
-            if self.unused() == 0 {
+            if self.unused_replies() == 0 {
                 return;
             }
             answered.await;
@@ -202,7 +202,7 @@ impl ModelServer {
 
 impl Shared {
     fn open_gate(&self, name: &str) {
-        lock(&self.gates).entry(name.to_owned()).or_default().opened().add_permits(1);
+        lock(&self.gates).entry(name.to_owned()).or_default().open_signal().add_permits(1);
     }
 
     async fn wait_for_gate(&self, name: &str) {
@@ -210,7 +210,7 @@ impl Shared {
             let mut gates = lock(&self.gates);
             let gate = gates.entry(name.to_owned()).or_default();
             gate.reached_signal().add_permits(1);
-            gate.opened()
+            gate.open_signal()
         };
         if let Ok(permit) = opened.acquire().await {
             permit.forget();

@@ -13,7 +13,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Maximum size of the instructions in bytes.
 const LARGEST: u64 = 512 * 1024;
@@ -104,7 +104,8 @@ impl Tool for ActivateSkill {
         let args = Arguments::check(args, &self.spec)?;
         let name = args.text("name");
         let skill = self.skills.iter().find(|skill| skill.name == name);
-        let skill = skill.cloned().ok_or_else(|| invalid(format!("unknown skill `{name}`")))?;
+        let skill =
+            skill.cloned().ok_or_else(|| invalid_params(format!("unknown skill `{name}`")))?;
         let tree = skill.folder().map(tree).unwrap_or_default();
         let reads = skill.folder().map(Path::to_owned).into_iter().collect();
         let effects = Effects { reads, ..Effects::default() };

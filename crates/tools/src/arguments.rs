@@ -9,7 +9,7 @@ use parallax_protocol::coerce::coerce;
 use parallax_protocol::tool::{ToolError, ToolSpec};
 use serde_json::Value;
 
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Validated arguments.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl Arguments {
         coerce(&mut whole, &spec.parameters);
         let mut object = whole.as_object_mut().map(std::mem::take).unwrap_or_default();
         object.retain(|_, value| !value.is_null());
-        check_object(&object, &spec.parameters, "params").map_err(invalid)?;
+        check_object(&object, &spec.parameters, "params").map_err(invalid_params)?;
         Ok(Self { object })
     }
 
@@ -75,7 +75,7 @@ impl Arguments {
 /// # Errors
 /// See [`Arguments::check`].
 pub(crate) fn validate_unchanged(object: &Object, spec: &ToolSpec) -> Result<(), ToolError> {
-    check_object(object, &spec.parameters, "params").map_err(invalid)
+    check_object(object, &spec.parameters, "params").map_err(invalid_params)
 }
 
 /// Returns an integer, even if it is written as `5.0`.

@@ -9,7 +9,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Maximum number of questions of one call.
 const QUESTIONS: usize = 4;
@@ -96,12 +96,12 @@ impl Tool for AskUser {
         let items = args.value("questions").and_then(Value::as_array);
         let items = items.map(Vec::as_slice).unwrap_or_default();
         if items.len() > QUESTIONS {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "params/questions must NOT have more than {QUESTIONS} items"
             )));
         }
         let questions = items.iter().enumerate().map(|(index, item)| {
-            read(item).map_err(|why| invalid(format!("params/questions/{index}{why}")))
+            read(item).map_err(|why| invalid_params(format!("params/questions/{index}{why}")))
         });
         let questions = questions.collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(Call { questions, effects: Effects::default() }))

@@ -9,7 +9,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// The result format.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,7 @@ impl Tool for CompleteTask {
         let args = Arguments::check(args, &self.spec)?;
         let value = args.value(&self.output).cloned().unwrap_or_default();
         if value.as_str().is_some_and(|text| text.trim().is_empty()) {
-            return Err(invalid(format!("params/{} must not be empty", self.output)));
+            return Err(invalid_params(format!("params/{} must not be empty", self.output)));
         }
         let effects = Effects::default();
         Ok(Box::new(Call { value, result: self.result.clone(), effects }))

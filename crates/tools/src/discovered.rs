@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::ShellOptions;
 use crate::arguments::validate_unchanged;
-use crate::run_shell_command::{mounts, sandboxed, write_scope};
+use crate::run_shell_command::{mounts, prepare_sandbox, write_scope};
 use declarations::{Declaration, declarations};
 
 /// Time limit of a call.
@@ -70,7 +70,7 @@ impl Discovery {
             .map_err(wrong)?;
         match &end.ending {
             Some(Ending::Exited { code: 0 }) => {}
-            _ => return Err(wrong(format!("it failed ({})", ended(&end, DISCOVERY_TIME)))),
+            _ => return Err(wrong(format!("it failed ({})", describe_end(&end, DISCOVERY_TIME)))),
         }
         if end.stdout.len() > MOST {
             return Err(wrong("its output is larger than 10 MB".to_owned()));
@@ -108,8 +108,15 @@ impl Discovery {
                 let preparing = tokio::task::spawn_blocking(move || {
                     let roots = [directory.clone()];
                     let none = Permissions::default();
-                    let (plan, environment) =
-                        sandboxed(&options, &text, &directory, &roots, mode, &none, environment)?;
+                    let (plan, environment) = prepare_sandbox(
+                        &options,
+                        &text,
+                        &directory,
+                        &roots,
+                        mode,
+                        &none,
+                        environment,
+                    )?;
                     // Without mounts, existing files are not known to be protected.
                     let here = Support::probe().map_or(Tier::Nothing, |support| support.tier());
                     let write_scope = write_scope(&plan, mounts(options.tier.max(here)));
@@ -220,19 +227,19 @@ impl Invocation for Call {
                     let longest = discovery.shell.truncate_threshold;
                     ToolResult { write_scope, ..outcome(&end, discovery.strict, longest) }
                 }
-                Err(why) => failed(format!("the call failed to start: {why}")),
+                Err(why) => error_result(format!("the call failed to start: {why}")),
             }
         })
     }
 }
 
-fn failed(message: String) -> ToolResult {
+fn error_result(message: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::DiscoveredToolExecutionError, message))
 }
 
 /// Returns the tool result of a call.
 fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
-    let text = |bytes: &[u8]| bounded(&String::from_utf8_lossy(bytes), most);
+    let text = |bytes: &[u8]| truncate(&String::from_utf8_lossy(bytes), most);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
     let exit = match &end.ending {
@@ -249,7 +256,7 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
     };
     let or_empty = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
     let (code, signal, error) = exit;
-    failed(format!(
+    error_result(format!(
         "Stdout: {}\nStderr: {}\nError: {error}\nExit Code: {code}\nSignal: {signal}",
         or_empty(stdout),
         or_empty(stderr),
@@ -257,14 +264,14 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
 }
 
 /// Returns the beginning of a text; 0 means no limit.
-fn bounded(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most).filter(|_| most > 0) {
         Some((at, _)) => format!("{}\n[… the rest is omitted]", &text[..at]),
         None => text.to_owned(),
     }
 }
 
-fn ended(end: &PipedOutput, limit: Duration) -> String {
+fn describe_end(end: &PipedOutput, limit: Duration) -> String {
     let complaint = String::from_utf8_lossy(&end.stderr);
     let complaint: String = complaint.trim().chars().take(300).collect();
     let how = match &end.ending {
@@ -292,7 +299,7 @@ mod tests {
         })
     }
 
-    async fn found(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
+    async fn discover_tools(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
         let told = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
         discovery.tools(&told)
     }
@@ -316,7 +323,7 @@ mod tests {
             {"name":"fail"},{"name":"hang"}]"#;
         std::fs::write(folder.path().join("tools.json"), told).expect("written");
         let discovery = discovery(folder.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
-        let tools = found(&discovery).await.expect("tools");
+        let tools = discover_tools(&discovery).await.expect("tools");
         let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         assert_eq!(names, ["discovered_tool_echo", "discovered_tool_fail", "discovered_tool_hang"]);
         let echoed = run(tools[0].as_ref(), CancellationToken::new()).await;
@@ -351,7 +358,7 @@ mod tests {
             (&["no such program"][..], "exit code 127"),
         ] {
             let discovery = discovery(folder.path(), command, &["x"]);
-            let why = found(&discovery).await.err().expect("failed");
+            let why = discover_tools(&discovery).await.err().expect("failed");
             assert!(why.contains(part), "{command:?}: {why}");
         }
     }

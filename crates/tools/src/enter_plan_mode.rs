@@ -90,17 +90,17 @@ impl Invocation for Call {
                     outcome.change = Some(SessionChange::Planning);
                     outcome
                 }
-                Ok(Err(error)) => failed(format!(
+                Ok(Err(error)) => error_result(format!(
                     "failed to create the directory for plans: \
                     {error}"
                 )),
-                Err(error) => failed(error.to_string()),
+                Err(error) => error_result(error.to_string()),
             }
         })
     }
 }
 
-fn failed(why: String) -> ToolResult {
+fn error_result(why: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
 }
 

@@ -15,7 +15,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::{invalid, path_failure, read_failure};
+use crate::failure::{invalid_params, path_failure, read_failure};
 
 /// Maximum size in bytes of a plan that a user can be expected to read.
 const LONGEST: u64 = 256 * 1024;
@@ -65,7 +65,7 @@ impl ExitPlanMode {
     fn find(&self, name: &str) -> Result<Confined, ToolError> {
         let folder = &self.location.folder;
         if name.trim().is_empty() {
-            return Err(invalid("`plan_filename` must not be empty"));
+            return Err(invalid_params("`plan_filename` must not be empty"));
         }
         let in_folder = folder.join(name);
         let resolve = |path: &Path| {
@@ -103,7 +103,7 @@ impl Tool for ExitPlanMode {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if text.trim().is_empty() {
             let path = plan.path().display();
-            return Err(invalid(format!("the plan `{path}` is empty: write it first")));
+            return Err(invalid_params(format!("the plan `{path}` is empty: write it first")));
         }
         let mode_by_rule = match scope.interactive {
             true => ApprovalMode::Default,
@@ -137,7 +137,7 @@ impl Invocation for Call {
         Some(Preview::Plan { path: self.path.clone(), text: self.text.clone() })
     }
 
-    fn declined(self: Box<Self>, feedback: Option<&str>) -> Option<ToolResult> {
+    fn decline(self: Box<Self>, feedback: Option<&str>) -> Option<ToolResult> {
         let plan = self.path.display();
         let text = match feedback {
             Some(words) => format!(
@@ -203,7 +203,7 @@ mod tests {
         tool: ExitPlanMode,
     }
 
-    fn place() -> TestProject {
+    fn test_project() -> TestProject {
         let folder = tempfile::tempdir().expect("tempdir");
         let base = folder.path().canonicalize().expect("real");
         let (root, temp) = (base.join("project"), base.join("session"));
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn approval_response_selects_the_mode() {
-        let place = place();
+        let place = test_project();
         let plan = place.tool.location.folder.join("p.md");
         std::fs::write(&plan, "# Plan\n").expect("plan");
         for (answer, attended, mode) in [
@@ -258,11 +258,11 @@ mod tests {
 
     #[test]
     fn plan_rejection_is_a_result() {
-        let place = place();
+        let place = test_project();
         std::fs::write(place.tool.location.folder.join("p.md"), "x").expect("plan");
         let said = |feedback: Option<&str>| {
             let call = prepare(&place, "p.md", true).expect("prepared");
-            call.declined(feedback).expect("an outcome")
+            call.decline(feedback).expect("an outcome")
         };
         assert!(said(Some("smaller steps")).for_model.output.contains("smaller steps"));
         assert!(said(None).for_model.output.contains("Ask the user"));
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn only_existing_plans_of_the_directory_are_accepted() {
-        let place = place();
+        let place = test_project();
         let folder = place.tool.location.folder.clone();
         std::fs::write(folder.join("blank.md"), " \n").expect("blank");
         std::fs::write(place.root.join("README.md"), "text").expect("readme");

@@ -4,7 +4,7 @@ use parallax_files::{FileError, PathError};
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
 /// Returns an error about invalid arguments.
-pub fn invalid(message: impl Into<String>) -> ToolError {
+pub fn invalid_params(message: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::InvalidToolParams, message)
 }
 

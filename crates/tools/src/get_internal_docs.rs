@@ -8,7 +8,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Pages by their paths in the documentation directory.
 pub type Pages = &'static [(&'static str, &'static str)];
@@ -58,7 +58,9 @@ impl Tool for GetInternalDocs {
                 let wanted = path.trim_start_matches("./").trim_start_matches("docs/");
                 let page = self.pages.iter().find(|(known, _)| *known == wanted);
                 let page = page.ok_or_else(|| {
-                    invalid(format!("unknown page `{path}`; call without a path to list the pages"))
+                    invalid_params(format!(
+                        "unknown page `{path}`; call without a path to list the pages"
+                    ))
                 })?;
                 (wanted.to_owned(), page.1.to_owned())
             }

@@ -83,7 +83,7 @@ impl GitDirectories {
 
     /// Returns the object directories from which the repositories of the roots borrowed when the
     /// session started, if commands have a private directory there.
-    pub(crate) fn borrowed(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn borrowed_object_directories(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         self.record(roots);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = known.values().flat_map(|root| &root.borrowed);
@@ -297,7 +297,7 @@ fn alternates(objects: &Path) -> Vec<PathBuf> {
     let list = bytes_of(&objects.join("info/alternates"), LARGEST).unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
     let lines = list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let paths = lines.map(|line| objects.join(&*unquoted(line)));
+    let paths = lines.map(|line| objects.join(&*unquote(line)));
     let paths =
         paths.filter(|path| path.ends_with("objects")).filter_map(|it| it.canonicalize().ok());
     // `objects` itself may be a link.
@@ -306,7 +306,7 @@ fn alternates(objects: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the path of a line that git reads with C escapes if it begins with a quotation mark.
-pub(crate) fn unquoted(line: &str) -> Cow<'_, str> {
+pub(crate) fn unquote(line: &str) -> Cow<'_, str> {
     let Some(rest) = line.strip_prefix('"') else { return line.into() };
     let (mut bytes, mut rest) = (Vec::new(), rest.bytes().peekable());
     while let Some(byte) = rest.next() {
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn common_directory_is_the_repository_of_the_worktree_or_nothing() {
+    fn common_directory_is_found_only_in_the_repository_of_the_worktree() {
         let scratch = Scratch::new();
         let top = &scratch.top;
         let root = top.join("w");

@@ -15,7 +15,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 use crate::literal_names;
 use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, printable, run_blocking};
 
@@ -68,7 +68,7 @@ impl Tool for Glob {
         let args = Arguments::check(args, &self.spec)?;
         let pattern = args.text("pattern");
         if pattern.trim().is_empty() {
-            return Err(invalid("The `pattern` parameter must not be empty"));
+            return Err(invalid_params("The `pattern` parameter must not be empty"));
         }
         let place = SearchPlace::find(&self.workspace, args.optional_text("dir_path"))?;
         let is_file = |root: &PathBuf| !root.is_dir();
@@ -191,7 +191,7 @@ impl RootSearch {
             .case_insensitive(!case_sensitive)
             .build()
             .map_err(|error| {
-                invalid(format!("`{pattern}` is not a glob pattern: {}", error.kind()))
+                invalid_params(format!("`{pattern}` is not a glob pattern: {}", error.kind()))
             })?
             .compile_matcher();
         let names: Vec<&str> = relative.split('/').collect();

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::MainModel;
 use crate::arguments::Arguments;
 use crate::citations::CitedText;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 use parallax_protocol::untrusted;
 
 mod http_search;
@@ -76,10 +76,10 @@ impl Tool for GoogleWebSearch {
         let args = Arguments::check(args, &self.spec)?;
         let query = args.text("query").trim();
         if query.is_empty() {
-            return Err(invalid("The `query` parameter must not be empty"));
+            return Err(invalid_params("The `query` parameter must not be empty"));
         }
         if query.chars().nth(MAX_QUERY).is_some() {
-            return Err(invalid("The `query` parameter is too long; use a few words"));
+            return Err(invalid_params("The `query` parameter is too long; use a few words"));
         }
         Ok(Box::new(Call {
             query: query.to_owned(),
@@ -113,7 +113,7 @@ impl Invocation for Call {
             let model = self.model.catalog().utility("web-search", &(self.main)());
             if !self.model.catalog().hosted_tools(&model).search {
                 if let Some(http) = &self.http {
-                    return searched(http, &self.query, &run).await;
+                    return search_with_service(http, &self.query, &run).await;
                 }
                 return ToolResult::failure(ToolError::new(
                     ToolErrorKind::WebSearchFailed,
@@ -142,7 +142,7 @@ impl Invocation for Call {
             let query = &self.query;
             match answer {
                 Err(ModelError::Cancelled) => cancelled(),
-                Err(error) => failed(query, &error),
+                Err(error) => error_result(query, &error),
                 Ok(answer) => {
                     let cited = CitedText::read(&answer);
                     let text = match cited.text.trim() {
@@ -157,13 +157,13 @@ impl Invocation for Call {
 }
 
 /// Searches with the user's service.
-async fn searched(http: &HttpSearch, query: &str, run: &Run) -> ToolResult {
+async fn search_with_service(http: &HttpSearch, query: &str, run: &Run) -> ToolResult {
     tokio::select! {
         biased;
         () = run.cancel.cancelled() => cancelled(),
         result = http.search(query) => match result {
             Ok((text, sources)) => search_result(query, &text, sources),
-            Err(error) => failed(query, &error),
+            Err(error) => error_result(query, &error),
         },
     }
 }
@@ -172,7 +172,7 @@ fn cancelled() -> ToolResult {
     ToolResult::text("Web search was cancelled.").with_display(Display::text("Search cancelled."))
 }
 
-fn failed(query: &str, error: &dyn std::fmt::Display) -> ToolResult {
+fn error_result(query: &str, error: &dyn std::fmt::Display) -> ToolResult {
     ToolResult::failure(ToolError::new(
         ToolErrorKind::WebSearchFailed,
         format!("Web search for \"{query}\" failed: {error}"),

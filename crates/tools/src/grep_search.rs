@@ -18,7 +18,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, run_blocking};
 
 mod filter;
@@ -114,7 +114,7 @@ fn matcher(pattern: &str, case_sensitive: bool, fixed: bool) -> Result<RegexMatc
         .dfa_size_limit(16 * 1024 * 1024)
         .build(pattern)
         .map_err(|error| {
-            invalid(format!(
+            invalid_params(format!(
                 "Invalid regular expression `{pattern}`: {error} (Rust syntax; matches cannot span \
                  lines; `fixed_strings` searches for plain text)"
             ))
@@ -130,7 +130,7 @@ impl Tool for GrepSearch {
         let args = Arguments::check(args, &self.spec)?;
         let pattern = args.text("pattern");
         if pattern.is_empty() {
-            return Err(invalid("The `pattern` parameter must not be empty"));
+            return Err(invalid_params("The `pattern` parameter must not be empty"));
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
         let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
@@ -156,7 +156,7 @@ impl Tool for GrepSearch {
             include: include
                 .map(|text| filter::IncludeGlob::new(first_root, text))
                 .transpose()
-                .map_err(invalid)?,
+                .map_err(invalid_params)?,
             include_text: include.map(str::to_owned),
             names_only,
             context: named.then(|| ContextLines { before: lines(before), after: lines(after) }),
@@ -245,7 +245,7 @@ impl Call {
                 "No matches found for pattern \"{pattern}\" {words}{filter}.{skipped}"
             ))
             .with_display(Display::text("No matches found"))
-            .shown_to_hooks(json!({"summary": "No matches found", "matches": []}));
+            .with_hook_display(json!({"summary": "No matches found", "matches": []}));
         }
         let limited = if count >= wanted.total {
             format!(" (results limited to {} matches for performance)", wanted.total)
@@ -265,7 +265,7 @@ impl Call {
             let listed = json!({"summary": summary, "matches": []});
             return ToolResult::text(text)
                 .with_display(Display::text(summary))
-                .shown_to_hooks(listed);
+                .with_hook_display(listed);
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text = format!(
@@ -301,7 +301,7 @@ impl Call {
         let summary = format!("Found {count} {noun}{summary}");
         let listed = json!({"summary": summary, "matches": matches});
         let text = format!("{}{skipped}", text.trim_end());
-        ToolResult::text(text).with_display(Display::text(summary)).shown_to_hooks(listed)
+        ToolResult::text(text).with_display(Display::text(summary)).with_hook_display(listed)
     }
 }
 

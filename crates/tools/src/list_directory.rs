@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
-use crate::failure::{invalid, path_failure};
+use crate::failure::{invalid_params, path_failure};
 use crate::suggest::similar_names;
 
 /// Maximum number of entries read from a directory.
@@ -67,7 +67,7 @@ impl Tool for ListDirectory {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("dir_path").is_empty() {
-            return Err(invalid("The `dir_path` parameter must not be empty"));
+            return Err(invalid_params("The `dir_path` parameter must not be empty"));
         }
         let target = self
             .workspace
@@ -179,7 +179,7 @@ impl Call {
         });
         let files: Vec<String> = files.collect();
         let listed = json!({"summary": found, "files": files});
-        Ok(ToolResult::text(text).with_display(Display::text(summary)).shown_to_hooks(listed))
+        Ok(ToolResult::text(text).with_display(Display::text(summary)).with_hook_display(listed))
     }
 
     fn is_excluded(&self, entry: &DirectoryEntry) -> bool {

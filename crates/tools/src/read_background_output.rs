@@ -123,11 +123,11 @@ impl Invocation for Call {
                         format!("Background process {pid} has written no output to its log.");
                     ToolResult::text(text.clone()).with_display(Display::text(text))
                 }
-                Ok(Some(Err(error))) => failed(format!(
+                Ok(Some(Err(error))) => error_result(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
                 Ok(None) => ToolResult::failure(unknown(&pid.to_string())),
-                Err(error) => failed(format!(
+                Err(error) => error_result(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
             }
@@ -145,7 +145,7 @@ fn unknown(pid: &str) -> ToolError {
     )
 }
 
-fn failed(message: String) -> ToolResult {
+fn error_result(message: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
-use crate::failure::{invalid, path_failure};
+use crate::failure::{invalid_params, path_failure};
 pub(crate) use content::{Range, Read, read};
 
 /// The tool.
@@ -56,7 +56,7 @@ impl Tool for ReadFile {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").trim().is_empty() {
-            return Err(invalid("The `file_path` parameter must not be empty"));
+            return Err(invalid_params("The `file_path` parameter must not be empty"));
         }
         let range = range_of(&args)?;
         let target = self
@@ -64,7 +64,7 @@ impl Tool for ReadFile {
             .resolve(args.text("file_path"), Access::Read)
             .map_err(|error| path_failure(&error))?;
         if let Some(why) = self.workspace.is_ignored(target.display_path()) {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "File path '{}' is ignored by configured ignore patterns (`{}`)",
                 target.display_path().display(),
                 why.pattern
@@ -98,7 +98,7 @@ fn range_of(args: &Arguments) -> Result<Range, ToolError> {
     if let (Some(start), Some(end)) = (range.start, range.end)
         && start > end
     {
-        return Err(invalid("`start_line` cannot be greater than `end_line`"));
+        return Err(invalid_params("`start_line` cannot be greater than `end_line`"));
     }
     Ok(range)
 }

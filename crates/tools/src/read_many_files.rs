@@ -17,10 +17,10 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 use crate::kind::FileKind;
 use crate::read_file::{Range, Read, read};
-use gather::{CollectedFiles, gather};
+use gather::{CollectedFiles, collect_files};
 
 /// Maximum text of all files together in bytes; files beyond it are skipped with a reason.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
@@ -129,7 +129,8 @@ pub fn read_many(
     wanted: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
-    let CollectedFiles { files, skipped, unmatched_patterns } = gather(workspace, wanted, cancel)?;
+    let CollectedFiles { files, skipped, unmatched_patterns } =
+        collect_files(workspace, wanted, cancel)?;
     let mut result = ReadManyResult { skipped, unmatched_patterns, ..ReadManyResult::default() };
     let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
     for (path, target) in files {
@@ -281,7 +282,7 @@ impl Tool for ReadManyFiles {
         let owned = |name| args.texts(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
         let mut request = ReadMany::for_paths(owned("include"));
         if request.include.iter().any(|pattern| pattern.trim().is_empty()) {
-            return Err(invalid("`include` must not contain empty patterns"));
+            return Err(invalid_params("`include` must not contain empty patterns"));
         }
         request.exclude = owned("exclude");
         request.use_default_excludes = args.flag("useDefaultExcludes").unwrap_or(true);

@@ -29,7 +29,7 @@ use crate::change::{
     OriginalFile, UnseenChange, commit, commit_unseen, edit_effects, file_diff, load,
     omission_placeholder, snippet, truncate,
 };
-use crate::failure::{invalid, path_failure, read_failure, write_failure};
+use crate::failure::{invalid_params, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::similar_names;
 pub use hit::Hit;
@@ -154,13 +154,13 @@ impl Tool for Replace {
         args.entry("instruction").or_insert_with(|| Value::String(String::new()));
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").is_empty() {
-            return Err(invalid("The `file_path` parameter must not be empty"));
+            return Err(invalid_params("The `file_path` parameter must not be empty"));
         }
         let (old, new) = (args.text("old_string"), args.text("new_string"));
         if let Some(line) = omission_placeholder(new)
             && !old.contains(line.trim())
         {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "`new_string` contains an omission placeholder (`{}`); provide the exact, complete \
                  text",
                 line.trim()
@@ -175,7 +175,7 @@ impl Tool for Replace {
         let shown = target.display_path().display().to_string();
         let Some(before) = before else {
             if old.is_empty() {
-                return Ok(self.call(target, None, PlannedEdit::created(new), None));
+                return Ok(self.call(target, None, PlannedEdit::for_new_file(new), None));
             }
             return Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
@@ -247,7 +247,7 @@ struct PlannedEdit {
 }
 
 impl PlannedEdit {
-    fn created(text: &str) -> Self {
+    fn for_new_file(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             bytes: text.as_bytes().to_vec(),
@@ -287,7 +287,7 @@ fn plan(
                 "Expected 1 occurrence of `old_string` in {shown} but found {}{}, at line(s) {}. Add lines around it to make it unique, or set `allow_multiple`",
                 if found.has_more { "more than " } else { "" },
                 lines.len(),
-                named(&lines)
+                format_line_ranges(&lines)
             ),
         ));
     }
@@ -340,7 +340,7 @@ fn not_found(shown: &str, source: &SourceText<'_>, old: &str) -> ToolError {
 }
 
 /// `3, 7-9, …`
-fn named(lines: &[(usize, usize)]) -> String {
+fn format_line_ranges(lines: &[(usize, usize)]) -> String {
     let mut names: Vec<String> = lines
         .iter()
         .take(MAX_NAMED)
@@ -407,7 +407,10 @@ impl Call {
                 let mut text =
                     format!("Successfully modified file: {shown} ({count} replacements).");
                 if let Some(note) = self.planned.strategy.note() {
-                    text.push_str(&format!(" {note} at line(s) {}.", named(&self.planned.lines)));
+                    text.push_str(&format!(
+                        " {note} at line(s) {}.",
+                        format_line_ranges(&self.planned.lines)
+                    ));
                 }
                 let snippet = snippet(&before.decoded.text, &self.planned.text);
                 text + &format!(" Here is the updated code:\n{snippet}")

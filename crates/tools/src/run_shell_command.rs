@@ -61,7 +61,7 @@ use self::confinement::ConfinedCommand;
 use self::control::{CommandControl, show};
 use self::editor_terminal::EditorTerminalCall;
 use crate::arguments::Arguments;
-use crate::failure::{invalid, path_failure};
+use crate::failure::{invalid_params, path_failure};
 use crate::sandbox_options::SandboxOptions;
 use crate::shell_options::ShellOptions;
 
@@ -181,13 +181,13 @@ impl Tool for RunShellCommand {
         let arguments = Arguments::check(args, &self.spec)?;
         let command = strip_wrapper(arguments.text("command")).to_owned();
         if command.is_empty() {
-            return Err(invalid("Command cannot be empty."));
+            return Err(invalid_params("Command cannot be empty."));
         }
         if command.contains('\0') {
-            return Err(invalid("params/command must not contain a NUL character"));
+            return Err(invalid_params("params/command must not contain a NUL character"));
         }
         if command.len() > LONGEST_COMMAND {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "The command has {} bytes; at most {LONGEST_COMMAND} can be passed to a shell. \
                  Write long text to a file with `write_file` first",
                 command.len()
@@ -264,7 +264,7 @@ impl RunShellCommand {
             return Ok(Permissions::default());
         };
         let mut permissions = match arguments.value("additional_permissions") {
-            Some(wanted) => wanted_permissions(wanted, directory, &sandbox.home)?,
+            Some(wanted) => parse_permissions(wanted, directory, &sandbox.home)?,
             None => Permissions::default(),
         };
         let row = sandbox.table.mode(scope.mode);
@@ -392,7 +392,7 @@ pub fn command_effects(
         links,
         runs: vec![command.to_owned()],
         is_read_only: !shadowed && bash::is_safe(&line, &SafeReadRoots { directory, roots }),
-        git_aliases: git_aliases::called(command, &line, directory),
+        git_aliases: git_aliases::effective_aliases(command, &line, directory),
         directory: Some(directory.to_owned()),
         ..Effects::default()
     }
@@ -408,7 +408,7 @@ fn has_layers(options: &SandboxOptions) -> bool {
 ///
 /// # Errors
 /// Returns the reason, for the user, if the command may not run.
-pub fn sandboxed(
+pub fn prepare_sandbox(
     options: &SandboxOptions,
     command: &str,
     directory: &Path,
@@ -434,13 +434,13 @@ pub fn sandboxed(
 }
 
 /// Parses the model's `additional_permissions` and resolves their paths.
-fn wanted_permissions(
+fn parse_permissions(
     wanted: &Value,
     directory: &Path,
     home: &Path,
 ) -> Result<Permissions, ToolError> {
     let mut permissions: Permissions = serde_json::from_value(wanted.clone())
-        .map_err(|error| invalid(format!("params/additional_permissions: {error}")))?;
+        .map_err(|error| invalid_params(format!("params/additional_permissions: {error}")))?;
     // A model may request only these two permissions; only the user can grant others.
     permissions = Permissions {
         network: permissions.network,
@@ -455,7 +455,9 @@ fn wanted_permissions(
         };
         *path = granted_paths::exact(&full, home).ok_or_else(|| {
             let shown = full.display();
-            invalid(format!("params/additional_permissions: `{shown}` is too broad to be granted"))
+            invalid_params(format!(
+                "params/additional_permissions: `{shown}` is too broad to be granted"
+            ))
         })?;
     }
     Ok(permissions)
@@ -524,7 +526,7 @@ struct Call {
 
 /// Describes the variables that are removed from the environment of commands (or of hooks, see
 /// `who`), with the reasons.
-pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
+pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
     // It is expected that Parallax's own keys are removed, but variables that other programs also
     // use would be missed.
     let is_ours = |it: &&DroppedVariable| {
@@ -567,7 +569,7 @@ impl Invocation for Call {
             let environment = self.options.environment();
             if self.report_removed_variables.is_some_and(|told| !told.swap(true, Ordering::Relaxed))
             {
-                for line in tell_dropped("commands", &environment.dropped) {
+                for line in describe_removed_variables("commands", &environment.dropped) {
                     run.progress.emit_aside(&line);
                 }
             }
@@ -637,7 +639,7 @@ impl Invocation for Call {
             let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 CommandOutcome::Finished(finished) => {
-                    let mut outcome = report::finished(&finished);
+                    let mut outcome = report::finished_result(&finished);
                     precreated_path::remove_unused(prepared.precreated).await;
                     if let Some(note) =
                         self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
@@ -679,7 +681,7 @@ impl Invocation for Call {
                     outcome
                 }
                 CommandOutcome::Detached(detached) => {
-                    report::detached(&detached, &self.command, self.detach_after.is_some())
+                    report::detached_result(&detached, &self.command, self.detach_after.is_some())
                 }
             };
             ToolResult { write_scope: prepared.write_scope, ..outcome }

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{OriginalFile, commit, edit_effects, file_diff, load};
-use crate::failure::{invalid, path_failure, write_failure};
+use crate::failure::{invalid_params, path_failure, write_failure};
 
 /// Maximum number of characters of a fact, which is part of every later session.
 const LONGEST: usize = 2_000;
@@ -80,10 +80,10 @@ impl Tool for SaveMemory {
         let words: Vec<&str> = args.text("fact").split_whitespace().collect();
         let fact = words.join(" ");
         if fact.is_empty() {
-            return Err(invalid("The `fact` parameter must not be empty"));
+            return Err(invalid_params("The `fact` parameter must not be empty"));
         }
         if fact.chars().count() > LONGEST {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "The fact is longer than {LONGEST} characters; shorten it"
             )));
         }
@@ -100,7 +100,7 @@ impl Tool for SaveMemory {
         let text = (self.files.with_fact)(old, &fact);
         let bytes = match &before {
             Some(before) => before.decoded.encode(&text).map_err(|error| {
-                invalid(format!(
+                invalid_params(format!(
                     "Cannot add this fact to `{}`: {}",
                     target.display_path().display(),
                     error.unsupported_text()

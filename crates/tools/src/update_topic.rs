@@ -10,7 +10,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Maximum number of characters of a heading and of the intent.
 const LINE: usize = 300;
@@ -74,7 +74,7 @@ impl Tool for UpdateTopic {
         };
         let intent = text("strategic_intent", LINE).replace('\n', " ");
         if intent.is_empty() {
-            return Err(invalid("params/strategic_intent must not be empty".to_owned()));
+            return Err(invalid_params("params/strategic_intent must not be empty".to_owned()));
         }
         Ok(Box::new(Call {
             intent,

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use crate::MainModel;
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 mod direct;
 mod download;
@@ -136,15 +136,15 @@ impl Tool for WebFetch {
         let name = if direct { "url" } else { "prompt" };
         let text = args.text(name).trim();
         if text.is_empty() {
-            return Err(invalid(format!("The `{name}` parameter must not be empty")));
+            return Err(invalid_params(format!("The `{name}` parameter must not be empty")));
         }
         if text.chars().nth(MAX_PROMPT).is_some() {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "The `{name}` parameter is longer than {MAX_PROMPT} characters"
             )));
         }
         let urls = if direct { urls::parse(text).map(|url| vec![url]) } else { urls::find(text) };
-        let urls = urls.map_err(invalid)?;
+        let urls = urls.map_err(invalid_params)?;
         let mut hosts: Vec<String> = Vec::new();
         for url in &urls {
             for url in [url.clone(), urls::raw(url)] {

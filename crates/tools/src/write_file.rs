@@ -19,7 +19,7 @@ use crate::change::{
     OriginalFile, check_fresh, commit, edit_effects, file_diff, load, omission_placeholder,
     snippet, truncate, with_line_ends_of,
 };
-use crate::failure::{invalid, path_failure, write_failure};
+use crate::failure::{invalid_params, path_failure, write_failure};
 use crate::plan_files::PlanFiles;
 
 /// What to do if the model overwrites a file that it has never read.
@@ -89,11 +89,11 @@ impl Tool for WriteFile {
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").is_empty() {
-            return Err(invalid("The `file_path` parameter must not be empty"));
+            return Err(invalid_params("The `file_path` parameter must not be empty"));
         }
         let content = args.text("content");
         if let Some(line) = omission_placeholder(content) {
-            return Err(invalid(format!(
+            return Err(invalid_params(format!(
                 "`content` contains an omission placeholder (`{}`); provide the complete text",
                 line.trim()
             )));

@@ -9,7 +9,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Maximum number of items.
 const MAX_TODOS: usize = 200;
@@ -135,15 +135,17 @@ fn read(args: &Arguments) -> Result<Vec<Todo>, ToolError> {
     let items = args.value("todos").and_then(Value::as_array);
     let items = items.map(Vec::as_slice).unwrap_or_default();
     if items.len() > MAX_TODOS {
-        return Err(invalid(format!("params/todos must NOT have more than {MAX_TODOS} items")));
+        return Err(invalid_params(format!(
+            "params/todos must NOT have more than {MAX_TODOS} items"
+        )));
     }
     let mut todos = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        todos.push(read_item(item, &format!("params/todos/{index}")).map_err(invalid)?);
+        todos.push(read_item(item, &format!("params/todos/{index}")).map_err(invalid_params)?);
     }
     let current = todos.iter().filter(|todo| todo.status == TodoStatus::InProgress).count();
     if current > 1 {
-        return Err(invalid(format!(
+        return Err(invalid_params(format!(
             "Only one todo can be `in_progress` at a time; {current} are. Leave the others `pending`."
         )));
     }

@@ -182,7 +182,7 @@ impl App {
         let toast = self.hints.remaining_ms(self.clock.now_ms());
         let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
         let has_draft = !self.composer.is_empty();
-        let silence = self.shell.silent_in_ms(self.clock.now_ms(), has_draft);
+        let silence = self.shell.next_silence_change(self.clock.now_ms(), has_draft);
         let list = self.completion.fills_in_ms(self.clock.now_ms());
         spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
@@ -238,7 +238,7 @@ impl App {
     }
 
     /// Adds wrapped rows to the transcript.
-    pub(crate) fn say_wrapped(&mut self, rows: Vec<Line>) {
+    pub(crate) fn show_wrapped_rows(&mut self, rows: Vec<Line>) {
         let width = self.window.width();
         let rows = rows.iter().flat_map(|row| {
             let hang = [Span::raw(" ".repeat(hanging_indent(&row.text())))];
@@ -431,7 +431,7 @@ impl App {
     /// Sets the window title if it changed.
     fn update_title(&mut self) {
         use parallax_sdk::settings::TitleMode;
-        let silent = self.shell.silent_title(self.clock.now_ms());
+        let silent = self.shell.silence_title(self.clock.now_ms());
         let state = match (self.turn.working(), self.dialogs.has_approvals()) {
             (_, true) => title::TitleState::Asking,
             _ if silent.is_some() => silent.unwrap_or(title::TitleState::Slow),
@@ -441,7 +441,7 @@ impl App {
         let place = &self.facts.workspace;
         let title = match self.settings.title {
             TitleMode::Untouched => return,
-            TitleMode::Static => title::fixed(place),
+            TitleMode::Static => title::fixed_title(place),
             TitleMode::Dynamic => title::title(&state, place, false),
             TitleMode::DynamicWithThoughts => title::title(&state, place, true),
         };

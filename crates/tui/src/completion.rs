@@ -108,7 +108,7 @@ impl Completion {
     /// Shows the rest of the list after a pause in typing.
     pub fn fill(&mut self, now_ms: u64) {
         if self.expands_at <= now_ms && self.is_holding_back() {
-            self.tell_all();
+            self.show_all();
         }
     }
 
@@ -163,8 +163,8 @@ impl Completion {
     }
 
     /// Shows the whole list.
-    pub fn tell_all(&mut self) {
-        self.list.tell_all();
+    pub fn show_all(&mut self) {
+        self.list.show_all();
     }
 
     /// Updates the completions. Call it whenever the composer's text may have changed.
@@ -462,12 +462,12 @@ mod tests {
                     CompletionAction::Changed => None,
                 };
                 self.completion.update(&self.composer);
-                self.settle();
+                self.pause();
             }
             last
         }
 
-        fn settle(&mut self) {
+        fn pause(&mut self) {
             let Some(wanted) =
                 self.completion.candidates.as_ref().and_then(|offer| offer.generation)
             else {

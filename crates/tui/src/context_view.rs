@@ -25,7 +25,7 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
         Line::styled("Context", theme.accent.bold()).with_span(format!("  {head}"), theme.text),
         bar(picture, width.min(BAR), theme),
     ];
-    for (block, others) in grouped(&picture.blocks) {
+    for (block, others) in group_blocks(&picture.blocks) {
         rows.push(row(&block, others, theme));
     }
     let free = picture.window.saturating_sub(picture.tokens);
@@ -64,7 +64,7 @@ fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
 
 /// Groups the blocks: only the largest memory files and tools have their own row. Returns each with
 /// the number of other blocks in its row.
-fn grouped(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
+fn group_blocks(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
     let mut grouped: Vec<(ContextBlock, u64)> = Vec::new();
     let (mut kind, mut seen) = (None, 0);
     for block in blocks.iter().filter(|block| block.tokens > 0) {

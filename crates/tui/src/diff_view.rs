@@ -9,7 +9,7 @@ use parallax_protocol::tool::FileDiff;
 use parallax_screen::{Line, Span, Style};
 
 use crate::highlight::{Highlighter, Pieces, Role};
-use crate::layout::{count, hard_wrap, shortened};
+use crate::layout::{count, hard_wrap, truncate_text};
 use crate::sanitize;
 use crate::theme::Theme;
 use hunks::{DiffRow, LineChange};
@@ -52,7 +52,7 @@ pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
         if hunks::only_whitespace_changed(&changes) {
             page.note("only whitespace changed");
         }
-        changed(&changes, &diff.file_path, &mut page);
+        render_changes(&changes, &diff.file_path, &mut page);
     }
     page.end()
 }
@@ -122,7 +122,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     }
 }
 
-fn changed(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
+fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     let theme = page.options.theme;
     let mut code = theme.added.bg.is_some().then(|| Code::new(path));
     let mut pieces = |row: &DiffRow<'_>| match &mut code {
@@ -217,7 +217,7 @@ impl<'l> Rows<'l> {
     }
 
     fn note(&mut self, text: &str) {
-        let text = shortened(text, self.options.width);
+        let text = truncate_text(text, self.options.width);
         self.rows.push(Line::styled(text, self.options.theme.secondary.italic()));
     }
 
@@ -304,8 +304,10 @@ impl<'l> Rows<'l> {
                 self.rows.truncate(most.saturating_sub(1));
                 self.hidden += 1;
             }
-            let text =
-                shortened(&format!("… {}", count(self.hidden, "more line")), self.options.width);
+            let text = truncate_text(
+                &format!("… {}", count(self.hidden, "more line")),
+                self.options.width,
+            );
             self.rows.push(Line::styled(text, self.options.theme.secondary));
         }
         self.rows

@@ -105,7 +105,7 @@ impl ProposedChange {
         match tool {
             "write_file" => set("content", wanted),
             "replace" => {
-                let (old, new) = self.differing(wanted);
+                let (old, new) = self.differing_lines(wanted);
                 set("old_string", old);
                 set("new_string", new);
                 changed.shift_remove("allow_multiple");
@@ -118,7 +118,7 @@ impl ProposedChange {
 
     /// Returns the differing parts of both texts in whole lines, extended until the old part occurs
     /// only once in the old text.
-    fn differing<'a>(&'a self, wanted: &'a str) -> (&'a str, &'a str) {
+    fn differing_lines<'a>(&'a self, wanted: &'a str) -> (&'a str, &'a str) {
         let old: Vec<&str> = self.old.split_inclusive('\n').collect();
         let new: Vec<&str> = wanted.split_inclusive('\n').collect();
         let mut head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();

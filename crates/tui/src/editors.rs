@@ -77,7 +77,7 @@ pub(crate) struct EditorCommand {
 }
 
 /// Returns the known editors, each with whether it is installed. Blocking.
-pub(crate) fn installed(launch: &SessionConfig) -> Vec<(Editor, bool)> {
+pub(crate) fn installed_editors(launch: &SessionConfig) -> Vec<(Editor, bool)> {
     EDITORS.into_iter().map(|editor| (editor, program_of(launch, &editor).is_some())).collect()
 }
 
@@ -175,7 +175,7 @@ mod tests {
             all.extend(variables);
             home.launch(&all)
         };
-        let there: Vec<&str> = installed(&launch(&[]))
+        let there: Vec<&str> = installed_editors(&launch(&[]))
             .into_iter()
             .filter_map(|(editor, there)| there.then_some(editor.id))
             .collect();

@@ -53,7 +53,7 @@ impl Hunks {
     }
 
     /// Returns the indexes of the selected hunks.
-    pub(crate) fn selected(&self) -> Vec<usize> {
+    pub(crate) fn selected_indexes(&self) -> Vec<usize> {
         self.selected.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
     }
 
@@ -102,6 +102,6 @@ mod tests {
         hunks.toggle();
         hunks.step(-2);
         assert_eq!(hunks.cursor, 2);
-        assert_eq!(hunks.selected(), [0, 2]);
+        assert_eq!(hunks.selected_indexes(), [0, 2]);
     }
 }

@@ -144,7 +144,7 @@ impl Keymap {
 
     /// Returns the first key of a command for a hint, in lower case (`ctrl+x`); empty if it has
     /// none.
-    pub fn hinted(&self, command: KeyCommand) -> String {
+    pub fn hint_key(&self, command: KeyCommand) -> String {
         self.key_of(command).to_lowercase()
     }
 
@@ -158,7 +158,7 @@ impl Keymap {
             };
             let others = self.commands.get(key).into_iter().flatten().copied();
             let lost: Vec<String> = others
-                .filter(|other| is_lost(other) && KeyCommand::in_use().any(|it| it == *other))
+                .filter(|other| is_lost(other) && KeyCommand::implemented().any(|it| it == *other))
                 .map(|other| format!("`{}`", other.id()))
                 .collect();
             if !lost.is_empty() {

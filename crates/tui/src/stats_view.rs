@@ -43,7 +43,7 @@ pub(crate) struct StatsOptions<'a> {
 
 impl StatsOptions<'_> {
     /// Whether a table of this width fits.
-    fn has_room(self, columns: usize) -> bool {
+    fn fits_width(self, columns: usize) -> bool {
         !self.plain && self.width >= columns
     }
 }
@@ -242,7 +242,7 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     if stats.totals.models.is_empty() {
         return vec![Line::styled("No model calls yet.", theme.secondary)];
     }
-    if !look.has_room(MODEL_COLUMNS) {
+    if !look.fits_width(MODEL_COLUMNS) {
         return model_lines(stats, theme);
     }
     let mut rows = vec![Line::styled(
@@ -301,7 +301,7 @@ fn model_lines(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 
 /// How often a call was allowed and denied, by a rule or the user; empty if it was never
 /// decided.
-fn decided(decisions: &Decisions) -> String {
+fn describe_decisions(decisions: &Decisions) -> String {
     let allowed = decisions.accept + decisions.auto_accept;
     match allowed + decisions.reject {
         0 => String::new(),
@@ -315,7 +315,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     if by_name.is_empty() {
         return vec![Line::styled("No tool calls yet.", theme.secondary)];
     }
-    if !look.has_room(TOOL_COLUMNS) {
+    if !look.fits_width(TOOL_COLUMNS) {
         let told = by_name.iter().map(|(name, tool)| {
             let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
             let numbers = format!(
@@ -323,7 +323,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
                 tool.count,
                 tool.success,
                 tool.fail,
-                match decided(&tool.decisions).as_str() {
+                match describe_decisions(&tool.decisions).as_str() {
                     "" => String::new(),
                     decided => format!(", allowed/denied {decided}"),
                 }
@@ -353,7 +353,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
                     tool.count,
                     tool.success,
                     tool.fail,
-                    decided(&tool.decisions),
+                    describe_decisions(&tool.decisions),
                     mean
                 ),
                 theme.text,

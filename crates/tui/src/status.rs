@@ -93,7 +93,7 @@ impl Working {
     }
 
     /// Records the end of a request and its received tokens.
-    pub(crate) fn requested(&mut self, received: u64) {
+    pub(crate) fn record_request_end(&mut self, received: u64) {
         self.received += received;
         (self.streamed_bytes, self.writes, self.retry) = (0, false, None);
     }
@@ -246,14 +246,16 @@ mod tests {
         assert_eq!(working.activity(), "");
     }
 
-    fn look(keys: &[String]) -> StatusOptions<'_> {
+    fn status_options(keys: &[String]) -> StatusOptions<'_> {
         let phrases = LoadingPhrases::Off;
         StatusOptions { spinner: true, phrases, own_phrases: &[], stops: true, keys }
     }
 
     #[test]
     fn each_phase_has_its_text() {
-        let text = |working: &Working| row(working, look(&[]), 3_000, 80, &Theme::default()).text();
+        let text = |working: &Working| {
+            row(working, status_options(&[]), 3_000, 80, &Theme::default()).text()
+        };
         let mut working = Working::default();
         assert!(text(&working).contains("Thinking… (esc to cancel, 3s)"));
         "the retry".clone_into(&mut working.thought);
@@ -271,7 +273,7 @@ mod tests {
         working.streamed_bytes = 8_000;
         working.count(3_900);
         assert!(text(&working).contains("1.2k↓"));
-        working.requested(1_000);
+        working.record_request_end(1_000);
         working.count(4_000);
         assert!(
             text(&working).contains("Thinking… (esc to cancel, 3s · 1.0k↓"),
@@ -289,14 +291,16 @@ mod tests {
         working.runs(&ItemId::new("1"), title, false);
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
         let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
-        let full = text(look(&keys), 100);
+        let full = text(status_options(&keys), 100);
         assert!(full.ends_with("… (esc to cancel, 3s · enter to steer · tab to queue)"), "{full}");
-        let some = text(look(&keys), 84);
+        let some = text(status_options(&keys), 84);
         assert!(some.ends_with("… (esc to cancel, 3s · enter to steer)"), "{some}");
-        assert!(text(look(&keys), 40).ends_with("… (esc to cancel, 3s)"));
-        assert!(text(StatusOptions { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));
+        assert!(text(status_options(&keys), 40).ends_with("… (esc to cancel, 3s)"));
+        assert!(
+            text(StatusOptions { stops: false, ..status_options(&[]) }, 40).ends_with("… (3s)")
+        );
         for width in 1..100 {
-            assert!(text_width(&text(look(&keys), width)) <= width.max(2), "{width}");
+            assert!(text_width(&text(status_options(&keys), width)) <= width.max(2), "{width}");
         }
     }
 
@@ -306,7 +310,7 @@ mod tests {
         working.runs(&ItemId::new("1"), "sleep 4", true);
         let keys = ["enter to steer", "ctrl+b to run it in the background", "tab to queue"];
         let keys = keys.map(str::to_owned);
-        let text = row(&working, look(&keys), 3_000, 80, &Theme::default()).text();
+        let text = row(&working, status_options(&keys), 3_000, 80, &Theme::default()).text();
         // What does not fit leaves its place to what follows.
         assert_eq!(text, "» Running a command (esc to cancel, 3s · enter to steer · tab to queue)");
     }
@@ -318,7 +322,7 @@ mod tests {
             retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),
             ..Working::default()
         };
-        let row = row(&working, look(&[]), 9_500, 100, &Theme::default());
+        let row = row(&working, status_options(&[]), 9_500, 100, &Theme::default());
         assert!(
             row.text().contains("attempt 2 of 10 in 3s")
                 && row.text().contains("(esc to cancel, 9s)")

@@ -5,7 +5,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, Style, text_width, truncate};
 use parallax_sdk::settings::FooterItem;
 
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::theme::Theme;
 
 /// The marker for a custom system prompt.
@@ -225,7 +225,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
             && *item != FooterItem::ModelName
             && only.width() > width / 2
         {
-            only.text = shortened(&only.text, width / 2).into();
+            only.text = truncate_text(&only.text, width / 2).into();
         }
     }
     let Some(mut missing) = missing_columns(drawn, used, labels, width) else { return };
@@ -248,7 +248,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
         && let Some(name) = spans.first_mut()
     {
         let room = name.width().saturating_sub(missing).max(SHORTEST_MODEL);
-        let short = shortened(&name.text, room);
+        let short = truncate_text(&name.text, room);
         // Drop an arrow without a target.
         name.text = short.strip_suffix(" → …").unwrap_or(&short).to_owned().into();
     }

@@ -35,7 +35,7 @@ pub(crate) fn stated_background(colorfgbg: &str) -> Option<(u8, u8, u8)> {
 /// Returns the theme for the settings and any problem with them. Without a setting, the theme
 /// follows the terminal background, if known.
 pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme, Option<String>) {
-    let (theme, problem) = chosen(settings, terminal.background);
+    let (theme, problem) = choose_theme(settings, terminal.background);
     (adapt_theme(theme, settings, terminal), problem)
 }
 
@@ -61,13 +61,16 @@ fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
     theme
 }
 
-fn chosen(settings: &UiSettings, background: Option<(u8, u8, u8)>) -> (Theme, Option<String>) {
+fn choose_theme(
+    settings: &UiSettings,
+    background: Option<(u8, u8, u8)>,
+) -> (Theme, Option<String>) {
     if is_without_colour() {
         return (Theme::no_color(), None);
     }
     let fitting = || background.map(Theme::default_for).unwrap_or_default();
     let Some(name) = &settings.theme else { return (fitting(), None) };
-    match named(name, &settings.custom_themes) {
+    match find_theme(name, &settings.custom_themes) {
         Ok(theme) => {
             let suits = background.is_none_or(|background| theme.is_readable_on(background));
             match (suits, settings.auto_theme) {
@@ -85,7 +88,7 @@ pub(crate) fn is_without_colour() -> bool {
 }
 
 /// Returns a theme by name: a custom one, a built-in one, or a file in the home directory.
-pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
+pub(crate) fn find_theme(name: &str, custom: &Object) -> Result<Theme, String> {
     if let Some(own) = custom.get(name) {
         let mut theme = Theme::custom(own).map_err(|error| error.to_string())?;
         name.clone_into(&mut theme.name);
@@ -94,7 +97,7 @@ pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
     if name.ends_with(".json") || name.contains('/') {
         return from_file(Path::new(name));
     }
-    Theme::named(name).map_err(|error| error.to_string())
+    Theme::by_name(name).map_err(|error| error.to_string())
 }
 
 fn from_file(path: &Path) -> Result<Theme, String> {
@@ -122,7 +125,7 @@ pub(crate) fn names(custom: &Object) -> Vec<(String, bool)> {
     let known = own.chain(Theme::names().map(str::to_owned));
     known
         .map(|name| {
-            let light = named(&name, custom).is_ok_and(|theme| theme.light);
+            let light = find_theme(&name, custom).is_ok_and(|theme| theme.light);
             (name, light)
         })
         .collect()

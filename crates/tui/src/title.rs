@@ -33,7 +33,7 @@ pub(crate) fn title(state: &TitleState, place: &str, subject: bool) -> String {
 }
 
 /// Returns the constant title.
-pub(crate) fn fixed(place: &str) -> String {
+pub(crate) fn fixed_title(place: &str) -> String {
     pad(&format!("Parallax ({place})"))
 }
 

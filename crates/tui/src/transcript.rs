@@ -157,7 +157,7 @@ impl Transcript {
         if let Some(Item::Shell(shell)) = self.items.get_mut(id.0) {
             shell.output.push(text);
         }
-        self.memory.forget(id.0);
+        self.memory.remove(id.0);
     }
 
     /// Ends such a command; `code` is `None` if a signal ended it.
@@ -166,7 +166,7 @@ impl Transcript {
             shell.running = false;
             shell.code = code;
         }
-        self.memory.forget(id.0);
+        self.memory.remove(id.0);
     }
 }
 

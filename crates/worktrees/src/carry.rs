@@ -39,7 +39,7 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
 }
 
 /// Copies the ignored files that the project lists.
-pub(super) fn included(record: &WorktreeRecord) -> Result<(), Failure> {
+pub(super) fn copy_included(record: &WorktreeRecord) -> Result<(), Failure> {
     let files: Vec<PathBuf> = included_files(&record.main)?.into_iter().collect();
     copy(&files, record)
 }

@@ -188,7 +188,7 @@ impl<'r> Contents<'r> {
     fn add_all(&self) -> Result<(), Failure> {
         let links = self.links()?;
         let paths: Vec<PathBuf> = links.iter().map(|(path, _)| path.clone()).collect();
-        self.forget(&paths)?;
+        self.unstage(&paths)?;
         // Files outside of a sparse checkout that were created are changes, too; git keeps those that
         // it did not check out.
         self.git.run(&["add", "--all", "--sparse"])?;
@@ -224,7 +224,7 @@ impl<'r> Contents<'r> {
     }
 
     /// Takes paths out of the index.
-    fn forget(&self, paths: &[PathBuf]) -> Result<(), Failure> {
+    fn unstage(&self, paths: &[PathBuf]) -> Result<(), Failure> {
         for some in paths.chunks(PATHS_AT_ONCE) {
             let words = ["update-index", "--force-remove", "--"].map(OsString::from);
             let paths = some.iter().map(|path| path.clone().into_os_string());
@@ -410,7 +410,7 @@ impl<'r> Contents<'r> {
         let mut added =
             self.git.paths(&[added.as_slice(), &["--no-renames", head, "--"]].concat())?;
         added.retain(|path| included.contains(path));
-        self.forget(&added)
+        self.unstage(&added)
     }
 }
 

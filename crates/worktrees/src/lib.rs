@@ -179,7 +179,7 @@ impl Worktree {
         if carry {
             carry::changes(git, &self.record)?;
         }
-        carry::included(&self.record)
+        carry::copy_included(&self.record)
     }
 
     /// Returns the working directory of the session.

@@ -103,7 +103,7 @@ impl EditorSession {
         })
     }
 
-    pub(super) async fn prepared(&mut self, prompt: Result<Prompt, Failure>) {
+    pub(super) async fn handle_prepared(&mut self, prompt: Result<Prompt, Failure>) {
         self.pending_prompt = None;
         match prompt {
             Ok(prompt) => {

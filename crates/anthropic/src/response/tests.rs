@@ -67,7 +67,7 @@ fn stream_may_be_split_at_every_byte() {
 }
 
 #[test]
-fn stream_that_is_cut_at_any_byte_is_incomplete() {
+fn stream_truncated_at_any_byte_is_incomplete() {
     let bytes = sample();
     let finish = bytes.windows(13).position(|window| window == b"message_delta");
     let finish = finish.unwrap_or_default();

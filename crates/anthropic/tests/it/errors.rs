@@ -48,7 +48,7 @@ async fn error_inside_a_stream_ends_it() {
 }
 
 #[tokio::test]
-async fn errors_name_who_can_act() {
+async fn errors_say_who_can_fix_them() {
     for (status, kind, message, expected) in [
         (400, "invalid_request_error", "no", "BadRequest"),
         (400, "invalid_request_error", "Your credit balance is too low", "Quota"),
@@ -67,7 +67,7 @@ async fn errors_name_who_can_act() {
 }
 
 #[tokio::test]
-async fn prompt_that_is_too_long_stays_recognizable() {
+async fn context_overflow_error_stays_recognizable() {
     let message = "prompt is too long: 210000 tokens > 200000 maximum";
     let (got, _server) = serve(vec![refusal(400, "invalid_request_error", message)]).await;
     match got.end {

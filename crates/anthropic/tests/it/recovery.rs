@@ -9,7 +9,7 @@ use crate::support::*;
 
 const INVALID: &str = "messages.1.content.0: Invalid `signature` in `thinking` block";
 
-fn bad(message: &str) -> testkit::canned::CannedResponse {
+fn bad_request(message: &str) -> testkit::canned::CannedResponse {
     refusal(400, "invalid_request_error", message)
 }
 
@@ -30,7 +30,7 @@ fn history(signatures: &[&str]) -> Request {
 
 #[tokio::test]
 async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
-    let server = Server::start(vec![bad(INVALID), ok(), ok()]).await;
+    let server = Server::start(vec![bad_request(INVALID), ok(), ok()]).await;
     let model = model(&server);
     let got = drain(&model, history(&["old"])).await;
     assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
@@ -46,7 +46,7 @@ async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
 
 #[tokio::test]
 async fn signature_error_without_thinking_is_an_error() {
-    let (got, server) = serve(vec![bad("Invalid signature"), ok()]).await;
+    let (got, server) = serve(vec![bad_request("Invalid signature"), ok()]).await;
     assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
     assert_eq!(server.requests().len(), 1);
 }
@@ -54,9 +54,9 @@ async fn signature_error_without_thinking_is_an_error() {
 #[tokio::test]
 async fn fields_that_a_model_does_not_accept_are_left_out() {
     let server = Server::start(vec![
-        bad("thinking.adaptive.display: Extra inputs are not permitted"),
-        bad("This model does not support the effort parameter."),
-        bad("adaptive thinking is not supported on this model"),
+        bad_request("thinking.adaptive.display: Extra inputs are not permitted"),
+        bad_request("This model does not support the effort parameter."),
+        bad_request("adaptive thinking is not supported on this model"),
         ok(),
         ok(),
     ])
@@ -83,23 +83,23 @@ async fn fields_that_a_model_does_not_accept_are_left_out() {
 #[tokio::test]
 async fn cache_marks_are_left_out_where_they_are_unknown() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
-    let (got, server) = serve(vec![bad(unknown), ok()]).await;
+    let (got, server) = serve(vec![bad_request(unknown), ok()]).await;
     assert_eq!(got.text(), "ok");
     let seen = server.requests();
     assert!(seen[0].body.contains("cache_control") && !seen[1].body.contains("cache_control"));
 }
 
 #[tokio::test]
-async fn rejected_image_is_left_out_and_others_stay() {
+async fn rejected_image_is_dropped_and_others_stay() {
     let image = |data: &str| Part::inline_data("image/png", data);
     let nested = vec![image("QkFE"), Part::inline_data("application/pdf", "UERG")];
     let call = Content::model(vec![Part::function_call(Some("c"), "look", object(json!({})))]);
     let response = Part::function_response(Some("c"), "look", object(json!({})), nested);
     let contents = vec![user(vec![image("R09PRA==")]), call.seal_for(MODEL), user(vec![response])];
     let server = Server::start(vec![
-        bad("messages.2.content.0.tool_result.content.0.image.source.base64: exceeds 5 MB"),
+        bad_request("messages.2.content.0.tool_result.content.0.image.source.base64: exceeds 5 MB"),
         ok(),
-        bad("Could not process image"),
+        bad_request("Could not process image"),
         ok(),
     ])
     .await;
@@ -121,8 +121,8 @@ async fn rejected_image_is_left_out_and_others_stay() {
 #[tokio::test]
 async fn tool_with_a_rejected_schema_is_left_out() {
     let server = Server::start(vec![
-        bad("tools.1.custom.input_schema: JSON schema is invalid"),
-        bad("tools.1.custom.input_schema.properties: Property keys should match pattern"),
+        bad_request("tools.1.custom.input_schema: JSON schema is invalid"),
+        bad_request("tools.1.custom.input_schema.properties: Property keys should match pattern"),
         ok(),
     ])
     .await;
@@ -143,8 +143,8 @@ async fn tool_with_a_rejected_schema_is_left_out() {
 }
 
 #[tokio::test]
-async fn error_that_nothing_helps_is_reported_once() {
-    let (got, server) = serve(vec![bad("tools.7.custom: no"), ok()]).await;
+async fn unfixable_error_is_reported_once() {
+    let (got, server) = serve(vec![bad_request("tools.7.custom: no"), ok()]).await;
     assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
     assert_eq!((server.requests().len(), got.notices.len()), (1, 0));
 }

@@ -143,7 +143,7 @@ async fn tool_names_and_schemas_fit_the_api() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_parse_go_back_as_text() {
+async fn unparsable_arguments_are_sent_back_as_text() {
     let call = tool_use(0, "t", "a", &["{\"x\": "]);
     let server = Server::start(vec![stream(&message(vec![call], "tool_use")), ok()]).await;
     let model = model(&server);

@@ -63,7 +63,7 @@ async fn call_arguments_are_joined() {
 }
 
 #[tokio::test]
-async fn parallel_calls_that_interleave_stay_apart() {
+async fn interleaved_parallel_calls_stay_separate() {
     let first = tool_use(1, "t1", "a", &["{\"x\":", "1}"]);
     let second = tool_use(2, "t2", "b", &[]);
     let third = tool_use(3, "t3", "c", &["{\"y\":", "broken"]);
@@ -89,7 +89,7 @@ async fn parallel_calls_that_interleave_stay_apart() {
 }
 
 #[tokio::test]
-async fn thinking_goes_back_unchanged_and_in_place() {
+async fn thinking_is_sent_back_unchanged_in_its_place() {
     let redacted = json!({"type": "redacted_thinking", "data": "b64=="});
     let first = message(
         vec![
@@ -133,7 +133,7 @@ async fn thinking_goes_back_unchanged_and_in_place() {
 }
 
 #[tokio::test]
-async fn thinking_that_was_cut_off_does_not_go_back() {
+async fn truncated_thinking_is_not_sent_back() {
     let begin = json!({"type": "thinking", "thinking": "", "signature": ""});
     let begun = block(0, begin, &[json!({"type": "thinking_delta", "thinking": "Hm"})]);
     let server = Server::start(vec![stream(&message(vec![begun], "max_tokens")), ok()]).await;
@@ -172,7 +172,7 @@ async fn unknown_events_and_blocks_are_accepted() {
 }
 
 #[tokio::test]
-async fn transfer_chunks_may_end_at_every_byte() {
+async fn chunk_boundaries_may_fall_at_any_byte() {
     let call = tool_use(1, "t", "écrire", &["{\"ü\":", "\"🦀\"}"]);
     let events = message(vec![thinking(0, "Grüße", "sig"), call, text(2, "🦀 fertig")], "tool_use");
     let bytes: String = events.iter().map(event).collect();

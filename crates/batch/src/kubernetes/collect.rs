@@ -108,7 +108,9 @@ async fn read(
     for (index, attempts) in found {
         let earlier =
             job.tasks.get(index).and_then(|task| job.record.previous_attempts.get(&task.id));
-        let Some(result) = joined(attempts, earlier.copied().unwrap_or_default()) else { continue };
+        let Some(result) = merge_attempts(attempts, earlier.copied().unwrap_or_default()) else {
+            continue;
+        };
         let (files, written) = (directory.task(&result.id), result.clone());
         blocking(move || files.write_result(&written)).await?;
         results.insert(index, result);
@@ -117,7 +119,7 @@ async fn read(
 }
 
 /// The newest result, with what all attempts used.
-fn joined(mut attempts: Vec<TaskResult>, earlier: AttemptUsage) -> Option<TaskResult> {
+fn merge_attempts(mut attempts: Vec<TaskResult>, earlier: AttemptUsage) -> Option<TaskResult> {
     attempts.sort_by(|one, other| one.ended.cmp(&other.ended));
     let mut newest = attempts.pop()?;
     newest.cost += earlier.cost;
@@ -182,7 +184,7 @@ async fn without_result(
     state: TaskState,
     reason: String,
 ) -> Result<TaskResult, BatchError> {
-    let mut result = TaskResult::unfinished(task);
+    let mut result = TaskResult::unfinished_result(task);
     result.state = state;
     result.reason = reason;
     result.started = crate::run_task::now();

@@ -52,7 +52,7 @@ impl Kubectl {
             if done.succeeded {
                 return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
             }
-            Err(failed(&what, &String::from_utf8_lossy(&done.stderr)))
+            Err(kubectl_error(&what, &String::from_utf8_lossy(&done.stderr)))
         })
         .await
     }
@@ -94,13 +94,13 @@ impl Kubectl {
         let said = crate::plan::read_text(&errors).unwrap_or_default();
         match ended.map(crate::agent::code) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(failed(what, &said)),
-            Err(_) => Err(failed(what, "it took too long")),
+            Ok(_) => Err(kubectl_error(what, &said)),
+            Err(_) => Err(kubectl_error(what, "it took too long")),
         }
     }
 }
 
-fn failed(what: &str, said: &str) -> BatchError {
+fn kubectl_error(what: &str, said: &str) -> BatchError {
     let why = one_line(said.trim());
     BatchError::Input(format!("`kubectl {what}` failed: {why}"))
 }

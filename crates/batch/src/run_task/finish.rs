@@ -99,7 +99,7 @@ impl TaskAttempt<'_> {
     }
 
     fn result(&self, attempt: &Attempt, summary: &EventSummary) -> TaskResult {
-        let unfinished = TaskResult::unfinished(self.task);
+        let unfinished = TaskResult::unfinished_result(self.task);
         TaskResult {
             tokens: summary.tokens,
             cost: (summary.cost * 1e9).round() / 1e9,

@@ -342,7 +342,7 @@ pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> 
 }
 
 /// Reverses the direction of `f`, `F`, `t`, or `T`.
-pub fn reversed(kind: char) -> char {
+pub fn reverse_direction(kind: char) -> char {
     if kind.is_lowercase() { kind.to_ascii_uppercase() } else { kind.to_ascii_lowercase() }
 }
 

@@ -18,14 +18,14 @@ pub struct TextObject {
 pub fn find(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<TextObject> {
     match char {
         'w' | 'W' => Some(word(buffer, char == 'W', around, times)),
-        '"' | '\'' | '`' => quoted(buffer, char, around),
+        '"' | '\'' | '`' => find_quoted(buffer, char, around),
         '(' | ')' | 'b' => bracketed(buffer, '(', ')', around, times),
         '[' | ']' => bracketed(buffer, '[', ']', around, times),
         '{' | '}' | 'B' => bracketed(buffer, '{', '}', around, times),
         '<' | '>' => bracketed(buffer, '<', '>', around, times),
         'p' => Some(paragraph(buffer, around, times)),
-        's' => Some(sentence(buffer, around, times)),
-        't' => tagged(buffer, around, times),
+        's' => Some(find_sentence(buffer, around, times)),
+        't' => find_tagged(buffer, around, times),
         _ => None,
     }
 }
@@ -70,7 +70,7 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> TextObject {
 }
 
 /// Returns the text between two quotes of the line: those around the cursor, or the next ones.
-fn quoted(buffer: &Buffer, quote: char, around: bool) -> Option<TextObject> {
+fn find_quoted(buffer: &Buffer, quote: char, around: bool) -> Option<TextObject> {
     let cursor = buffer.cursor();
     let line = buffer.current_line();
     let mut quotes = Vec::new();
@@ -199,7 +199,7 @@ fn is_empty_line(rest: &str) -> bool {
     rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
 }
 
-fn sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
+fn find_sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let all = sentences(&text);
@@ -220,7 +220,7 @@ fn sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
 }
 
 /// Returns the text between `<name …>` and `</name>`, the `times`th pair around the cursor.
-fn tagged(buffer: &Buffer, around: bool, times: usize) -> Option<TextObject> {
+fn find_tagged(buffer: &Buffer, around: bool, times: usize) -> Option<TextObject> {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let mut open: Vec<(&str, Range<usize>)> = Vec::new();

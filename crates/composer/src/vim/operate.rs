@@ -54,13 +54,13 @@ impl Operator {
         match self {
             Self::Lower => Some(text.to_lowercase()),
             Self::Upper => Some(text.to_uppercase()),
-            Self::Toggle => Some(toggled(text)),
+            Self::Toggle => Some(toggle_case(text)),
             _ => None,
         }
     }
 }
 
-fn toggled(text: &str) -> String {
+fn toggle_case(text: &str) -> String {
     let mut toggled = String::with_capacity(text.len());
     for char in text.chars() {
         if char.is_uppercase() {

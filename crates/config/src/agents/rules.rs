@@ -26,12 +26,12 @@ pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
             );
         }
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "[[rule]]\nsubagent = {}", quoted(agent));
+        let _ = writeln!(text, "[[rule]]\nsubagent = {}", quote(agent));
         if !rule.contains_key("priority") {
             let _ = writeln!(text, "priority = {PRIORITY}");
         }
         for (key, value) in rule {
-            let _ = writeln!(text, "{} = {}", quoted(key), toml(value)?);
+            let _ = writeln!(text, "{} = {}", quote(key), toml(value)?);
         }
     }
     let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.clone()) };
@@ -45,14 +45,14 @@ fn toml(value: &Value) -> Result<String, String> {
     Ok(match value {
         Value::Null => return Err("a value in `policy` is empty".to_owned()),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => quoted(text),
+        Value::String(text) => quote(text),
         Value::Array(items) => {
             let items = items.iter().map(toml).collect::<Result<Vec<_>, _>>()?;
             format!("[{}]", items.join(", "))
         }
         Value::Object(fields) => {
             let field = |(key, value): (&String, &Value)| {
-                Ok::<_, String>(format!("{} = {}", quoted(key), toml(value)?))
+                Ok::<_, String>(format!("{} = {}", quote(key), toml(value)?))
             };
             let fields = fields.iter().map(field).collect::<Result<Vec<_>, _>>()?;
             format!("{{ {} }}", fields.join(", "))
@@ -61,7 +61,7 @@ fn toml(value: &Value) -> Result<String, String> {
 }
 
 /// Quotes a string as JSON, which TOML also accepts, except for one control character.
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 

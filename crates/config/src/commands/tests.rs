@@ -248,7 +248,7 @@ fn display_fields_may_hold_any_text() {
 }
 
 #[test]
-fn link_that_leads_nowhere_is_a_broken_command() {
+fn dangling_link_is_reported_as_a_broken_command() {
     let folder = tempfile::tempdir().expect("folder");
     let (strong, weak) = (folder.path().join("strong"), folder.path().join("weak"));
     for place in [&strong, &weak] {

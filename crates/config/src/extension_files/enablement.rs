@@ -27,7 +27,7 @@ impl ExtensionScope<'_> {
     fn rule(self) -> String {
         match self {
             Self::User => EVERYWHERE.to_owned(),
-            Self::Workspace(folder) => format!("{}*", slashed(&real(folder))),
+            Self::Workspace(folder) => format!("{}*", with_slash(&real(folder))),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Enablement {
 
     /// Whether an extension is enabled in a directory.
     pub(crate) fn is_on(&self, name: &str, folder: &Path) -> bool {
-        let names = [slashed(folder), slashed(&real(folder))];
+        let names = [with_slash(folder), with_slash(&real(folder))];
         let of = |rules: &[(String, Vec<String>)]| {
             rules.iter().find(|(known, _)| known == name).map(|(_, rules)| rules.clone())
         };
@@ -73,7 +73,7 @@ impl Enablement {
     }
 
     /// Whether the rules in `~/.gemini` alone would disable it somewhere.
-    fn theirs_refuse(&self, name: &str) -> bool {
+    fn is_disabled_by_gemini(&self, name: &str) -> bool {
         let theirs = self.gemini_rules.iter().find(|(known, _)| known == name);
         theirs.is_some_and(|(_, rules)| rules.iter().any(|rule| rule.starts_with('!')))
     }
@@ -100,7 +100,7 @@ pub fn switch_extension(
             rules.clear();
             if !on {
                 rules.push(format!("!{EVERYWHERE}"));
-            } else if known.theirs_refuse(name) {
+            } else if known.is_disabled_by_gemini(name) {
                 rules.push(EVERYWHERE.to_owned());
             }
         }
@@ -157,7 +157,7 @@ fn covers(rule: &str, folder: &str) -> bool {
     }
 }
 
-fn slashed(folder: &Path) -> String {
+fn with_slash(folder: &Path) -> String {
     let mut text = folder.to_string_lossy().replace('\\', "/");
     if !text.ends_with('/') {
         text.push('/');

@@ -45,7 +45,7 @@ fn kept_lock_file(kept: &Path) -> PathBuf {
 }
 
 /// Returns the record of an extension. Blocking.
-pub fn locked(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
+pub fn find_entry(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
     read_entry(jsonc::read_object(&file(dirs)).ok()??.get(name)?)
 }
 
@@ -204,7 +204,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
         }
         if kind.is_dir() {
             list(root, &name, depth + 1, files)?;
-        } else if kind.is_file() || (kind.is_symlink() && stays_inside(root, &name)) {
+        } else if kind.is_file() || (kind.is_symlink() && stays_below(root, &name)) {
             files.push(name);
         } else {
             let what = if kind.is_symlink() {
@@ -222,7 +222,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
 }
 
 /// Whether a symlink leads, by its text and by its current target, to a path below `root`.
-pub fn stays_inside(root: &Path, link: &Path) -> bool {
+pub fn stays_below(root: &Path, link: &Path) -> bool {
     let Ok(target) = fs::read_link(root.join(link)) else { return false };
     let mut depth = link.components().count().saturating_sub(1);
     for part in target.components() {
@@ -285,7 +285,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
-        assert_eq!(locked(&dirs, "e"), None);
+        assert_eq!(find_entry(&dirs, "e"), None);
         let entry = LockEntry {
             version: "1".into(),
             install: InstallMetadata {
@@ -301,10 +301,10 @@ mod tests {
             code_hash: "p".into(),
         };
         lock(&dirs, "e", Some(&entry)).expect("noted");
-        assert_eq!(locked(&dirs, "e"), Some(entry.clone()));
+        assert_eq!(find_entry(&dirs, "e"), Some(entry.clone()));
         let all = read_lock(&dirs, None).expect("read");
         assert_eq!(all, [("e".to_owned(), Some(entry))]);
         lock(&dirs, "e", None).expect("forgotten");
-        assert_eq!(locked(&dirs, "e"), None);
+        assert_eq!(find_entry(&dirs, "e"), None);
     }
 }

@@ -175,14 +175,14 @@ impl Manifest {
     /// Returns an error if the name or version is missing or invalid, or if a field has the wrong
     /// type.
     pub fn parse(object: &Object) -> Result<Self, String> {
-        let mut manifest = Self { name: required(object, "name")?, ..Self::default() };
+        let mut manifest = Self { name: required_text(object, "name")?, ..Self::default() };
         if !is_name(&manifest.name) {
             return Err(format!(
                 "its name `{}` must consist of letters, digits, and dashes",
                 one_line(&manifest.name, 60)
             ));
         }
-        manifest.version = required(object, "version")?;
+        manifest.version = required_text(object, "version")?;
         manifest.description = one_line(&text(object, "description")?, DESCRIPTION);
         manifest.servers = match object.get("mcpServers") {
             None | Some(Value::Null) => Object::new(),
@@ -390,7 +390,7 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(|byte| first(byte) || byte.is_ascii_digit())
 }
 
-fn required(object: &Object, key: &str) -> Result<String, String> {
+fn required_text(object: &Object, key: &str) -> Result<String, String> {
     let value = text(object, key)?;
     if value.trim().is_empty() {
         return Err(format!("`{key}` is missing"));

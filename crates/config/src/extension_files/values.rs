@@ -184,7 +184,7 @@ pub fn set_extension_value(
         Some(value) => Some(value.into()),
     };
     if was_elsewhere && !matches!(value, Some(CstInputValue::Object(_))) {
-        forget(keychain, &secret);
+        delete_secret(keychain, &secret);
     }
     json_state_file::update(&file(dirs), |root| {
         let values = root.object_value_or_set(name).object_value_or_set(&scope);
@@ -198,9 +198,9 @@ pub fn set_extension_value(
 }
 
 /// Removes a secret. An unreferenced secret that stays in the keychain is harmless.
-fn forget(keychain: &Keychain, secret: &str) {
+fn delete_secret(keychain: &Keychain, secret: &str) {
     // The user could do nothing about the error.
-    let _ = keychain.forget(secret);
+    let _ = keychain.delete(secret);
 }
 
 /// Removes all values of an extension except those of the given variables. Blocking.
@@ -220,7 +220,7 @@ pub fn retain_extension_values(
     for (scope, values) in before.get(name).and_then(Value::as_object).into_iter().flatten() {
         for (variable, value) in values.as_object().into_iter().flatten() {
             if is_in_keychain(value) && !variables.contains(variable) {
-                forget(keychain, &secret_name(name, scope, variable));
+                delete_secret(keychain, &secret_name(name, scope, variable));
             }
         }
     }

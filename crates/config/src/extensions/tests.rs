@@ -42,7 +42,7 @@ impl World {
         .expect("a configuration")
     }
 
-    fn found(&self, only: &[&str]) -> Extensions {
+    fn load(&self, only: &[&str]) -> Extensions {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
         self.config().extensions(&ExtensionChoice { only })
     }
@@ -62,14 +62,14 @@ fn both_homes_are_read_and_parallax_wins() {
     world.manifest(".parallax/extensions/twice", &version("a", "3"));
     world.write(".gemini/extensions/broken/gemini-extension.json", "{");
     std::fs::create_dir_all(world.path(".gemini/extensions/empty")).expect("folder");
-    let found = world.found(&[]);
+    let found = world.load(&[]);
     assert_eq!(names(&found), [("a", true), ("b", true)]);
     assert_eq!(found.all[0].manifest.version, "2");
     assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
-    assert_eq!(names(&world.found(&["B"])), [("a", false), ("b", true)]);
-    assert_eq!(names(&world.found(&["none"])), [("a", false), ("b", false)]);
+    assert_eq!(names(&world.load(&["B"])), [("a", false), ("b", true)]);
+    assert_eq!(names(&world.load(&["none"])), [("a", false), ("b", false)]);
     // The warning about an unknown name is emitted when the session starts.
-    assert_eq!(world.found(&["c"]).warnings.len(), 3);
+    assert_eq!(world.load(&["c"]).warnings.len(), 3);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn linked_extension_is_read_in_place() {
     world.manifest("work/mine", &json!({"name": "mine", "version": "1"}));
     let metadata = json!({"source": source, "type": "link"}).to_string();
     world.write(&format!(".parallax/extensions/mine/{INSTALL_METADATA}"), &metadata);
-    let found = world.found(&[]);
+    let found = world.load(&[]);
     assert_eq!(found.all[0].folder, source);
     assert_eq!(found.command_folders()[0].folder, source.join("commands"));
 }
@@ -135,7 +135,7 @@ fn context_file_names_expand_variables_within_the_directory() {
         world.write(&format!(".gemini/extensions/a/{file}"), "text");
     }
     world.write(".gemini/extensions/other.md", "text");
-    let found = world.found(&[]);
+    let found = world.load(&[]);
     let files = ["outside.md", "docs/h.md", "default.md"];
     let files = files.map(|file| world.path(&format!(".gemini/extensions/a/{file}")));
     assert_eq!(found.context_files(), files);
@@ -170,7 +170,7 @@ fn modified_extension_starts_no_programs() {
         let hooks = crate::hooks::find_hooks(&world.config(), found).expect("hooks").hooks;
         hooks.iter().filter(|hook| hook.accepted).count()
     };
-    let found = world.found(&[]);
+    let found = world.load(&[]);
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
     assert_eq!((found.servers().len(), found.agent_folders().len(), hooks(&found)), (1, 1, 1));
     for (file, other) in [
@@ -182,7 +182,7 @@ fn modified_extension_starts_no_programs() {
         let path = format!(".parallax/extensions/a/{file}");
         let before = std::fs::read_to_string(world.path(&path)).ok();
         world.write(&path, &other);
-        let found = world.found(&[]);
+        let found = world.load(&[]);
         let told = found.warnings.iter().any(|text| text.contains("differ from the installed"));
         assert!(told, "{file}: {:?}", found.warnings);
         assert_eq!((found.servers().len(), found.agent_folders().len()), (0, 0), "{file}");
@@ -193,7 +193,7 @@ fn modified_extension_starts_no_programs() {
             None => std::fs::remove_file(world.path(&path)).expect("removed"),
         }
     }
-    assert!(!world.found(&[]).all[0].is_modified);
+    assert!(!world.load(&[]).all[0].is_modified);
 }
 
 #[test]
@@ -201,6 +201,6 @@ fn theme_names_include_their_extension() {
     let world = World::new();
     let themes = json!([{"name": "Dusk", "type": "custom"}, {"type": "custom"}]);
     world.manifest(".gemini/extensions/a", &json!({"name": "a", "version": "1", "themes": themes}));
-    assert_eq!(world.found(&[]).themes().keys().collect::<Vec<_>>(), ["Dusk (a)"]);
-    assert!(world.found(&["none"]).themes().is_empty());
+    assert_eq!(world.load(&[]).themes().keys().collect::<Vec<_>>(), ["Dusk (a)"]);
+    assert!(world.load(&["none"]).themes().is_empty());
 }

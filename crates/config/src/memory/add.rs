@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::discovery::named;
+use super::discovery::find_exact_name;
 use crate::error::ConfigError;
 use crate::json_state_file;
 use crate::user_dirs::UserDirs;
@@ -32,8 +32,9 @@ pub fn user_memory_file(dirs: &UserDirs, names: &[String]) -> PathBuf {
 /// Returns the file for facts about the project: the first of `names` that exists in the directory,
 /// or else the first one. Blocking.
 pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
-    let there =
-        plain_names(names).filter_map(|name| named(folder, name)).find(|file| file.is_file());
+    let there = plain_names(names)
+        .filter_map(|name| find_exact_name(folder, name))
+        .find(|file| file.is_file());
     let first = || folder.join(plain_names(names).next().unwrap_or("GEMINI.md"));
     there.unwrap_or_else(first)
 }

@@ -20,7 +20,9 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     let mut global = Vec::new();
     for home in [&options.dirs.gemini, &options.dirs.parallax] {
         for name in options.names {
-            global.extend(named(home, name).and_then(|file| reader.read(&file, home, &|_| false)));
+            global.extend(
+                find_exact_name(home, name).and_then(|file| reader.read(&file, home, &|_| false)),
+            );
         }
     }
     let mut notes = Vec::new();
@@ -45,7 +47,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         let names = sort_names(options.names);
         for (folder, root) in own.chain(more) {
             for name in &names {
-                let Some(path) = named(folder, name) else { continue };
+                let Some(path) = find_exact_name(folder, name) else { continue };
                 if !(options.ignored)(&path) && reader.is_inside(&path, root) {
                     project.extend(reader.read(&path, root, options.ignored));
                 }
@@ -74,7 +76,7 @@ pub fn collect_upwards(
         for folder in folders.into_iter().rev() {
             for name in &names {
                 // Most directories have none, so this is checked first.
-                let Some(path) = named(folder, name) else { continue };
+                let Some(path) = find_exact_name(folder, name) else { continue };
                 if path.is_file()
                     && !known(&path)
                     && !(options.ignored)(&path)
@@ -99,7 +101,7 @@ fn sort_names(names: &[String]) -> Vec<&String> {
 /// Returns the file with exactly this name in a directory, if there is one. Also on
 /// case-insensitive file systems, `agents.md` is not `AGENTS.md`. A link is matched by its own
 /// name. Blocking.
-pub(super) fn named(folder: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn find_exact_name(folder: &Path, name: &str) -> Option<PathBuf> {
     let file = folder.join(name);
     let found = std::fs::symlink_metadata(&file).ok()?;
     let lower = name.to_lowercase();

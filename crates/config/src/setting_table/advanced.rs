@@ -16,7 +16,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "false",
         "Ignore plain `.env` files outside the home directory",
     )
-    .shown_after_restart("Ignore project `.env` files"),
+    .with_label_after_restart("Ignore project `.env` files"),
     key("advanced.bugCommand", Obj, "", "URL for bug reports"),
     key("advanced.docsUrl", Text, "", "URL that `/docs` opens (Parallax only)"),
 ];

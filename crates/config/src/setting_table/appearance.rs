@@ -107,7 +107,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "false",
         "Use the alternate screen buffer (full-screen mode)",
     )
-    .shown_after_restart("Full-screen mode"),
+    .with_label_after_restart("Full-screen mode"),
     key(
         "ui.inlineImages",
         Choice(&["auto", "off", "kitty", "iterm", "sixel"]),
@@ -118,5 +118,5 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     key("ui.inlineThinkingMode", Choice(&["off", "full"]), "\"off\"", "Show the model's thoughts")
         .with_label("Show thoughts"),
     key("ui.accessibility.screenReader", Flag, "false", "Plain text output for screen readers")
-        .shown_after_restart("Screen reader mode"),
+        .with_label_after_restart("Screen reader mode"),
 ];

@@ -5,21 +5,21 @@ use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
     key("context.fileName", TextOrTexts, "[\"GEMINI.md\",\"AGENTS.md\"]", "Names of context files")
-        .shown_after_restart("Context file names"),
+        .with_label_after_restart("Context file names"),
     key(
         "context.importFormat",
         Choice(&["tree", "flat"]),
         "\"tree\"",
         "How imports of context files are formatted",
     )
-    .shown_after_restart("Format of context file imports"),
+    .with_label_after_restart("Format of context file imports"),
     key(
         "context.includeDirectoryTree",
         Flag,
         "true",
         "Include the directory tree in the first request",
     )
-    .shown_after_restart("Directory tree in the first request"),
+    .with_label_after_restart("Directory tree in the first request"),
     key("context.discoveryMaxDirs", Num, "200", "No effect"),
     key(
         "context.memoryMaxTokens",
@@ -34,23 +34,23 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Names that mark the root of a project; empty: do not search parent directories",
     ),
     key("context.includeDirectories", Texts, "[]", "Additional workspace directories")
-        .shown_after_restart("Additional workspace directories"),
+        .with_label_after_restart("Additional workspace directories"),
     key(
         "context.loadMemoryFromIncludeDirectories",
         Flag,
         "false",
         "Load context files from additional workspace directories",
     )
-    .shown_after_restart("Context files of additional directories"),
+    .with_label_after_restart("Context files of additional directories"),
     key("context.fileFiltering.respectGitIgnore", Flag, "true", "Skip files ignored by git")
-        .shown_after_restart("Respect .gitignore"),
+        .with_label_after_restart("Respect .gitignore"),
     key(
         "context.fileFiltering.respectGeminiIgnore",
         Flag,
         "true",
         "Skip files listed in `.geminiignore`",
     )
-    .shown_after_restart("Respect .geminiignore"),
+    .with_label_after_restart("Respect .geminiignore"),
     key(
         "context.fileFiltering.enableRecursiveFileSearch",
         Flag,
@@ -69,5 +69,5 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "[]",
         "Additional ignore files, highest precedence first",
     )
-    .shown_after_restart("Additional ignore files"),
+    .with_label_after_restart("Additional ignore files"),
 ];

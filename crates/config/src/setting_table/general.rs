@@ -20,7 +20,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"default\"",
         "Approval mode at startup",
     )
-    .shown_after_restart("Approval mode at startup"),
+    .with_label_after_restart("Approval mode at startup"),
     key("general.enableNotifications", Flag, "false", "Terminal notifications")
         .with_label("Notifications"),
     key(
@@ -46,9 +46,9 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "true",
         "Retry after ambiguous network failures and interrupted streams",
     )
-    .shown_after_restart("Retry after ambiguous network failures"),
+    .with_label_after_restart("Retry after ambiguous network failures"),
     key("general.maxAttempts", Num, "10", "Maximum attempts per model request (at most 10)")
-        .shown_after_restart("Maximum attempts per request"),
+        .with_label_after_restart("Maximum attempts per request"),
     key("general.sessionRetention.enabled", Flag, "true", "Delete old sessions"),
     key("general.sessionRetention.maxAge", Age, "\"30d\"", "Delete sessions older than this"),
     key(
@@ -94,7 +94,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"text\"",
         "Output format of headless runs",
     )
-    .shown_after_restart("Output format"),
+    .with_label_after_restart("Output format"),
     key("ide.enabled", Flag, "false", "Connect to the companion extension of the editor"),
     key(
         "ide.hasSeenNudge",

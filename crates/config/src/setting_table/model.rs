@@ -4,7 +4,7 @@ use crate::setting_spec::SettingType::{Choice, Flag, Number as Num, Object as Ob
 use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    key("model.name", Text, "", "Model").shown_after_restart("Model"),
+    key("model.name", Text, "", "Model").with_label_after_restart("Model"),
     key(
         "model.routing",
         Choice(&["on", "rules", "off"]),
@@ -30,7 +30,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Whether to use another model when the chosen one is unavailable (Parallax only)",
     ),
     key("model.maxSessionTurns", Num, "-1", "Maximum model requests per run; -1: no limit")
-        .shown_after_restart("Maximum model requests per run"),
+        .with_label_after_restart("Maximum model requests per run"),
     key(
         "budget.session.maxCost",
         Num,
@@ -66,7 +66,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Number of tokens at which the history is compacted (Parallax only)",
     ),
     key("model.disableLoopDetection", Flag, "false", "Disable loop detection")
-        .shown_after_restart("Disable loop detection"),
+        .with_label_after_restart("Disable loop detection"),
     key("model.skipNextSpeakerCheck", Flag, "true", "No effect: the next speaker is never checked"),
     key(
         "model.streamIdleTimeoutMs",
@@ -74,7 +74,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "120000",
         "Timeout for a stream without data in milliseconds; 0: never (Parallax only)",
     )
-    .shown_after_restart("Stream idle timeout (ms)"),
+    .with_label_after_restart("Stream idle timeout (ms)"),
     key("modelConfigs", Obj, "", "Named generation presets, overrides, and model definitions"),
     key(
         "providers",

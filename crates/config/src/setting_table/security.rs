@@ -4,37 +4,37 @@ use crate::setting_spec::SettingType::{Choice, Flag, FlagOr, Number as Num, Text
 use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for commands").shown_after_restart("Sandbox for commands"),
+    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for commands").with_label_after_restart("Sandbox for commands"),
     key(
         "security.sandbox.network.default",
         Flag,
         "false",
         "Allow commands to access the network (Parallax only)",
-    ).shown_after_restart("Network access for commands"),
+    ).with_label_after_restart("Network access for commands"),
     key(
         "security.sandbox.network.auto_edit",
         Flag,
         "false",
         "Allow commands to access the network in `auto_edit` mode (Parallax only)",
-    ).shown_after_restart("Network access in auto-edit mode"),
+    ).with_label_after_restart("Network access in auto-edit mode"),
     key(
         "security.sandbox.network.plan",
         Flag,
         "false",
         "Allow commands to access the network in `plan` mode (Parallax only)",
-    ).shown_after_restart("Network access in plan mode"),
+    ).with_label_after_restart("Network access in plan mode"),
     key(
         "security.sandbox.network.yolo",
         Flag,
         "true",
         "Allow commands to access the network in `yolo` mode (Parallax only)",
-    ).shown_after_restart("Network access in yolo mode"),
+    ).with_label_after_restart("Network access in yolo mode"),
     key(
         "security.sandbox.hostLoopback",
         Flag,
         "false",
         "Allow commands to reach servers on this machine; in `yolo` mode, follows the network setting by default (Parallax only)",
-    ).shown_after_restart("Access to local servers"),
+    ).with_label_after_restart("Access to local servers"),
     key(
         "security.sandbox.caches",
         Flag,
@@ -64,7 +64,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         Flag,
         "true",
         "Record file changes so that they can be undone (Parallax only)",
-    ).shown_after_restart("Undo"),
+    ).with_label_after_restart("Undo"),
     key(
         "security.checkpoints.maxBytes",
         Num,
@@ -78,19 +78,19 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Patterns of sources from which extensions may be installed; empty: all",
     ),
     key("security.blockGitExtensions", Flag, "false", "Block extensions from URLs"),
-    key("security.disableYoloMode", Flag, "false", "Disable `yolo` mode").shown_after_restart("Disable yolo mode"),
+    key("security.disableYoloMode", Flag, "false", "Disable `yolo` mode").with_label_after_restart("Disable yolo mode"),
     key(
         "security.disableAlwaysAllow",
         Flag,
         "false",
         "Disable \"always allow\" in approval requests",
-    ).shown_after_restart("Disable \"always allow\""),
+    ).with_label_after_restart("Disable \"always allow\""),
     key(
         "security.enablePermanentToolApproval",
         Flag,
         "false",
         "Allow saving \"always allow\" rules",
-    ).shown_after_restart("Save \"always allow\" rules"),
+    ).with_label_after_restart("Save \"always allow\" rules"),
     key(
         "security.autoAddToPolicyByDefault",
         Flag,
@@ -102,8 +102,8 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         Choice(&["ask", "off"]),
         "\"ask\"",
         "Require approval for edits to build files (Parallax only)",
-    ).shown_after_restart("Build file guard"),
-    key("security.folderTrust.enabled", Flag, "true", "Require trust for folders").shown_after_restart("Folder trust"),
+    ).with_label_after_restart("Build file guard"),
+    key("security.folderTrust.enabled", Flag, "true", "Require trust for folders").with_label_after_restart("Folder trust"),
     key(
         "security.secretStorage",
         Choice(&["auto", "file"]),
@@ -115,7 +115,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         Flag,
         "true",
         "Withhold secrets from child processes",
-    ).shown_after_restart("Withhold secrets from commands"),
+    ).with_label_after_restart("Withhold secrets from commands"),
     key(
         "security.environmentVariableRedaction.allowed",
         Texts,

@@ -15,7 +15,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     ),
     key("tools.sandboxNetworkAccess", Flag, "false", "Allow network access in the sandbox"),
     key("tools.shell.showColor", Flag, "true", "Show colors in command output")
-        .shown_after_restart("Colors in command output"),
+        .with_label_after_restart("Colors in command output"),
     key("tools.shell.enableInteractiveShell", Flag, "true", "Run commands in a pseudo-terminal"),
     key(
         "tools.shell.backgroundCompletionBehavior",
@@ -24,28 +24,28 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "What happens when a background command ends",
     ),
     key("tools.shell.pager", Text, "\"cat\"", "Pager for commands")
-        .shown_after_restart("Pager for commands"),
+        .with_label_after_restart("Pager for commands"),
     key(
         "tools.shell.inactivityTimeout",
         Num,
         "300",
         "Stop a command after this many seconds without output; 0: never",
     )
-    .shown_after_restart("Command inactivity timeout (s)"),
+    .with_label_after_restart("Command inactivity timeout (s)"),
     key(
         "tools.shell.enableShellOutputEfficiency",
         Flag,
         "true",
         "Tell the model to prefer quiet flags",
     )
-    .shown_after_restart("Prefer quiet flags"),
+    .with_label_after_restart("Prefer quiet flags"),
     key(
         "tools.shell.commandSubstitution",
         Choice(&["block", "check", "allow"]),
         "\"check\"",
         "How command substitutions are handled (Parallax only)",
     )
-    .shown_after_restart("Command substitution"),
+    .with_label_after_restart("Command substitution"),
     key("tools.discoveryCommand", Text, "", "Command that lists the project's own tools"),
     key("tools.callCommand", Text, "", "Command that runs the project's own tools"),
     key(
@@ -106,14 +106,15 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "40000",
         "Maximum characters of a tool result; 0: no limit",
     )
-    .shown_after_restart("Maximum tool result (characters)"),
+    .with_label_after_restart("Maximum tool result (characters)"),
     key(
         "tools.disableLLMCorrection",
         Flag,
         "true",
         "No effect: failed edits are never corrected by a model",
     ),
-    key("useWriteTodos", Flag, "true", "Enable the to-do tool").shown_after_restart("To-do tool"),
+    key("useWriteTodos", Flag, "true", "Enable the to-do tool")
+        .with_label_after_restart("To-do tool"),
     key("mcp.serverCommand", Text, "", "Command that starts an MCP server"),
     key("mcp.allowed", Texts, "", "The only MCP servers that are started"),
     key(

@@ -32,7 +32,7 @@ impl SkillPins {
 
     /// Returns the source of a skill if its files differ from those that were installed. Blocking:
     /// reads all files of the skill.
-    pub fn changed(&self, skill: &Skill) -> Option<&str> {
+    pub fn changed_source(&self, skill: &Skill) -> Option<&str> {
         let entry = self.0.get(skill.folder().to_str()?)?;
         let hash = entry.get("hash").and_then(Value::as_str)?;
         let now = content_hash(skill.folder());
@@ -87,7 +87,7 @@ mod tests {
         let skill = || read_skill(&place.join("SKILL.md"), &SkillTier::User).expect("a skill");
         let changed = || {
             let pins = SkillPins::read(&dirs).expect("read");
-            pins.changed(&skill()).map(str::to_owned)
+            pins.changed_source(&skill()).map(str::to_owned)
         };
         assert_eq!(changed(), None, "nothing is noted");
         pin_skill(&dirs, &place, Some("/from")).expect("noted");

@@ -143,7 +143,7 @@ fn set_rule(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel
         let Some(written) = rule.name().and_then(|name| name.decoded_value().ok()) else {
             continue;
         };
-        if written != name && resolved(&written).as_deref() != Some(real) {
+        if written != name && resolve_rule_path(&written).as_deref() != Some(real) {
             continue;
         }
         match (level, written == name) {
@@ -166,7 +166,7 @@ fn set_rule(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel
 pub(super) fn most_specific_rule(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
     let mut best: Option<(usize, TrustRule)> = None;
     for rule in rules {
-        let Some(path) = resolved(&rule.folder) else { continue };
+        let Some(path) = resolve_rule_path(&rule.folder) else { continue };
         let covered = match rule.level {
             TrustLevel::TrustParent => path.parent().unwrap_or(&path),
             _ => &path,
@@ -189,7 +189,7 @@ pub(super) fn most_specific_rule(rules: Vec<TrustRule>, folder: &Path) -> Option
 /// Resolves the path of a rule, following links as far as it exists. Returns `None` for a relative
 /// path, which would depend on the working directory, and for a path with `..` after the part that
 /// exists.
-fn resolved(written: &str) -> Option<PathBuf> {
+fn resolve_rule_path(written: &str) -> Option<PathBuf> {
     let path = Path::new(written);
     if !path.is_absolute() {
         return None;

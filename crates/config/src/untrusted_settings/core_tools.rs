@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::effective::effective;
 use crate::layers::LayerFile;
-use crate::migrate::{get_dotted, set_if_absent, take};
+use crate::migrate::{get_dotted, set_default, take};
 use crate::outer_settings::OuterSettings;
 
 const KEY: &str = "tools.core";
@@ -21,13 +21,13 @@ pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
     for file in &mut *project {
         let Some(own) = list(&file.values) else { continue };
         let narrowed = match &above {
-            Some(above) => narrowed(above, &own),
+            Some(above) => intersect_entries(above, &own),
             None => own,
         };
         take(&mut file.values, KEY);
         if !narrowed.is_empty() {
             let entries = narrowed.iter().map(|entry| Value::String(entry.clone())).collect();
-            set_if_absent(&mut file.values, KEY, Value::Array(entries));
+            set_default(&mut file.values, KEY, Value::Array(entries));
             above = Some(narrowed);
         }
     }
@@ -41,7 +41,7 @@ fn list(values: &Object) -> Option<Vec<String>> {
 }
 
 /// Returns the intersection of both lists, with the narrower entry of each pair.
-fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
+fn intersect_entries(users: &[String], own: &[String]) -> Vec<String> {
     let mut narrowed = Vec::new();
     for (ours, theirs) in own.iter().flat_map(|ours| users.iter().map(move |it| (ours, it))) {
         let entry = match (covers(theirs, ours), covers(ours, theirs)) {
@@ -86,11 +86,11 @@ fn parts(entry: &str) -> (&str, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{covers, narrowed};
+    use super::{covers, intersect_entries};
 
     fn narrow(users: &[&str], own: &[&str]) -> Vec<String> {
         let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        narrowed(&owned(users), &owned(own))
+        intersect_entries(&owned(users), &owned(own))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::effective::SettingsDifference;
 use super::{core_tools, equals_json, is_below, is_inside, texts};
-use crate::migrate::{get_dotted, set_if_absent, take};
+use crate::migrate::{get_dotted, set_default, take};
 use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
 
@@ -85,7 +85,7 @@ pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
     let others: Vec<Value> = entries.iter().filter(|entry| is_other(entry)).cloned().collect();
     if others.len() < entries.len() {
         take(values, PATHS);
-        set_if_absent(values, PATHS, Value::Array(others));
+        set_default(values, PATHS, Value::Array(others));
     }
 }
 

@@ -25,13 +25,13 @@ fn now() -> u64 {
 }
 
 /// The first message to a viewer.
-pub(super) fn hello() -> String {
+pub(super) fn hello_message() -> String {
     let hello = json!({"version": VERSION, "pid": std::process::id(), "time": now()});
     format!("{}\n", json!({"hello": hello}))
 }
 
 /// So many messages were dropped before the next one.
-pub(super) fn dropped(count: u64) -> String {
+pub(super) fn dropped_message(count: u64) -> String {
     format!("{}\n", json!({"dropped": {"count": count, "time": now()}}))
 }
 

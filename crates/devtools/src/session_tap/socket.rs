@@ -166,7 +166,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
     let (mut reader, mut writer) = stream.split();
     let mut byte = [0; 1];
     let writing = async {
-        writer.write_all(messages::hello().as_bytes()).await?;
+        writer.write_all(messages::hello_message().as_bytes()).await?;
         loop {
             let Some((lines, dropped)) = queue.take() else {
                 if stop.is_cancelled() {
@@ -179,7 +179,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
                 continue;
             };
             if dropped > 0 {
-                writer.write_all(messages::dropped(dropped).as_bytes()).await?;
+                writer.write_all(messages::dropped_message(dropped).as_bytes()).await?;
             }
             writer.write_all(lines.as_bytes()).await?;
         }

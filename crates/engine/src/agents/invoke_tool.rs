@@ -118,6 +118,6 @@ impl Invocation for InvokeAgentCall {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
         let traceparent = run.progress.traceparent();
         let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);
-        Box::pin(run.traced(traceparent).work(prompt))
+        Box::pin(run.with_traceparent(traceparent).work(prompt))
     }
 }

@@ -108,7 +108,7 @@ impl ProgressTracker {
     }
 
     /// Counts a task that was sent to a remote agent.
-    pub(super) fn sent(&mut self) {
+    pub(super) fn count_sent_task(&mut self) {
         self.progress.turns += 1;
     }
 
@@ -140,7 +140,7 @@ impl ProgressTracker {
     }
 
     /// Returns the final progress.
-    pub(super) fn ended(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
+    pub(super) fn final_progress(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
         self.progress.end = Some(end);
         self.progress.is_waiting = false;
         // Calls that were still running end with the subagent.

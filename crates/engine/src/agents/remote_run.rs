@@ -29,7 +29,7 @@ impl SubagentRun {
         let traceparent = self.traceparent.clone();
         let mut running =
             remote.run(RemoteTask { prompt, status, traceparent, cancel: cancel.clone() });
-        self.progress.sent();
+        self.progress.count_sent_task();
         self.emit_progress();
         let limit = tokio::time::sleep(self.agent.time);
         tokio::pin!(limit);

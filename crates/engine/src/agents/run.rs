@@ -113,7 +113,7 @@ impl SubagentRun {
     }
 
     /// Sets the trace context of the call.
-    pub(super) fn traced(mut self, traceparent: Option<String>) -> Self {
+    pub(super) fn with_traceparent(mut self, traceparent: Option<String>) -> Self {
         self.traceparent = traceparent;
         self
     }
@@ -138,7 +138,7 @@ impl SubagentRun {
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
         if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
-            let text = format!("A hook blocked the subagent: {}", hooked.named(why));
+            let text = format!("A hook blocked the subagent: {}", hooked.with_hook_names(why));
             return RunEnd { end: AgentEnd::Error, text };
         }
         if let Some(context) = &hooked.context {
@@ -177,8 +177,12 @@ impl SubagentRun {
         };
         match ending.text.len() > RESULT {
             true => {
-                shortened(ending, &self.agent.name, self.subagents.options().compaction.save_output)
-                    .await
+                shorten_result(
+                    ending,
+                    &self.agent.name,
+                    self.subagents.options().compaction.save_output,
+                )
+                .await
             }
             false => ending,
         }
@@ -235,7 +239,7 @@ impl SubagentRun {
             return;
         }
         let subagents = Arc::clone(&self.subagents);
-        let forgetting = tokio::task::spawn_blocking(move || subagents.agents.forget(&id));
+        let forgetting = tokio::task::spawn_blocking(move || subagents.agents.delete_run(&id));
         if let Err(error) = forgetting.await {
             tracing::warn!(%error, "failed to delete the journal of a subagent run");
         }
@@ -262,7 +266,7 @@ impl SubagentRun {
             let task = AgentTask { prompt: &prompt, run, is_resumed: resume.is_some() };
             let kit = subagents.agents.prepare_run(&agent, task, subagents.tools(), result);
             if let (Err(_), Some(id), false) = (&kit, run, resume.is_some()) {
-                subagents.agents.forget(id);
+                subagents.agents.delete_run(id);
             }
             Ok((kit?, journal))
         });
@@ -500,7 +504,7 @@ impl SubagentRun {
 
     fn outcome(mut self, ending: RunEnd) -> ToolResult {
         let RunEnd { end, text } = ending;
-        let progress = self.progress.ended(end, &text);
+        let progress = self.progress.final_progress(end, &text);
         let mut data = json!({
             "agent": self.agent.name,
             "result": text,
@@ -535,7 +539,7 @@ impl SubagentRun {
 }
 
 /// Cuts a result that is too long for the calling model and saves the whole of it.
-async fn shortened(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -> RunEnd {
+async fn shorten_result(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -> RunEnd {
     let name = agent.to_owned();
     let cutting = tokio::task::spawn_blocking(move || {
         let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];

@@ -25,7 +25,7 @@ pub(crate) async fn check_budget(
     users: &mut UserRequests<'_>,
     cancel: &CancellationToken,
 ) -> Result<(), EndReason> {
-    while let Some(spent) = budget.exceeded() {
+    while let Some(spent) = budget.exceeded_limit() {
         if !request_increase(budget, spent, users, cancel).await? {
             return Err(EndReason::Budget(spent));
         }
@@ -70,7 +70,7 @@ pub(crate) async fn request_increase(
         biased;
         decided = users.request_decision(ask, cancel) => Some(decided?),
         // Raised with `/budget`, or by the response to another agent's request.
-        () = ledger.raised(&spent) => None,
+        () = ledger.wait_for_increase(&spent) => None,
     };
     let Some(decide) = decided else {
         users.close(id, None);

@@ -297,7 +297,7 @@ impl Ledger {
     }
 
     /// Waits until a budget is no longer spent.
-    pub(crate) async fn raised(&self, spent: &ExhaustedBudget) {
+    pub(crate) async fn wait_for_increase(&self, spent: &ExhaustedBudget) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();

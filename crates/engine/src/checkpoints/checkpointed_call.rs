@@ -29,7 +29,7 @@ impl CheckpointedCall {
         let mut outcome = invocation.run(run).await;
         let Some(kept) = kept else { return outcome };
         let write_scope = outcome.write_scope.clone();
-        let after = move || kept.after(&effects, &permissions, mode, &write_scope);
+        let after = move || kept.finish(&effects, &permissions, mode, &write_scope);
         let after = tokio::task::spawn_blocking(after);
         let reverted = after.await.unwrap_or_default();
         if let Some(note) = reverted.note() {

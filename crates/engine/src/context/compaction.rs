@@ -143,13 +143,13 @@ impl CompactionInput {
     /// Whether a summary would save noticeably more than masking alone.
     fn is_worthwhile(&self, split: HistorySplit) -> bool {
         let raw = self.fixed + tokens_of(&self.masked_view);
-        let summary = split.dropped(&self.masked_view) * SUMMARY_PERCENT / 100;
+        let summary = split.dropped_tokens(&self.masked_view) * SUMMARY_PERCENT / 100;
         is_worthwhile(raw, raw - summary.min(raw))
     }
 
     /// Returns the maximum size of the summary for a split.
     fn summary_limit(&self, split: HistorySplit) -> u64 {
-        let dropped = split.dropped(&self.view);
+        let dropped = split.dropped_tokens(&self.view);
         (dropped * SUMMARY_PERCENT / 100).clamp(SUMMARY_TOKENS.0.min(dropped), SUMMARY_TOKENS.1)
     }
 }
@@ -328,7 +328,7 @@ impl Compactor<'_> {
             if input.estimate(&shorter) > target_tokens(before) {
                 // Mask large results among the last messages too, except the newest.
                 let tighter = MaskingLimits { protect: 0, ..limits };
-                if let Some(view) = self.shortened(&shorter, tighter).await {
+                if let Some(view) = self.mask_results(&shorter, tighter).await {
                     how = how.or(Some(CompactionMethod::Results));
                     shorter = view;
                 }
@@ -427,7 +427,7 @@ impl Compactor<'_> {
         let fixed = self.frame.fixed_tokens();
         let view = self.conversation.history().view().to_vec();
         let kinds = Arc::clone(&self.kinds);
-        let short = self.shortened(&view, limits).await;
+        let short = self.mask_results(&view, limits).await;
         let active = self.conversation.prompts().last().and_then(|mark| {
             view.iter().position(|entry| entry.origin.content_index() == Some(mark.at))
         });
@@ -443,7 +443,7 @@ impl Compactor<'_> {
     }
 
     /// Returns the view with masked results; `None` when there is nothing to mask.
-    async fn shortened(
+    async fn mask_results(
         &mut self,
         view: &[ViewEntry],
         limits: MaskingLimits,
@@ -526,7 +526,7 @@ impl Compactor<'_> {
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = input.view.iter().take(split.tail);
         model_summary::SummaryRequest {
-            model: Arc::new(UsageTrackingModel::new(model, self.bus.clone()).counted(ledger)),
+            model: Arc::new(UsageTrackingModel::new(model, self.bus.clone()).with_ledger(ledger)),
             name,
             alias,
             transcript: transcript::transcript(whole, characters),
@@ -570,8 +570,14 @@ fn collect_facts(
         pins: conversation.history().pins(),
         characters: usize::try_from(input.window).unwrap_or(usize::MAX),
     };
-    let facts =
-        HistoryFacts::gather(&input.view, split, conversation.prompts(), &calls, files, &is_paused);
+    let facts = HistoryFacts::collect(
+        &input.view,
+        split,
+        conversation.prompts(),
+        &calls,
+        files,
+        &is_paused,
+    );
     facts.with_plan(conversation.plan())
 }
 

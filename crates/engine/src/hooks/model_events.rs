@@ -36,11 +36,17 @@ impl HookRunner {
         if self.has_subscriber(HookEvent::BeforeModel, false) {
             let outcome = self.run(call(HookEvent::BeforeModel, &request), inbox, cancel).await;
             if let Some(reason) = &outcome.stop {
-                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
+                return Err(EndReason::Stopped {
+                    reason: outcome.with_hook_names(reason),
+                    blocked: false,
+                });
             }
             answer = outcome.field("llm_response").and_then(chunk);
             if let (None, Some(reason)) = (&answer, outcome.denial()) {
-                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true });
+                return Err(EndReason::Stopped {
+                    reason: outcome.with_hook_names(reason),
+                    blocked: true,
+                });
             }
             if let Some(Value::Object(changed)) = outcome.field("llm_request") {
                 change(&mut request, changed);
@@ -50,7 +56,10 @@ impl HookRunner {
             let call = call(HookEvent::BeforeToolSelection, &request);
             let outcome = self.run(call, inbox, cancel).await;
             if let Some(reason) = &outcome.stop {
-                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
+                return Err(EndReason::Stopped {
+                    reason: outcome.with_hook_names(reason),
+                    blocked: false,
+                });
             }
             if let Some(config) = outcome.field("toolConfig") {
                 choose_tools(registry, &mut request, config);
@@ -88,10 +97,10 @@ impl HookRunner {
         let outcome = self.run(call, inbox, cancel).await;
         match (&outcome.stop, outcome.denial()) {
             (Some(reason), _) => {
-                Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false })
+                Err(EndReason::Stopped { reason: outcome.with_hook_names(reason), blocked: false })
             }
             (None, Some(reason)) => {
-                Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true })
+                Err(EndReason::Stopped { reason: outcome.with_hook_names(reason), blocked: true })
             }
             (None, None) => Ok(outcome.field("llm_response").and_then(text_of)),
         }
@@ -271,12 +280,12 @@ fn apply_content(sealed: &mut Sealed, role: Role, text: &str) {
 fn message_text(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => Some(joined(parts)),
+        Value::Array(parts) => Some(join_text(parts)),
         _ => None,
     }
 }
 
-fn joined(parts: &[Value]) -> String {
+fn join_text(parts: &[Value]) -> String {
     let text = |part: &Value| {
         part.as_str().or_else(|| part.get("text").and_then(Value::as_str)).map(str::to_owned)
     };
@@ -286,7 +295,7 @@ fn joined(parts: &[Value]) -> String {
 /// Returns the text of a response as hooks write it.
 fn text_of(response: &Value) -> Option<String> {
     if let Some(parts) = response.pointer("/candidates/0/content/parts").and_then(Value::as_array) {
-        return Some(joined(parts));
+        return Some(join_text(parts));
     }
     response.get("text").and_then(Value::as_str).map(str::to_owned)
 }

@@ -46,7 +46,7 @@ impl HookRunner {
     }
 
     /// Applies the result of the session-start hooks.
-    pub(crate) fn started(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
+    pub(crate) fn apply_session_start(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
         if let Some(Ok(outcome)) = joined {
             self.emit_messages(HookEvent::SessionStart, &outcome);
             self.context = outcome.context;
@@ -67,7 +67,7 @@ impl HookRunner {
             }
         };
         let joined = inbox.while_receiving(waiting).await;
-        self.started(joined);
+        self.apply_session_start(joined);
     }
 
     /// Runs the `PreCompress` hooks. Returns what they want to keep.
@@ -133,9 +133,12 @@ impl HookRunner {
         let call = HookCall::new(HookEvent::BeforeAgent, "", input);
         let before = self.run(call, inbox, cancel).await;
         if let Some(reason) = before.denial() {
-            return Err(EndReason::Stopped { reason: before.named(reason), blocked: true });
+            return Err(EndReason::Stopped {
+                reason: before.with_hook_names(reason),
+                blocked: true,
+            });
         }
-        let stop = before.stop.as_ref().map(|reason| before.named(reason));
+        let stop = before.stop.as_ref().map(|reason| before.with_hook_names(reason));
         prompt.attachments.extend(before.context.map(Part::text));
         Ok(match stop {
             Some(reason) => {
@@ -167,11 +170,11 @@ impl HookRunner {
         let clears_context = after.field("clearContext") == Some(&Value::Bool(true));
         let next = match (after.stop.clone(), after.denial()) {
             (Some(reason), _) => {
-                Err(EndReason::Stopped { reason: after.named(&reason), blocked: false })
+                Err(EndReason::Stopped { reason: after.with_hook_names(&reason), blocked: false })
             }
             (None, None) => Ok(None),
             (None, Some(why)) => {
-                let text = format!("Agent execution blocked: {}", after.named(why));
+                let text = format!("Agent execution blocked: {}", after.with_hook_names(why));
                 let kind = format!("AfterAgent {}", after.deciding_hooks.join(", "));
                 self.notices.show_kind(Level::Warning, &kind, text);
                 continuations.add(&after.deciding_hooks, why).map(Some)

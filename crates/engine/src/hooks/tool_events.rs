@@ -56,11 +56,11 @@ impl HookRunner {
         let hook = HookCall::new(HookEvent::BeforeTool, subject, input);
         let outcome = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &outcome.stop {
-            let message = format!("{STOP_PREFIX}{}", outcome.named(stop));
+            let message = format!("{STOP_PREFIX}{}", outcome.with_hook_names(stop));
             return Err(ToolError::new(ToolErrorKind::StopExecution, message));
         }
         if let Some(why) = outcome.denial() {
-            let message = format!("Tool execution blocked: {}", outcome.named(why));
+            let message = format!("Tool execution blocked: {}", outcome.with_hook_names(why));
             return Err(ToolError::new(ToolErrorKind::PolicyViolation, message));
         }
         let approval_reason =
@@ -99,12 +99,13 @@ impl HookRunner {
         let hooked = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &hooked.stop {
             // As with a denial, the tool's output is not used.
-            let message = format!("{STOP_PREFIX}{}", hooked.named(stop));
+            let message = format!("{STOP_PREFIX}{}", hooked.with_hook_names(stop));
             *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::StopExecution, message));
             return None;
         }
         if hooked.decision == Some(HookDecision::Deny) {
-            let message = format!("Tool result blocked: {}", hooked.named(&hooked.reason));
+            let message =
+                format!("Tool result blocked: {}", hooked.with_hook_names(&hooked.reason));
             *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
         } else if let Some(wanted) = hooked.field("tailToolCallRequest") {
             match replacement_call(wanted) {

@@ -45,7 +45,7 @@ fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) 
                 _ => ("Current", "Proposed"),
             };
             let [added, removed] = characters(&change.diff);
-            let mut shown = changed(change, heads);
+            let mut shown = diff_fields(change, heads);
             shown.extend(object(json!({
                 "diffStat": {
                     "model_added_lines": change.lines_added,
@@ -68,7 +68,7 @@ fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) 
 }
 
 /// Returns the diff fields that results and approval requests share.
-fn changed(change: &FileDiff, heads: (&str, &str)) -> Object {
+fn diff_fields(change: &FileDiff, heads: (&str, &str)) -> Object {
     let name = change.file_path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
     // Replace our two header lines with theirs.
@@ -110,7 +110,7 @@ pub(crate) fn approval_notification(ask: &ApprovalRequest, tool: &str) -> (Strin
     };
     let mut details = object(json!({"type": ask.question, "title": title}));
     let more = match &ask.preview {
-        Some(Preview::Diff(change)) => Value::Object(changed(change, ("Current", "Proposed"))),
+        Some(Preview::Diff(change)) => Value::Object(diff_fields(change, ("Current", "Proposed"))),
         Some(Preview::Command { command, directory }) => json!({
             "command": command,
             "rootCommand": command.split_whitespace().next().unwrap_or_default(),

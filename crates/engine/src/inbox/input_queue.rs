@@ -91,7 +91,7 @@ impl InputQueue {
     /// Removes everything. Returns the steering messages, which must not start another turn.
     pub(super) fn clear(&mut self) -> Vec<Steer> {
         self.inputs.clear();
-        self.take_steers()
+        self.take_steering()
     }
 
     /// Adds a steering message, or replaces a queued one with the same id. Without a running turn
@@ -120,12 +120,12 @@ impl InputQueue {
         self.inputs.remove(at).map(|queued| queued.input.text().to_owned())
     }
 
-    pub(super) fn has_steers(&self) -> bool {
+    pub(super) fn has_steering(&self) -> bool {
         !self.steering.is_empty()
     }
 
     /// Takes the steering messages.
-    pub(super) fn take_steers(&mut self) -> Vec<Steer> {
+    pub(super) fn take_steering(&mut self) -> Vec<Steer> {
         std::mem::take(&mut self.steering)
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let mut queue = InputQueue::default();
         queue.steer(steer("a", "one"), true);
         queue.steer(steer("b", "two"), false);
-        assert!(queue.has_steers());
+        assert!(queue.has_steering());
         let next = queue.next().expect("a prompt");
         assert_eq!((next.input.text(), next.steer), ("two", Some(SteerId::new("b"))));
         assert!(queue.next().is_none());
@@ -163,7 +163,7 @@ mod tests {
         queue.steer(steer("b", "three"), false);
         queue.steer(steer("b", "four"), true);
         assert_eq!(
-            queue.take_steers().iter().map(|it| &it.prompt.text).collect::<Vec<_>>(),
+            queue.take_steering().iter().map(|it| &it.prompt.text).collect::<Vec<_>>(),
             ["two"]
         );
         assert_eq!(queue.withdraw(&SteerId::new("b")).as_deref(), Some("four"));

@@ -58,7 +58,7 @@ impl RejectedContent {
     ) -> bool {
         let first = self.first.get_or_insert_with(|| (history.view().to_vec(), failure.clone()));
         let reason: String = first.1.message.chars().take(MAX_REASON).collect();
-        let accepted = accepted(history.contents());
+        let accepted = accepted_count(history.contents());
         let tried = self.last_step;
         let steps = [RemovalStep::NewMedia, RemovalStep::AllMedia, RemovalStep::NewResults];
         for step in steps.into_iter().filter(|step| tried.is_none_or(|tried| *step > tried)) {
@@ -107,8 +107,8 @@ impl RejectedContent {
                 format!(
                     "{}. The tools of the MCP servers {} are disabled for this session. Run \
                         `parallax mcp disable NAME` to disable a server",
-                    sentence(&reason),
-                    quoted(&self.servers)
+                    to_sentence(&reason),
+                    quote_names(&self.servers)
                 ),
             );
             return;
@@ -120,7 +120,7 @@ impl RejectedContent {
             Level::Warning,
             format!(
                 "{}. Removed from the conversation: {}",
-                sentence(&reason),
+                to_sentence(&reason),
                 self.removed_parts.join(", ")
             ),
         );
@@ -133,7 +133,7 @@ impl RejectedContent {
             failure.message.push_str(&format!(
                 " (the request included tools of the MCP servers {}; run `parallax mcp disable \
                     NAME` to disable a server)",
-                quoted(&self.servers)
+                quote_names(&self.servers)
             ));
         }
         // The service may reject what it accepted before, for example after a change of the model.
@@ -175,7 +175,7 @@ pub(crate) fn exclude_named_tool(
     registry.reject(tool)
 }
 
-fn quoted(names: &[String]) -> String {
+fn quote_names(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
@@ -197,7 +197,7 @@ fn names(message: &str, name: &str) -> bool {
 }
 
 /// Returns how many contents the service has accepted: all before its newest response.
-fn accepted(contents: &[Sealed]) -> usize {
+fn accepted_count(contents: &[Sealed]) -> usize {
     let is_answer = |content: &Sealed| {
         content.role() == Role::Model
             && content.open().is_ok_and(|content| {
@@ -262,7 +262,7 @@ fn note(what: &str, reason: &str) -> String {
 }
 
 /// Returns the message of a model error, which begins in lower case, as a sentence.
-fn sentence(reason: &str) -> String {
+fn to_sentence(reason: &str) -> String {
     let mut chars = reason.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

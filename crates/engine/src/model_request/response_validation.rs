@@ -76,7 +76,7 @@ impl InvalidResponse {
     }
 
     /// Whether the next attempt carries a note that asks for a response.
-    pub(crate) fn wants_nudge(self) -> bool {
+    pub(crate) fn needs_nudge(self) -> bool {
         matches!(self, Self::ThinkingOnlyResponse | Self::NoResponseText)
     }
 

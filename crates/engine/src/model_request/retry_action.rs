@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::model::{ModelError, says_too_long};
+use parallax_protocol::model::{ModelError, is_context_overflow};
 
 use super::response_builder::ResponseBuilder;
 use super::response_validation::ATTEMPTS;
@@ -72,7 +72,7 @@ fn is_overflow(error: &ModelError) -> bool {
     let lower = message.to_lowercase();
     let counted =
         lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
-    *status == 413 || counted || says_too_long(code.as_deref(), message)
+    *status == 413 || counted || is_context_overflow(code.as_deref(), message)
 }
 
 fn failure_from(error: &ModelError) -> Failure {
@@ -85,7 +85,7 @@ fn failure_from(error: &ModelError) -> Failure {
     Failure { kind, message: error.to_string(), status: error.status() }
 }
 
-pub(crate) fn blocked(reason: &str, answer: &ResponseBuilder) -> Failure {
+pub(crate) fn blocked_failure(reason: &str, answer: &ResponseBuilder) -> Failure {
     let mut message = format!("the service blocked the prompt (`{reason}`)");
     if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
         message.push_str(&format!(": {said}"));

@@ -82,7 +82,7 @@ impl CurrentTurn {
     }
 
     /// Records that the prompt was removed from the history.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn mark_removed(&mut self) {
         self.was_removed = true;
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let mut current = CurrentTurn::default();
         let (first, second) = (current.reset_timer(), current.reset_timer());
         assert!(!Arc::ptr_eq(&first, &second) && current.timed_out().is_none());
-        current.take_back();
+        current.mark_removed();
         assert!(current.is_removed() && current.end() && !current.end());
     }
 }

@@ -15,8 +15,8 @@ use crate::approvals::check_budget;
 use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
-    RetryAction, StreamEnd, StreamSource, blocked, classify, context_full, exclude_named_tool,
-    is_rejection, single_chunk,
+    RetryAction, StreamEnd, StreamSource, blocked_failure, classify, context_full,
+    exclude_named_tool, is_rejection, single_chunk,
 };
 use crate::routing::{FallbackResult, cause};
 
@@ -66,7 +66,7 @@ impl Session {
         self.avoid_unavailable_model(cancel).await?;
         let model = self.main_model();
         self.check_budget(&model, cancel).await?;
-        let unfinished_answer = self.client.take_unfinished(&model, &mut self.conversation);
+        let unfinished_answer = self.client.take_unfinished_answer(&model, &mut self.conversation);
         // Interactive front ends show the history.
         let shown = unfinished_answer.as_ref().filter(|_| self.environment.interactive);
         let mut state = RequestState {
@@ -156,7 +156,7 @@ impl Session {
         if let Some(usage) = attempt.answer.usage
             && !state.has_nudged
         {
-            self.conversation.history_mut().counted(sent, usage.prompt);
+            self.conversation.history_mut().set_token_count(sent, usage.prompt);
         }
         let fallback_cause = match &ended {
             StreamEnd::Failed(error) => cause(error),
@@ -189,7 +189,7 @@ impl Session {
                 self.retract(state, attempt);
                 return Err(reason);
             }
-            StreamEnd::Complete => match unusable(state, &attempt) {
+            StreamEnd::Complete => match unusable_action(state, &attempt) {
                 None => {
                     self.router.mark_available(&state.model);
                     let rejected = std::mem::take(&mut state.rejected);
@@ -407,9 +407,9 @@ impl Session {
 }
 
 /// Returns what to do about a complete response that cannot be used, and how often.
-fn unusable(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32)> {
+fn unusable_action(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32)> {
     if let Some(reason) = &attempt.answer.blocked {
-        return Some((RetryAction::Fail(blocked(reason, &attempt.answer)), ATTEMPTS));
+        return Some((RetryAction::Fail(blocked_failure(reason, &attempt.answer)), ATTEMPTS));
     }
     if attempt.answer.is_out_of_context() {
         return Some((context_full(), ATTEMPTS));
@@ -420,7 +420,7 @@ fn unusable(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32
         RetryAction::Fail(failure)
     } else if invalid == InvalidResponse::MissingSignature {
         RetryAction::ReplaceSignatures
-    } else if invalid.wants_nudge() {
+    } else if invalid.needs_nudge() {
         RetryAction::Nudge(failure)
     } else {
         RetryAction::Retry(failure, None)

@@ -38,7 +38,7 @@ impl Session {
     /// Undoes file changes. The changes of a running turn would not be complete.
     async fn undo(&mut self, prompt: Option<u64>, force: bool) {
         let marks = self.conversation.prompts();
-        let mark = prompt.map(|number| PromptMark::numbered(marks, number)).transpose();
+        let mark = prompt.map(|number| PromptMark::find_by_number(marks, number)).transpose();
         let undone = match mark.map(|mark| mark.map(|mark| mark.turn)) {
             Ok(turn) => self.checkpoints.undo(turn, force, &mut self.inbox).await,
             Err(problem) => Err(problem),

@@ -296,7 +296,7 @@ impl Session {
             tail.push(Part::text(report.text));
         }
         // Unless the user sent a steering message meanwhile.
-        let declined = was_declined && !self.inbox.has_steers();
+        let declined = was_declined && !self.inbox.has_steering();
         let ends = fatal.is_some()
             || stopped.is_some()
             || declined
@@ -353,7 +353,7 @@ impl Session {
             Err(EndReason::Cancelled) => self.close_interrupted_turn(),
             Err(EndReason::Failed(_) | EndReason::MaxTurns { .. } | EndReason::Budget(_)) => {
                 if let Some(added) = added {
-                    self.take_back(added);
+                    self.remove_prompt(added);
                 }
             }
             _ => {}
@@ -373,14 +373,14 @@ impl Session {
 
     /// Removes a prompt without a response, so that it can be sent again. Tool results stay,
     /// because the tools have run.
-    fn take_back(&mut self, AddedPrompt { before, preface }: AddedPrompt) {
+    fn remove_prompt(&mut self, AddedPrompt { before, preface }: AddedPrompt) {
         if self.conversation.history().len() != before + 1 {
             return;
         }
         self.budget.save_spending(self.conversation.history_mut());
         self.conversation.remove_prompt(before, preface);
         self.context.forget_editor_context();
-        self.current.take_back();
+        self.current.mark_removed();
     }
 
     /// Runs the hooks after the final response. Returns the prompt with which they continue the

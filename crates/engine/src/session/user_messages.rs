@@ -73,7 +73,7 @@ impl UserMessages<'_> {
     /// Adds steering messages to the parts of a batch; returns their texts.
     pub(crate) fn take_steering(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
         let mut said = Vec::new();
-        for steer in self.inbox.take_steers() {
+        for steer in self.inbox.take_steering() {
             let Prompt { mut text, attachments, notices, .. } = steer.prompt;
             for notice in notices {
                 self.inbox.notices().show_kind(Level::Warning, "prompt", notice);

@@ -158,7 +158,7 @@ impl ToolRunner<'_> {
                 run(prepared, CallDecision::Accept, None)
             }
             ApprovalResponse::Cancel | ApprovalResponse::Retry => {
-                declined(prepared, decide.feedback)
+                decline(prepared, decide.feedback)
             }
             ApprovalResponse::ModifyWithEditor => Transition::Prepare(RerunContext {
                 arguments: decide.arguments,
@@ -318,7 +318,7 @@ fn sandbox_denial_reason(lacked: &Permissions) -> String {
 }
 
 /// Rejects a call that the user denied.
-fn declined(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
+fn decline(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
     let feedback = feedback.filter(|text| !text.trim().is_empty());
     if let Some(denial) = prepared.rerun.denial.take() {
         let SandboxDenial { mut outcome, summary } = *denial;
@@ -330,7 +330,7 @@ fn declined(mut prepared: PreparedCall, feedback: Option<String>) -> Transition 
         return Transition::finish(outcome, summary);
     }
     let summary = CallSummary::rejected(&prepared, false);
-    if let Some(outcome) = prepared.invocation.declined(feedback.as_deref()) {
+    if let Some(outcome) = prepared.invocation.decline(feedback.as_deref()) {
         return Transition::finish(outcome, summary);
     }
     let mut message = "[Operation Cancelled] User denied execution.".to_owned();

@@ -296,7 +296,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Returns the call as the model requested it.
-    pub(super) fn requested(&self, index: usize) -> Option<&'a ToolCall> {
+    pub(super) fn requested_call(&self, index: usize) -> Option<&'a ToolCall> {
         self.calls.get(index).map(|call| call.requested)
     }
 
@@ -318,7 +318,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Takes the next call, if it may start now.
-    pub(super) fn take_startable(&mut self, registry: &Registry) -> Option<usize> {
+    pub(super) fn take_ready(&mut self, registry: &Registry) -> Option<usize> {
         let next = *self.replacements.front().or_else(|| self.queue.front())?;
         if !self.may_start(next, registry) {
             return None;
@@ -496,7 +496,7 @@ mod tests {
     /// Starts what may start, as tasks that never end.
     fn start_all(batch: &mut ToolBatch<'_>, registry: &Registry) -> Vec<usize> {
         let mut started = Vec::new();
-        while let Some(index) = batch.take_startable(registry) {
+        while let Some(index) = batch.take_ready(registry) {
             let task = batch.tasks.spawn(std::future::pending()).id();
             let runs_alone = batch.call(index).is_some_and(|call| registry.runs_alone(call));
             let call = RunningCall {
@@ -557,12 +557,12 @@ mod tests {
     async fn replacement_keeps_its_id_starts_first_and_is_limited() {
         let (registry, calls) = (registry(), calls(&["edit", "read"]));
         let mut batch = ToolBatch::new(&calls, FinishedResults::new());
-        assert_eq!(batch.take_startable(&registry), Some(0));
+        assert_eq!(batch.take_ready(&registry), Some(0));
         batch.set_stage(0, CallStage::Preparing);
         for _ in 0..MAX_REPLACEMENTS {
             assert!(batch.may_replace(0));
             batch.replace(0, "read".to_owned(), Object::new());
-            assert_eq!(batch.take_startable(&registry), Some(0));
+            assert_eq!(batch.take_ready(&registry), Some(0));
         }
         assert!(!batch.may_replace(0));
         let call = batch.call(0).expect("a call");
@@ -576,8 +576,8 @@ mod tests {
         let (registry, calls) = (registry(), calls(&["read", "edit"]));
         let mut batch = ToolBatch::new(&calls, FinishedResults::from([(0, done())]));
         assert!(batch.is_done(0) && !batch.is_done(1));
-        assert_eq!(batch.take_startable(&registry), Some(1));
-        assert_eq!(batch.take_startable(&registry), None);
+        assert_eq!(batch.take_ready(&registry), Some(1));
+        assert_eq!(batch.take_ready(&registry), None);
     }
 
     #[test]

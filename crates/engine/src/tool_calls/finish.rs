@@ -57,7 +57,7 @@ impl ToolRunner<'_> {
         for index in batch.open() {
             let mut told =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
-            let item = batch.requested(index).map(ToolCall::item);
+            let item = batch.requested_call(index).map(ToolCall::item);
             let subagents = self.subagents;
             if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
                 told.push('\n');
@@ -76,7 +76,7 @@ impl ToolRunner<'_> {
     }
 
     fn finish_cancelled(&mut self, batch: &mut ToolBatch<'_>, index: usize, told: String) {
-        let title = batch.requested(index).map_or_else(String::new, |call| call.name.clone());
+        let title = batch.requested_call(index).map_or_else(String::new, |call| call.name.clone());
         let summary = CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
         let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
         self.finish(batch, index, ToolResult::failure(error), summary);
@@ -90,7 +90,7 @@ impl ToolRunner<'_> {
         outcome: ToolResult,
         summary: CallSummary,
     ) {
-        let Some(call) = batch.requested(index) else { return };
+        let Some(call) = batch.requested_call(index) else { return };
         self.inbox.processes().remove(&call.item());
         let mut outcome = outcome;
         self.environment.redact(&mut outcome.for_model.output);

@@ -90,7 +90,7 @@ fn finished(events: &[Event]) -> Vec<ToolDone> {
     tools_done(events).into_iter().filter(|done| done.name == "invoke_agent").collect()
 }
 
-fn end_of(done: &ToolDone) -> AgentEnd {
+fn agent_end(done: &ToolDone) -> AgentEnd {
     let picture = match &done.display {
         Some(Display::Agent(progress)) => Some(progress),
         _ => None,
@@ -147,7 +147,7 @@ async fn subagent_cannot_call_undeclared_tools() {
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     let done = &finished(&events)[0];
-    assert_eq!(end_of(done), AgentEnd::Goal);
+    assert_eq!(agent_end(done), AgentEnd::Goal);
     let Some(Display::Agent(progress)) = &done.display else { unreachable!("no picture") };
     for step in &progress.steps[..2] {
         assert_eq!(step.status, Some(ToolStatus::Error));
@@ -165,7 +165,7 @@ async fn looping_subagent_is_stopped_with_a_reason() {
     let mut rig = rig(replies, team(vec![scout], vec![look]));
     rig.prompt("go").await;
     let event = rig
-        .until(|body| {
+        .wait_for_event(|body| {
             matches!(body, EventBody::Agent { progress, .. } if progress.end.is_some())
                 || matches!(body, EventBody::ItemDone { .. } if is_invoke(body))
         })
@@ -206,7 +206,7 @@ async fn subagent_without_remaining_turns_gets_one_final_turn() {
     let (_, events) = rig.turn("go").await;
     let done = finished(&events);
     assert!(done[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", done[0].for_model);
-    assert_eq!(end_of(&done[1]), AgentEnd::MaxTurns);
+    assert_eq!(agent_end(&done[1]), AgentEnd::MaxTurns);
     assert!(done[1].for_model.contains("its limit of 2 requests"));
     // Calls in the final turn do not run, except `complete_task`.
     assert_eq!(look.prepared.load(std::sync::atomic::Ordering::SeqCst), 4);
@@ -230,7 +230,7 @@ async fn subagent_without_remaining_time_gets_one_final_turn() {
     hasty.time = Duration::from_millis(20);
     let mut rig = rig(replies, team(vec![hasty], Vec::new()));
     let (_, events) = rig.turn("go").await;
-    let ends: Vec<AgentEnd> = finished(&events).iter().map(end_of).collect();
+    let ends: Vec<AgentEnd> = finished(&events).iter().map(agent_end).collect();
     assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Timeout]);
 }
 
@@ -250,11 +250,11 @@ async fn plain_text_is_a_result_only_without_a_schema() {
     let (_, events) = rig.turn("go").await;
     let done = finished(&events);
     assert!(done[0].for_model.ends_with("GOAL\nResult:\nfound it"), "{}", done[0].for_model);
-    assert_eq!(end_of(&done[1]), AgentEnd::ErrorNoCompleteTaskCall);
+    assert_eq!(agent_end(&done[1]), AgentEnd::ErrorNoCompleteTaskCall);
 }
 
 async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
-    match rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await.body {
+    match rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await.body {
         EventBody::ApprovalRequested(ask) => *ask,
         _ => unreachable!(),
     }
@@ -276,11 +276,13 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
     assert_eq!((ask.agent.as_deref(), ask.name.as_str()), (Some("scout"), "ask_run"));
     let decide = Decide::new(ask.id.clone(), ApprovalResponse::ProceedAlways);
     rig.send(Op::Decide(Box::new(decide))).await;
-    let closed = rig.until(|body| matches!(body, EventBody::ApprovalClosed { .. })).await;
+    let closed = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalClosed { .. })).await;
     assert!(matches!(closed.body, EventBody::ApprovalClosed { ask: id, .. } if id == ask.id));
     // The session's own call needs no approval, because the rule applies to it too.
     let end = rig
-        .until(|body| matches!(body, EventBody::ApprovalRequested(_) | EventBody::TurnEnded(_)))
+        .wait_for_event(|body| {
+            matches!(body, EventBody::ApprovalRequested(_) | EventBody::TurnEnded(_))
+        })
         .await;
     assert!(matches!(end.body, EventBody::TurnEnded(_)));
 }
@@ -300,7 +302,9 @@ async fn time_limits_exclude_waiting_for_approval() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedOnce)))).await;
     let event = rig
-        .until(|body| !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty())
+        .wait_for_event(|body| {
+            !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty()
+        })
         .await;
     let call = finished(&[event]).remove(0);
     let Some(Display::Agent(progress)) = &call.display else { unreachable!() };
@@ -324,7 +328,7 @@ async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
     let ask = next_ask(&mut rig).await;
     assert!(!ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
     rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
-    let state = rig.until(|body| matches!(body, EventBody::StateChanged { .. })).await;
+    let state = rig.wait_for_event(|body| matches!(body, EventBody::StateChanged { .. })).await;
     assert!(matches!(state.body, EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }));
 }
 
@@ -343,11 +347,11 @@ async fn interrupt_ends_all_subagents() {
         EventBody::Agent { progress, .. } => !progress.steps.is_empty(),
         _ => false,
     };
-    rig.until(two).await;
+    rig.wait_for_event(two).await;
     rig.send(Op::Interrupt).await;
     let mut events = Vec::new();
     loop {
-        let event = rig.until(|_| true).await;
+        let event = rig.wait_for_event(|_| true).await;
         if matches!(event.body, EventBody::TurnEnded(_)) {
             break;
         }
@@ -381,7 +385,7 @@ async fn subagents_run_in_parallel() {
     ];
     let mut rig = rig(replies, team(vec![agent("a"), agent("b")], vec![meet]));
     let (_, events) = rig.turn("go").await;
-    let ends: Vec<AgentEnd> = finished(&events).iter().map(end_of).collect();
+    let ends: Vec<AgentEnd> = finished(&events).iter().map(agent_end).collect();
     assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Goal]);
 }
 
@@ -404,7 +408,7 @@ async fn steering_message_reaches_running_subagents() {
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![wait]));
     rig.prompt("go").await;
-    rig.until(|body| match body {
+    rig.wait_for_event(|body| match body {
         EventBody::Agent { progress, .. } => {
             progress.steps.iter().any(|step| !step.title.is_empty())
         }
@@ -412,7 +416,7 @@ async fn steering_message_reaches_running_subagents() {
     })
     .await;
     rig.send(steer("s", "mind the gap")).await;
-    rig.taken().await;
+    rig.wait_until_processed().await;
     open.notify_one();
     rig.finish().await;
     let contents = rig.script.contents();
@@ -501,13 +505,13 @@ async fn subagent_that_exceeds_its_time_can_be_resumed() {
     let setup = Setup { tools: vec![fast_model_failed], agents: Some(agents), ..Setup::default() };
     let mut rig = rig(vec![invokes(&["scout"]), calls(&[("stuck", 1)])], setup);
     rig.prompt("go").await;
-    rig.until(
+    rig.wait_for_event(
         |body| matches!(body, EventBody::Agent { progress, .. } if !progress.steps.is_empty()),
     )
     .await;
     rig.send(Op::Interrupt).await;
     let is_done = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
-    let events = vec![rig.until(is_done).await];
+    let events = vec![rig.wait_for_event(is_done).await];
     let done = &finished(&events)[0];
     assert_eq!(done.status, ToolStatus::Cancelled);
     assert!(done.for_model.contains("`resume`: \"scout-1\""), "{}", done.for_model);

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::support::*;
 
 async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
-    let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let event = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     match event.body {
         EventBody::ApprovalRequested(ask) => *ask,
         _ => unreachable!(),
@@ -188,7 +188,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
                 EventBody::ItemDone { done: ItemDone::Notice { level: Level::Error, .. }, .. }
             )
         };
-        rig.until(is_error).await;
+        rig.wait_for_event(is_error).await;
     }
     answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
@@ -358,7 +358,7 @@ impl CheckpointGuard for Mark {
     fn not_undoable(&self) -> Vec<String> {
         Vec::new()
     }
-    fn after(
+    fn finish(
         self: Box<Self>,
         _: &Effects,
         granted: &Permissions,
@@ -403,11 +403,11 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     assert!(done[0].for_model.contains("were restored: `/w/.envrc`"), "{}", done[0].for_model);
 
     rig.handle.ops.send(Op::Undo { prompt: Some(1), force: false }).await.expect("session");
-    let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
+    let undone = rig.wait_for_event(|body| matches!(body, EventBody::Undone(_))).await;
     let EventBody::Undone(undone) = undone.body else { unreachable!() };
     assert_eq!((undone.turn, undone.prompt), (1, Some(1)));
     rig.handle.ops.send(Op::Undo { prompt: Some(2), force: false }).await.expect("session");
-    let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
+    let undone = rig.wait_for_event(|body| matches!(body, EventBody::Undone(_))).await;
     let EventBody::Undone(undone) = undone.body else { unreachable!() };
     assert_eq!(undone.problem.as_deref(), Some("unknown prompt 2: the last one is 1"));
 }

@@ -95,7 +95,7 @@ async fn cost_limit_without_a_known_price_is_rejected() {
 
 /// Responds to the next budget request.
 async fn answer(rig: &mut Rig, decide: impl FnOnce(ApprovalId) -> Decide) -> ApprovalRequest {
-    let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let event = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
     assert_eq!(ask.question, Question::Budget);
     rig.send(Op::Decide(Box::new(decide(ask.id.clone())))).await;
@@ -129,7 +129,7 @@ async fn turn_continues_when_the_user_raises_the_budget() {
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
     // Setting a limit meanwhile also answers the request.
-    rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let (kind, scope) = (BudgetKind::Tokens, BudgetScope::Session);
     rig.send(Op::SetBudget { kind, scope, limit: None }).await;
     let (reason, events) = rig.finish().await;
@@ -158,7 +158,7 @@ async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     assert!(matches!(rig.turn("one").await.0, EndReason::Done));
     rig.prompt("two").await;
     answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
-    let ended = rig.until(|body| matches!(body, EventBody::TurnEnded(_))).await;
+    let ended = rig.wait_for_event(|body| matches!(body, EventBody::TurnEnded(_))).await;
     let EventBody::TurnEnded(ended) = ended.body else { unreachable!() };
     assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.is_removed, "{ended:?}");
     rig.prompt("three").await;
@@ -205,12 +205,13 @@ async fn rewind_does_not_refund_spent_tokens() {
     let replies = vec![used(has_text("a"), 700), used(has_text("b"), 800), used(has_text("c"), 10)];
     let before = Spending { tokens: 5_000, ..Spending::default() };
     let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spending::default());
-    let setup = Setup { budget: budget.after(before, Vec::new()), ..Setup::default() };
+    let setup =
+        Setup { budget: budget.with_earlier_spending(before, Vec::new()), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("one").await;
     rig.turn("two").await;
     rig.send(Op::Rewind(Rewind { turn: 1, chat: true, files: false, force: false })).await;
-    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Rewound(_))).await;
     rig.turn("three").await;
     let records = rig.store.0.lock().expect("records");
     let spent: Vec<u64> = records

@@ -138,7 +138,7 @@ async fn approved_call_runs_while_its_sibling_waits() {
         }))
     };
     rig.handle.ops.send(decide(1, ApprovalResponse::ProceedOnce, None)).await.expect("open");
-    rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-"))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-"))).await;
     rig.handle
         .ops
         .send(decide(0, ApprovalResponse::Cancel, Some("use the other one")))
@@ -186,7 +186,7 @@ async fn user_can_disable_loop_detection() {
     let budget = parallax_engine::Budget::default().with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![same], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let asked = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let asked = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let EventBody::ApprovalRequested(ask) = asked.body else { unreachable!("a question") };
     assert_eq!(ask.question, Question::Loop);
     rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;

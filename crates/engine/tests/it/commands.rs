@@ -27,10 +27,10 @@ struct FakeShell {
 
 impl FakeShell {
     fn new() -> Arc<Self> {
-        Self::that(BackgroundCompletion::Silent)
+        Self::with_completion(BackgroundCompletion::Silent)
     }
 
-    fn that(completion: BackgroundCompletion) -> Arc<Self> {
+    fn with_completion(completion: BackgroundCompletion) -> Arc<Self> {
         let (let_go, ended) = (Arc::default(), Mutex::default());
         Arc::new(Self { let_go, changed: watch::Sender::new(0), ended, completion })
     }
@@ -104,13 +104,14 @@ async fn idle_user_command_is_sent_with_the_next_prompt() {
     let mut rig = rig(vec![has_text("one"), has_text("two")], setup);
     rig.turn("first").await;
     rig.send(run_shell("make")).await;
-    let begun = rig.until(|body| matches!(body, EventBody::ItemStarted { .. })).await;
+    let begun = rig.wait_for_event(|body| matches!(body, EventBody::ItemStarted { .. })).await;
     assert!(matches!(
         begun.body,
         EventBody::ItemStarted { start: ItemStart::Shell(start), .. } if start.command == "make"
     ));
-    rig.until(|body| matches!(body, EventBody::ItemDelta { text, .. } if text == "live")).await;
-    let done = rig.until(is_shell_done).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { text, .. } if text == "live"))
+        .await;
+    let done = rig.wait_for_event(is_shell_done).await;
     assert_eq!(ending(&done), Some(ShellEnding::Exited { code: 0 }));
     let (_, events) = rig.turn("second").await;
     assert_eq!(texts(&events), ["two"]);
@@ -142,12 +143,14 @@ async fn user_command_during_a_turn_is_sent_after_the_results() {
     let setup = Setup { tools: vec![wait], shell: Some(FakeShell::new()), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
-        .await;
+    rig.wait_for_event(|body| {
+        matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. })
+    })
+    .await;
     rig.send(run_shell("git status")).await;
-    rig.until(is_shell_done).await;
+    rig.wait_for_event(is_shell_done).await;
     rig.send(steer("1", "see there")).await;
-    rig.taken().await;
+    rig.wait_until_processed().await;
     open.notify_one();
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done));
@@ -163,15 +166,17 @@ async fn interrupt_ends_a_user_command_and_its_panic_does_not_end_the_session() 
     let mut rig =
         rig(vec![has_text("on")], Setup { shell: Some(FakeShell::new()), ..Setup::default() });
     rig.send(run_shell("wait")).await;
-    rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.send(Op::Interrupt).await;
-    assert_eq!(ending(&rig.until(is_shell_done).await), Some(ShellEnding::Cancelled));
+    assert_eq!(ending(&rig.wait_for_event(is_shell_done).await), Some(ShellEnding::Cancelled));
     rig.send(run_shell("panic")).await;
-    let crashed = ending(&rig.until(is_shell_done).await);
+    let crashed = ending(&rig.wait_for_event(is_shell_done).await);
     assert!(matches!(crashed, Some(ShellEnding::Failed { .. })), "{crashed:?}");
     rig.send(run_shell(" ")).await;
-    rig.until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
-        .await;
+    rig.wait_for_event(|body| {
+        matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
+    })
+    .await;
     let (reason, _) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
 }
@@ -181,7 +186,7 @@ async fn session_end_ends_user_commands() {
     for polite in [true, false] {
         let mut rig = rig(Vec::new(), Setup { shell: Some(FakeShell::new()), ..Setup::default() });
         rig.send(run_shell("wait")).await;
-        rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+        rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { .. })).await;
         if polite {
             rig.send(Op::Shutdown).await;
         }
@@ -201,13 +206,13 @@ async fn background_processes_are_reported_on_request_and_on_change() {
     let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
     let mut rig = rig(Vec::new(), setup);
     rig.send(Op::ListBackground { lines: 42 }).await;
-    let told = rig.until(|body| matches!(body, EventBody::Background { .. })).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
     let EventBody::Background { processes } = told.body else { unreachable!() };
     assert_eq!((processes[0].pid, processes[0].last_lines[0].as_str()), (7, "42 wanted"));
     shell.changed.send_modify(|count| *count += 1);
-    rig.until(|body| matches!(body, EventBody::Background { .. })).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
     rig.send(Op::EndBackground { pid: 7 }).await;
-    let told = rig.until(|body| matches!(body, EventBody::Background { .. })).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
     let EventBody::Background { processes } = told.body else { unreachable!() };
     assert_eq!(processes[0].state, BackgroundState::Signalled { signal: 15 });
 }
@@ -258,7 +263,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let replies = vec![calls(&[("run", 1), ("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
     rig.prompt("go").await;
-    let seen = rig.until(|body| matches!(body, EventBody::ItemScreen { .. })).await;
+    let seen = rig.wait_for_event(|body| matches!(body, EventBody::ItemScreen { .. })).await;
     let EventBody::ItemScreen { item, screen } = seen.body else { unreachable!() };
     assert_eq!(screen.rows, ["row"]);
     let send = |input: ToolInput| Op::ToolInput { item: item.clone(), input };
@@ -266,7 +271,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     rig.send(send(ToolInput::Resize(TerminalSize { columns: 100, rows: 40 }))).await;
     rig.send(send(ToolInput::ToBackground)).await;
     rig.send(Op::ToolInput { item: ItemId::from("nothing"), input: ToolInput::Kill }).await;
-    rig.taken().await;
+    rig.wait_until_processed().await;
     assert_eq!(*keys.0.lock().expect("keys"), ["typed [3]", "100x40", "away"]);
     rig.send(send(ToolInput::Kill)).await;
     let (reason, events) = rig.finish().await;
@@ -300,7 +305,7 @@ async fn background_process_end_is_sent_to_the_model_if_requested() {
         (BackgroundCompletion::Notify, true, false),
         (BackgroundCompletion::Inject, true, true),
     ] {
-        let shell = FakeShell::that(completion);
+        let shell = FakeShell::with_completion(completion);
         let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
         let mut rig = rig(vec![has_text("one")], setup);
         shell.ended.lock().expect("pids").push(7);
@@ -309,7 +314,7 @@ async fn background_process_end_is_sent_to_the_model_if_requested() {
             true => matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }),
             false => matches!(body, EventBody::Background { .. }),
         };
-        rig.until(done).await;
+        rig.wait_for_event(done).await;
         rig.turn("go").await;
         let request = rig.script.contents().pop().expect("request").join("\n");
         assert_eq!(request.contains("(PID 7) was terminated by signal 15"), told, "{request}");
@@ -367,10 +372,13 @@ async fn next_prompt_is_accepted_after_an_interrupt() {
     let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
     let mut rig = rig(vec![hanging, has_text("next")], Setup::default());
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.send(Op::Interrupt).await;
     rig.prompt("next").await;
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
-    rig.until(|body| matches!(body, EventBody::TurnStarted { prompt } if prompt == "next")).await;
+    rig.wait_for_event(
+        |body| matches!(body, EventBody::TurnStarted { prompt } if prompt == "next"),
+    )
+    .await;
 }

@@ -97,8 +97,8 @@ async fn hooks_add_instructions_to_the_summary() {
     rig.turn("first wish").await;
     rig.turn("second wish").await;
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
-    let asked = rig.script.asked();
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
+    let asked = rig.script.utility_requests();
     assert!(asked[0].contains("the numbers"), "the user's focus stays");
     assert!(asked[0].contains("keep the ports, for it is manual"), "the hook's focus is added");
 }
@@ -119,11 +119,11 @@ async fn manual_compaction_can_be_undone() {
     rig.turn("first wish").await;
     rig.turn("second wish").await;
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
-    let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
     assert_eq!((told.cause, told.how), (CompactionCause::Manual, Some(CompactionMethod::Snapshot)));
     assert!(told.after < told.before, "{told:?}");
-    let asked = rig.script.asked();
+    let asked = rig.script.utility_requests();
     assert_eq!(asked.len(), 2, "a snapshot and its probe");
     assert!(asked[0].contains("the numbers") && asked[0].contains("first wish"));
     rig.turn("third wish").await;
@@ -143,7 +143,7 @@ async fn manual_compaction_can_be_undone() {
     assert_eq!(resent[..sent.len()], sent[..]);
 
     rig.send(Op::UndoCompaction).await;
-    rig.until(|body| {
+    rig.wait_for_event(|body| {
         matches!(body, EventBody::Compaction(told) if told.cause == CompactionCause::Undo && told.remark.is_none())
     })
     .await;
@@ -253,7 +253,7 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     });
     let told = compactions(&events);
     assert_eq!(told[0].how, Some(CompactionMethod::Snapshot), "{told:?}");
-    assert_eq!(rig.script.asked().len(), 1, "what was written ahead is used");
+    assert_eq!(rig.script.utility_requests().len(), 1, "what was written ahead is used");
     let most = sizes.max().expect("requests");
     assert!((8_000..12_500).contains(&most), "{most} tokens");
 }
@@ -326,10 +326,11 @@ async fn rewind_before_a_compaction_restores_the_full_history() {
     rig.turn("first").await;
     rig.turn("second").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
+        .await;
     let rewind = parallax_protocol::op::Rewind { turn: 2, chat: true, files: false, force: false };
     rig.send(Op::Rewind(rewind)).await;
-    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Rewound(_))).await;
     rig.turn("another second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.contains("line 0") && !sent.contains("compacted_history"), "{sent}");

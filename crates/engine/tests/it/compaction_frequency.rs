@@ -122,7 +122,7 @@ async fn newest_result_is_sent_once_under_any_threshold() {
         let newest = sent.last().expect("results");
         assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
     }
-    let (asked, told) = (rig.script.asked().len(), compactions(&events));
+    let (asked, told) = (rig.script.utility_requests().len(), compactions(&events));
     let used = told.iter().filter(|told| told.how == Some(CompactionMethod::Snapshot)).count();
     assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {told:?}");
     let told = events.iter().filter(|event| {

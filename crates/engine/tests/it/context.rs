@@ -20,7 +20,7 @@ use crate::support::*;
 type SavedOutputs = Arc<Mutex<Vec<String>>>;
 
 /// Compaction options that save outputs in a list.
-fn keeping(compaction: CompactionOptions) -> (CompactionOptions, SavedOutputs) {
+fn options_with_saved_outputs(compaction: CompactionOptions) -> (CompactionOptions, SavedOutputs) {
     let kept: SavedOutputs = Arc::default();
     let files = Arc::clone(&kept);
     let compaction = CompactionOptions {
@@ -35,7 +35,7 @@ fn keeping(compaction: CompactionOptions) -> (CompactionOptions, SavedOutputs) {
 
 async fn breakdown(rig: &mut Rig) -> ContextBreakdown {
     rig.send(Op::DescribeContext).await;
-    let told = rig.until(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
     match told.body {
         EventBody::ContextBreakdown(breakdown) => *breakdown,
         _ => ContextBreakdown::default(),
@@ -52,7 +52,7 @@ fn lines(name: &str, count: usize) -> Arc<TestTool> {
 
 #[tokio::test]
 async fn long_result_of_any_tool_is_saved_to_a_file() {
-    let (compaction, kept) = keeping(CompactionOptions {
+    let (compaction, kept) = options_with_saved_outputs(CompactionOptions {
         max_result_characters: Some(5_000),
         ..CompactionOptions::default()
     });
@@ -72,7 +72,7 @@ async fn long_result_of_any_tool_is_saved_to_a_file() {
 
 #[tokio::test]
 async fn result_never_exceeds_the_remaining_context_window() {
-    let (compaction, kept) = keeping(CompactionOptions {
+    let (compaction, kept) = options_with_saved_outputs(CompactionOptions {
         tokens: 1_000_000,
         share: 1.0,
         ..CompactionOptions::default()
@@ -121,8 +121,10 @@ async fn directory_context_is_sent_once_and_again_after_compaction() {
         calls(&[("read_file", 3)]),
         has_text("three"),
     ];
-    let (compaction, _) =
-        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) = options_with_saved_outputs(CompactionOptions {
+        probe: false,
+        ..CompactionOptions::default()
+    });
     let mut rig = rig(
         replies,
         Setup {
@@ -139,7 +141,8 @@ async fn directory_context_is_sent_once_and_again_after_compaction() {
     assert!(sent.find("mind the dog").expect("context") > look);
     rig.turn("second").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
+        .await;
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert_eq!(sent.matches("mind the dog").count(), 1, "the context is sent again");
@@ -163,10 +166,12 @@ impl EditorContext for OpenEditor {
 
 #[tokio::test]
 async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
-    let failing = (0..4).map(|_| vec![Step::Fail(broken("cut"))]);
+    let failing = (0..4).map(|_| vec![Step::Fail(broken_error("cut"))]);
     let replies = failing.chain([has_text("one"), has_text("two"), has_text("three")]).collect();
-    let (compaction, _) =
-        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) = options_with_saved_outputs(CompactionOptions {
+        probe: false,
+        ..CompactionOptions::default()
+    });
     let editor_context = Some(Arc::new(OpenEditor::default()) as _);
     let mut rig = rig(replies, Setup { compaction, editor_context, ..Setup::default() });
     rig.turn("failing").await;
@@ -176,7 +181,7 @@ async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
     assert_eq!(sent.matches("a.rs is open").count(), 1, "{sent}");
     assert!(sent.find("a.rs is open") < sent.find("first") && !sent.contains("hush-hush"));
     rig.send(Op::Rewind(Rewind { turn: 2, chat: true, files: false, force: false })).await;
-    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Rewound(_))).await;
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert_eq!(sent.matches("a.rs is open").count(), 1, "{sent}");
@@ -184,7 +189,7 @@ async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
 
 #[tokio::test]
 async fn dropped_result_becomes_a_note_and_can_be_restored() {
-    let (compaction, kept) = keeping(CompactionOptions::default());
+    let (compaction, kept) = options_with_saved_outputs(CompactionOptions::default());
     let replies = vec![
         calls(&[("look", 1), ("see", 2)]),
         has_text("one"),
@@ -206,7 +211,7 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
     let look = before.items.iter().find(|item| item.tool == "look").expect("item");
     assert!(!look.is_dropped && !look.pinned && look.tokens > 1_000);
     rig.send(Op::DropResults(vec![look.place])).await;
-    let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
     assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
     assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
@@ -224,8 +229,10 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
 
 #[tokio::test]
 async fn pinned_content_survives_compaction_and_resume() {
-    let (compaction, _) =
-        keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let (compaction, _) = options_with_saved_outputs(CompactionOptions {
+        probe: false,
+        ..CompactionOptions::default()
+    });
     let replies = vec![
         calls(&[("look", 7)]),
         calls(&[("look", 8)]),
@@ -243,7 +250,8 @@ async fn pinned_content_survives_compaction_and_resume() {
     rig.turn("second").await;
     rig.turn("third").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
+        .await;
     rig.turn("fourth").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.matches("look says 7").count() >= 2_000 && sent.contains("<pinned call="));
@@ -266,7 +274,7 @@ async fn requests_share_their_prefix() {
         replies.extend((0..10).map(|n| calls(&[("look", turn * 100 + n), ("see", n)])));
         replies.push(has_text("so far"));
     }
-    let (compaction, _) = keeping(CompactionOptions::default());
+    let (compaction, _) = options_with_saved_outputs(CompactionOptions::default());
     let tools = vec![lines("look", 20) as _, lines("see", 30) as _];
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     for turn in 0..6 {
@@ -308,7 +316,7 @@ async fn added_directory_is_sent_to_the_model_and_recorded() {
 
 #[tokio::test]
 async fn unloaded_skill_is_removed_from_requests() {
-    let (compaction, _) = keeping(CompactionOptions::default());
+    let (compaction, _) = options_with_saved_outputs(CompactionOptions::default());
     let replies =
         vec![calls(&[("activate_skill", 1), ("look", 2)]), has_text("one"), has_text("two")];
     let skill = tool("activate_skill", Sharing::Shared, |_, _| {
@@ -321,11 +329,12 @@ async fn unloaded_skill_is_removed_from_requests() {
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     rig.turn("first").await;
     rig.send(Op::UnloadSkill("Release".to_owned())).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
+        .await;
     rig.turn("second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(!sent.contains("Run the checks") && sent.contains("look says 2"), "{sent}");
     rig.send(Op::UnloadSkill("other".to_owned())).await;
     let is_reported = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
-    rig.until(is_reported).await;
+    rig.wait_for_event(is_reported).await;
 }

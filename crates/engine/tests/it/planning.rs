@@ -99,7 +99,7 @@ async fn plan_survives_compaction() {
     rig.turn("first").await;
     rig.turn("second").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.contains("follow it: /plans/p.md"), "{sent}");

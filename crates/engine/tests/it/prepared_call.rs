@@ -99,7 +99,8 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
         rig.prompt("go").await;
         let mut shown = Vec::new();
         for _ in 0..2 {
-            let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+            let event =
+                rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
             let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
             let Some(Preview::Command { command, .. }) = &ask.preview else {
                 panic!("no preview: {ask:?}")

@@ -26,7 +26,7 @@ fn result(name: &str, output: &str) -> Box<RawValue> {
     to_raw_value(&[response(name, output)]).expect("parts")
 }
 
-fn asked() -> Sealed {
+fn interrupted_question() -> Sealed {
     Content::user(vec![Part::text("work")]).seal()
 }
 
@@ -38,19 +38,21 @@ async fn resume_turn(rig: &mut Rig) -> EndReason {
 
 #[tokio::test]
 async fn unanswered_prompt_is_resent_unchanged() {
-    let history = vec![asked()];
+    let history = vec![interrupted_question()];
     let setup = Setup { history: history.clone(), ..Setup::default() };
     let mut rig = rig(vec![has_text("here it is")], setup);
     assert!(matches!(resume_turn(&mut rig).await, EndReason::Done));
     assert_eq!(rig.script.contents(), [[history[0].json().to_owned()]]);
-    is_whole(&mut rig).await;
+    assert_complete(&mut rig).await;
 }
 
 /// Checks that one request was made and that there is nothing left to resume.
-async fn is_whole(rig: &mut Rig) {
+async fn assert_complete(rig: &mut Rig) {
     rig.send(Op::Continue).await;
     let told = rig
-        .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
+        .wait_for_event(|body| {
+            matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
+        })
         .await;
     assert!(format!("{told:?}").contains("was not interrupted"));
     assert_eq!(rig.script.contents().len(), 1);
@@ -66,7 +68,7 @@ async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
         echo(n)
     });
     let setup = Setup {
-        history: vec![asked(), answer.clone()],
+        history: vec![interrupted_question(), answer.clone()],
         pending: [(1, result("look", "second"))].into(),
         tools: vec![look],
         cut_off: true,
@@ -75,7 +77,7 @@ async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
     let mut rig = rig(vec![has_text("done")], setup);
     assert!(matches!(resume_turn(&mut rig).await, EndReason::Done));
     let contents = rig.script.contents().remove(0);
-    assert_eq!(contents[..2], [asked().json().to_owned(), answer.json().to_owned()]);
+    assert_eq!(contents[..2], [interrupted_question().json().to_owned(), answer.json().to_owned()]);
     let parts: serde_json::Value = serde_json::from_str(&contents[2]).expect("content");
     let parts = parts["parts"].as_array().expect("parts");
     assert_eq!(parts.len(), 3, "nothing but the three responses");
@@ -85,7 +87,7 @@ async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
         assert!(said(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
     }
     assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
-    is_whole(&mut rig).await;
+    assert_complete(&mut rig).await;
 }
 
 #[tokio::test]
@@ -97,7 +99,7 @@ async fn rewind_to_a_change_reruns_only_its_call() {
         echo(n)
     });
     let history = vec![
-        asked(),
+        interrupted_question(),
         Content::model(vec![call("edit", 1), call("edit", 2)]).seal(),
         Content::user(vec![response("edit", "one"), response("edit", "two"), Part::text("steer")])
             .seal(),
@@ -118,11 +120,13 @@ async fn rewind_to_a_change_reruns_only_its_call() {
     // A position without such a call.
     for (keep, call) in [(0, 0), (1, 0), (2, 2), (9, 0)] {
         rig.send(order(keep, call)).await;
-        rig.until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
-            .await;
+        rig.wait_for_event(|body| {
+            matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
+        })
+        .await;
     }
     rig.send(order(2, 1)).await;
-    rig.until(|body| matches!(body, EventBody::Restored(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::Restored(_))).await;
     assert!(matches!(rig.finish().await.0, EndReason::Done));
     assert_eq!(*ran.lock().expect("log"), [2], "the first call had its result");
     assert_eq!(*versions.restored.lock().expect("log"), [(77, 1)]);

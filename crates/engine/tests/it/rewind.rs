@@ -14,8 +14,8 @@ fn rewind(turn: u64, chat: bool, files: bool, force: bool) -> Op {
     Op::Rewind(Rewind { turn, chat, files, force })
 }
 
-async fn rewound(rig: &mut Rig) -> RewindResult {
-    let event = rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+async fn rewind_result(rig: &mut Rig) -> RewindResult {
+    let event = rig.wait_for_event(|body| matches!(body, EventBody::Rewound(_))).await;
     match event.body {
         EventBody::Rewound(rewound) => rewound,
         _ => unreachable!(),
@@ -24,7 +24,7 @@ async fn rewound(rig: &mut Rig) -> RewindResult {
 
 async fn prompts(rig: &mut Rig) -> Vec<PromptEntry> {
     rig.send(Op::ListPrompts).await;
-    let event = rig.until(|body| matches!(body, EventBody::Prompts { .. })).await;
+    let event = rig.wait_for_event(|body| matches!(body, EventBody::Prompts { .. })).await;
     match event.body {
         EventBody::Prompts { prompts } => prompts,
         _ => unreachable!(),
@@ -43,7 +43,7 @@ async fn rewind_removes_turns_and_prompt_numbers_stay_unique() {
     }
     assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (2, "two"), (3, "three")]);
     rig.send(rewind(2, true, false, false)).await;
-    let done = rewound(&mut rig).await;
+    let done = rewind_result(&mut rig).await;
     assert_eq!((done.number, done.prompt.as_str(), done.chat), (2, "two", true));
     assert_eq!(done.files, None);
     rig.turn("other").await;
@@ -69,14 +69,14 @@ async fn rewind_removes_turns_and_prompt_numbers_stay_unique() {
     }
     // Rewound to the start: the context of the first prompt is sent again.
     rig.send(rewind(1, true, false, false)).await;
-    rewound(&mut rig).await;
+    rewind_result(&mut rig).await;
     rig.turn("new_instance").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 1);
     assert!(request[0].contains("<session_context/>") && request[0].contains("new_instance"));
     rig.send(rewind(2, true, false, false)).await;
     let refused = rig
-        .until(|body| {
+        .wait_for_event(|body| {
             matches!(
                 body,
                 EventBody::ItemDone { done: ItemDone::Notice { level: Level::Error, .. }, .. }
@@ -99,7 +99,7 @@ async fn files_are_reverted_turn_by_turn() {
         let list = prompts(&mut rig).await;
         assert_eq!(list[1].files, [PathBuf::from("/w/2")]);
         rig.send(rewind(2, false, true, force)).await;
-        let done = rewound(&mut rig).await;
+        let done = rewind_result(&mut rig).await;
         let files = done.files.expect("files");
         let paths = |paths: Vec<&str>| paths.into_iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(files.restored, paths(restored));
@@ -132,10 +132,12 @@ async fn rewind_reports_line_counts_and_is_rejected_during_a_turn() {
     let list = prompts(&mut rig).await;
     assert_eq!((list[0].lines_added, list[0].lines_removed), (11, 2));
     rig.prompt("two").await;
-    rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.send(rewind(1, true, false, false)).await;
     let refused = rig
-        .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
+        .wait_for_event(|body| {
+            matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
+        })
         .await;
     assert!(format!("{refused:?}").contains("between turns"));
 }
@@ -159,7 +161,7 @@ async fn resumed_session_can_rewind() {
     let mut rig = rig(vec![has_text("b"), has_text("c")], setup);
     rig.turn("two").await;
     rig.send(rewind(3, true, false, false)).await;
-    assert_eq!(rewound(&mut rig).await.prompt, "one");
+    assert_eq!(rewind_result(&mut rig).await.prompt, "one");
     rig.turn("again").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 1);
@@ -180,10 +182,10 @@ async fn context_usage_is_reported() {
     }))];
     let mut rig = rig(vec![counted], Setup::default());
     rig.prompt("go").await;
-    let told = rig.until(|body| matches!(body, EventBody::ContextUsed(_))).await;
+    let told = rig.wait_for_event(|body| matches!(body, EventBody::ContextUsed(_))).await;
     let EventBody::ContextUsed(used) = told.body else { unreachable!() };
     assert_eq!(used.window, 1_000_000);
     assert!((5001..5100).contains(&used.tokens), "{used:?}");
     rig.send(rewind(1, true, false, false)).await;
-    rewound(&mut rig).await;
+    rewind_result(&mut rig).await;
 }

@@ -74,7 +74,7 @@ async fn clear_prompt_is_routed_without_a_call_and_keeps_its_model() {
     let (_, events) = rig.turn("Refactor the parser").await;
     assert_eq!(routes(&events)[0].source, RouteSource::Rules);
     assert_eq!(models(&rig), ["fast", "fast", "fast", "strong"]);
-    assert_eq!(rig.script.asked(), Vec::<String>::new());
+    assert_eq!(rig.script.utility_requests(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn unclear_prompt_is_classified_and_classifier_failure_is_tolerated() {
     let route = routes(&events).remove(0);
     assert_eq!((route.model.as_str(), route.source), ("strong", RouteSource::Default));
     assert!(route.error.is_some());
-    assert_eq!(rig.script.asked().len(), 2);
+    assert_eq!(rig.script.utility_requests().len(), 2);
 }
 
 #[tokio::test]
@@ -107,7 +107,10 @@ async fn disabled_or_rule_only_routing_sends_no_request() {
             _ => RouteSource::Default,
         };
         assert_eq!(routes(&events)[0].source, source);
-        assert_eq!((models(&rig), rig.script.asked().len()), (vec!["strong".to_owned()], 0));
+        assert_eq!(
+            (models(&rig), rig.script.utility_requests().len()),
+            (vec!["strong".to_owned()], 0)
+        );
     }
 }
 
@@ -151,7 +154,8 @@ async fn fallback_request_follows_each_user_choice() {
         let setup = Setup { model: Some("strong"), ..Setup::default() };
         let mut rig = rig(replies, setup);
         rig.prompt("go").await;
-        let event = rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+        let event =
+            rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
         let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
         assert_eq!(ask.question, Question::Fallback);
         rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
@@ -188,7 +192,7 @@ async fn interrupt_closes_the_fallback_request() {
     let setup = Setup { model: Some("strong"), ..Setup::default() };
     let mut rig = rig(vec![spent()], setup);
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     rig.send(Op::Interrupt).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));

@@ -24,12 +24,14 @@ async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
     let replies = replies.chain(answers.iter().map(|text| has_text(text))).collect();
     let mut rig = rig(replies, Setup { tools: vec![wait], ..Setup::default() });
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
-        .await;
+    rig.wait_for_event(|body| {
+        matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. })
+    })
+    .await;
     (rig, open)
 }
 
-fn fates(events: &[Event]) -> Vec<(String, String, SteeringOutcome)> {
+fn steering_outcomes(events: &[Event]) -> Vec<(String, String, SteeringOutcome)> {
     let fate = |event: &Event| match &event.body {
         EventBody::SteerEnded(end) => Some((end.id.0.clone(), end.text.clone(), end.outcome)),
         _ => None,
@@ -50,7 +52,7 @@ async fn queued_steering_message_can_be_edited_and_removed() {
     ] {
         rig.send(op).await;
     }
-    rig.taken().await;
+    rig.wait_until_processed().await;
     open.notify_one();
     let (_, events) = rig.finish().await;
     let expected = [
@@ -60,20 +62,20 @@ async fn queued_steering_message_can_be_edited_and_removed() {
         ("3", "third", SteeringOutcome::Delivered),
     ];
     let expected = expected.map(|(id, text, fate)| (id.to_owned(), text.to_owned(), fate));
-    assert_eq!(fates(&events), expected);
+    assert_eq!(steering_outcomes(&events), expected);
     let last = rig.script.contents().pop().expect("request");
     assert!(last[2].ends_with(r#"{"text":"first, edited"},{"text":"third"}]}"#), "{}", last[2]);
     // A delivered message can no longer be withdrawn.
     rig.send(Op::Withdraw("1".into())).await;
-    let gone = rig.until(|body| matches!(body, EventBody::SteerEnded(_))).await;
-    assert_eq!(fates(&[gone])[0].2, SteeringOutcome::Gone);
+    let gone = rig.wait_for_event(|body| matches!(body, EventBody::SteerEnded(_))).await;
+    assert_eq!(steering_outcomes(&[gone])[0].2, SteeringOutcome::Gone);
 }
 
 #[tokio::test]
 async fn key_in_a_steering_message_is_redacted() {
     let (mut rig, open) = waiting(&["done"]).await;
     rig.send(steer("1", "it is hush-hush-hush")).await;
-    rig.taken().await;
+    rig.wait_until_processed().await;
     open.notify_one();
     rig.finish().await;
     assert!(!rig.script.contents().concat().concat().contains("hush-hush"));
@@ -88,7 +90,10 @@ async fn late_steering_message_becomes_a_prompt() {
     assert!(matches!(reason, EndReason::Cancelled));
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done));
-    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteeringOutcome::Prompted)]);
+    assert_eq!(
+        steering_outcomes(&events),
+        [("1".into(), "and then this".into(), SteeringOutcome::Prompted)]
+    );
     let place = |wanted: fn(&EventBody) -> bool| events.iter().position(|e| wanted(&e.body));
     let told = place(|body| matches!(body, EventBody::SteerEnded(_)));
     let begun = place(|body| matches!(body, EventBody::TurnStarted { .. }));
@@ -101,7 +106,10 @@ async fn steering_message_without_a_turn_becomes_a_prompt() {
     let mut rig = rig(vec![has_text("yes")], Setup::default());
     rig.send(steer("1", "hello")).await;
     let (_, events) = rig.finish().await;
-    assert_eq!(fates(&events), [("1".into(), "hello".into(), SteeringOutcome::Prompted)]);
+    assert_eq!(
+        steering_outcomes(&events),
+        [("1".into(), "hello".into(), SteeringOutcome::Prompted)]
+    );
     assert_eq!(texts(&events), ["yes"]);
 }
 
@@ -112,7 +120,10 @@ async fn nothing_starts_after_shutdown_begins() {
     rig.send(Op::Shutdown).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
-    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteeringOutcome::Withdrawn)]);
+    assert_eq!(
+        steering_outcomes(&events),
+        [("1".into(), "and then this".into(), SteeringOutcome::Withdrawn)]
+    );
     let Rig { handle, script, .. } = rig;
     handle.join().await;
     assert_eq!(script.contents().len(), 1);

@@ -12,7 +12,7 @@ async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
     let prepared = once.prepared.clone();
     let mut cut = calls(&[("once", 1)]);
     cut[0] = chunk(r#"[{"text":"I will "},{"functionCall":{"name":"once","args":{"n":1}}}]"#, None);
-    cut.push(Step::Fail(broken("connection reset")));
+    cut.push(Step::Fail(broken_error("connection reset")));
     let replies = vec![cut, calls(&[("once", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![once], ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
@@ -27,7 +27,7 @@ async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
 #[tokio::test]
 async fn cut_after_the_finish_reason_is_a_complete_answer() {
     let mut reply = has_text("all of it");
-    reply.push(Step::Fail(broken("connection reset")));
+    reply.push(Step::Fail(broken_error("connection reset")));
     let mut rig = rig(vec![reply], Setup::default());
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -37,7 +37,7 @@ async fn cut_after_the_finish_reason_is_a_complete_answer() {
 #[tokio::test]
 async fn four_failed_attempts_fail_the_turn_and_return_the_prompt() {
     let replies =
-        (0..4).map(|_| vec![Step::Fail(broken("cut"))]).chain([has_text("hello")]).collect();
+        (0..4).map(|_| vec![Step::Fail(broken_error("cut"))]).chain([has_text("hello")]).collect();
     let mut rig = rig(replies, Setup::default());
     let (reason, _) = rig.turn("first").await;
     assert!(
@@ -122,7 +122,7 @@ async fn citations_are_emitted_once_each() {
         Setup::default(),
     );
     rig.prompt("go").await;
-    let event = rig.until(|body| matches!(body, EventBody::Sources(_))).await;
+    let event = rig.wait_for_event(|body| matches!(body, EventBody::Sources(_))).await;
     let EventBody::Sources(sources) = event.body else { unreachable!() };
     assert_eq!(sources, [source("a", "http://a.example/"), source("b", "http://b.example/")]);
     rig.finish().await;

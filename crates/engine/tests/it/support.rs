@@ -66,7 +66,7 @@ pub fn calls(list: &[(&str, u64)]) -> ModelReply {
     vec![chunk(&format!("[{}]", parts.join(",")), Some("STOP"))]
 }
 
-pub fn broken(text: &str) -> ModelError {
+pub fn broken_error(text: &str) -> ModelError {
     ModelError::Broken { status: None, message: text.into(), retryable: true, delay: None }
 }
 
@@ -94,7 +94,7 @@ impl Script {
     }
 
     /// Returns the utility requests.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn utility_requests(&self) -> Vec<String> {
         self.asked.lock().expect("asked").clone()
     }
 
@@ -477,7 +477,7 @@ impl Rig {
     }
 
     /// Waits until all operations sent so far are processed.
-    pub async fn taken(&self) {
+    pub async fn wait_until_processed(&self) {
         drop(self.handle.ops.reserve_many(64).await.expect("session"));
     }
 
@@ -500,7 +500,7 @@ impl Rig {
 
     /// Reads events to the end of the turn and returns its reported duration.
     pub async fn turn_ms(&mut self) -> u64 {
-        match self.until(|body| matches!(body, EventBody::TurnEnded(_))).await.body {
+        match self.wait_for_event(|body| matches!(body, EventBody::TurnEnded(_))).await.body {
             EventBody::TurnEnded(ended) => ended.duration_ms,
             _ => unreachable!(),
         }
@@ -511,7 +511,7 @@ impl Rig {
         waiting.await.expect("an event in time").expect("an open session")
     }
 
-    pub async fn until(&mut self, mut wanted: impl FnMut(&EventBody) -> bool) -> Event {
+    pub async fn wait_for_event(&mut self, mut wanted: impl FnMut(&EventBody) -> bool) -> Event {
         loop {
             let event = self.next().await;
             if wanted(&event.body) {

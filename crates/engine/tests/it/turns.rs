@@ -34,7 +34,7 @@ async fn interrupt_keeps_the_text_so_far() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let mut rig = rig(vec![reply, has_text("done")], Setup::default());
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.handle.ops.send(Op::Interrupt).await.expect("open");
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
@@ -68,7 +68,7 @@ async fn interrupt_closes_every_call_and_keeps_finished_results() {
         rig(replies, Setup { tools: vec![quick, fast_model_failed, edit], ..Setup::default() });
     rig.prompt("go").await;
     told.notified().await;
-    rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-quick"))).await;
+    rig.wait_for_event(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-quick"))).await;
     rig.handle.ops.send(Op::Interrupt).await.expect("open");
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
@@ -95,8 +95,10 @@ async fn steering_reaches_the_model_with_the_next_results() {
         Setup { tools: vec![wait], ..Setup::default() },
     );
     rig.prompt("go").await;
-    rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
-        .await;
+    rig.wait_for_event(|body| {
+        matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. })
+    })
+    .await;
     rig.handle.ops.send(steer("1", "look at b.rs too")).await.expect("open");
     rig.handle.ops.reserve_many(64).await.expect("all orders are taken");
     open.notify_one();

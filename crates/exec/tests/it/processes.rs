@@ -6,7 +6,7 @@ use parallax_exec::background::{BackgroundState, read_log};
 use parallax_exec::{Ending, StopReason};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{TestProject, detached, eventually, finished, lives, pids};
+use crate::support::{TestProject, detached, eventually, finished, is_alive, pids};
 
 /// A child in the same group, an orphan in its own session, and a child that ignores SIGTERM.
 const TREE: &str = "sleep 60 & echo $! >> pids
@@ -35,7 +35,7 @@ async fn cancelled_command_leaves_no_process() {
     let pids = pids(&project, "pids");
     assert_eq!(pids.len(), 3);
     for pid in pids {
-        assert!(!lives(pid), "{pid} survived");
+        assert!(!is_alive(pid), "{pid} survived");
     }
 }
 
@@ -46,7 +46,7 @@ async fn dropped_command_is_ended() {
     eventually("the tree", || pids(&project, "pids").len() == 3).await;
     drop(running);
     let pids = pids(&project, "pids");
-    eventually("the end of the tree", || pids.iter().all(|pid| !lives(*pid))).await;
+    eventually("the end of the tree", || pids.iter().all(|pid| !is_alive(*pid))).await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn dropped_registry_ends_all_processes() {
         eventually("the second", || pids(&project, "pids").len() == 2).await;
         let pids = pids(&project, "pids");
         assert_eq!(pids.last(), Some(&running.pid));
-        assert!(pids.iter().all(|pid| lives(*pid)));
+        assert!(pids.iter().all(|pid| is_alive(*pid)));
         if polite {
             project.processes.shutdown().await;
             let refused = project.processes.start(project.command("true")).await;
@@ -71,7 +71,7 @@ async fn dropped_registry_ends_all_processes() {
             drop(project);
         }
         for pid in pids {
-            assert!(!lives(pid), "{pid} survived");
+            assert!(!is_alive(pid), "{pid} survived");
         }
     }
 }
@@ -86,13 +86,13 @@ async fn child_holding_the_pipe_does_not_delay_the_result() {
     assert_eq!(done.output.captured.head, "shown");
     assert_eq!(done.remaining_processes, pids(&project, "pids"));
     let pid = done.remaining_processes[0];
-    assert!(lives(pid));
+    assert!(is_alive(pid));
     // Later output neither kills it nor is lost.
     let known = project.processes.background_process(pid).unwrap();
     assert_eq!(known.state, BackgroundState::Running);
     let late = || read_log(&known.log, 10).is_ok_and(|log| log.lines == ["late"]);
     eventually("the late line", late).await;
-    assert!(lives(pid));
+    assert!(is_alive(pid));
 }
 
 #[tokio::test]
@@ -149,5 +149,5 @@ async fn running_command_can_be_detached_and_stopped_elsewhere() {
         state != BackgroundState::Running
     })
     .await;
-    assert!(!lives(away.pid));
+    assert!(!is_alive(away.pid));
 }

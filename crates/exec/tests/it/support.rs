@@ -79,7 +79,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     panic!("never came: {what}");
 }
 
-pub(crate) fn lives(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
 }

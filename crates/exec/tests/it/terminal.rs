@@ -5,7 +5,7 @@ use std::time::Duration;
 use parallax_exec::{Ending, LiveOutput, Mode, StopReason, TerminalSize};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{TestProject, finished, lives, pids};
+use crate::support::{TestProject, finished, is_alive, pids};
 
 fn in_terminal(project: &TestProject, text: &str) -> parallax_exec::Command {
     let mut command = project.command(text);
@@ -83,6 +83,6 @@ async fn cancelled_terminal_command_leaves_no_process() {
     let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
     assert_eq!(done.stop, Some(StopReason::Cancelled));
     assert_eq!(done.output.captured.head, "ready");
-    assert!(!lives(done.pid));
-    assert!(pids(&project, "pids").iter().all(|pid| !lives(*pid)));
+    assert!(!is_alive(done.pid));
+    assert!(pids(&project, "pids").iter().all(|pid| !is_alive(*pid)));
 }

@@ -67,7 +67,7 @@ pub(super) fn format_programs(programs: &BTreeMap<String, String>) -> Option<Str
 }
 
 /// Returns a line each for the programs that are new and those that changed.
-pub(super) fn changed(
+pub(super) fn program_changes(
     now: &BTreeMap<String, String>,
     before: &BTreeMap<String, String>,
 ) -> Vec<String> {
@@ -165,10 +165,10 @@ mod tests {
         );
         std::fs::write(folder.path().join("h.sh"), "y").expect("written");
         let later = programs(folder.path(), &lines).expect("read");
-        assert_eq!(changed(&later, &found), ["changed executable files: `h.sh`"]);
-        assert_eq!(changed(&found, &found), Vec::<String>::new());
+        assert_eq!(program_changes(&later, &found), ["changed executable files: `h.sh`"]);
+        assert_eq!(program_changes(&found, &found), Vec::<String>::new());
         std::fs::write(folder.path().join("new.py"), "y").expect("written");
         let later = programs(folder.path(), &lines).expect("read");
-        assert_eq!(changed(&later, &found)[0], "new executable files: `new.py`");
+        assert_eq!(program_changes(&later, &found)[0], "new executable files: `new.py`");
     }
 }

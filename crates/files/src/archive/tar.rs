@@ -23,7 +23,7 @@ pub(super) fn unpack(from: impl Read, target: &mut UnpackTarget<'_>) -> Result<(
     let mut headers = 0usize;
     // Raw, because the library keeps extended headers of any size in memory.
     for entry in archive.entries()?.raw(true) {
-        let mut entry = entry.map_err(invalid)?;
+        let mut entry = entry.map_err(header_error)?;
         headers += 1;
         // Headers without files are limited as well.
         if headers > target.limits.entries.saturating_mul(4).saturating_add(16) {
@@ -79,7 +79,7 @@ fn unpack_entry(
 }
 
 /// Returns the error of a header that cannot be parsed.
-fn invalid(error: io::Error) -> ArchiveError {
+fn header_error(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::Other => ArchiveError::Broken("it is neither a zip nor a tar archive"),
         _ => error.into(),

@@ -19,7 +19,7 @@ fn refused(place: &ResolvedDirectory, path: &str, access: Access) -> String {
 #[test]
 fn paths_outside_or_protected_are_rejected_with_known_messages() {
     let place = ResolvedDirectory::new();
-    place.put("outside/secret", "s");
+    place.write_file("outside/secret", "s");
     symlink(place.path("outside"), place.path("work/door")).expect("link");
     symlink(place.path("outside/new"), place.path("work/dangling")).expect("link");
     symlink(".git", place.path("work/innocent")).expect("link");
@@ -84,8 +84,8 @@ fn allowed_directories_are_readable_and_writable_as_configured() {
 #[test]
 fn leading_at_sign_is_removed_unless_the_file_exists() {
     let place = ResolvedDirectory::new();
-    place.put("work/src/a.rs", "");
-    place.put("work/@scope/b.rs", "");
+    place.write_file("work/src/a.rs", "");
+    place.write_file("work/@scope/b.rs", "");
     for (text, wanted) in [
         ("@/src/a.rs", "src/a.rs"),
         ("@src/a.rs", "src/a.rs"),
@@ -101,7 +101,7 @@ fn leading_at_sign_is_removed_unless_the_file_exists() {
 #[test]
 fn links_within_the_workspace_are_followed() {
     let place = ResolvedDirectory::new();
-    place.put("work/real/a.txt", "one");
+    place.write_file("work/real/a.txt", "one");
     symlink("real", place.path("work/folder")).expect("link");
     symlink("folder/a.txt", place.path("work/file")).expect("link");
     let found = place.workspace.resolve("file", Access::Write).expect("allowed");
@@ -148,8 +148,8 @@ fn pipes_and_devices_are_rejected_without_blocking() {
 #[test]
 fn link_swapped_between_check_and_use_never_escapes() {
     let place = ResolvedDirectory::new();
-    place.put("outside/victim", "untouched");
-    place.put("work/inner/victim", "inside");
+    place.write_file("outside/victim", "untouched");
+    place.write_file("work/inner/victim", "inside");
     let hole = place.path("work/hole");
     let (inner, outer) = (place.path("work/inner"), place.path("outside"));
     std::fs::create_dir(&hole).expect("a folder");
@@ -214,7 +214,7 @@ proptest! {
         paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
     ) {
         let place = ResolvedDirectory::new();
-        place.put("outside/secret", "secret");
+        place.write_file("outside/secret", "secret");
         let work = place.path("work");
         for step in steps {
             let _ = match step {

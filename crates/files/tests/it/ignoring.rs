@@ -14,12 +14,12 @@ fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
         options.root = base.join("work/sub");
         std::fs::create_dir(&options.root).expect("a folder");
     });
-    place.put("work/.gitignore", "*.log\n/sub/only-here\n");
-    place.put("work/sub/.gitignore", "!keep.log\ntarget/\n");
-    place.put("work/sub/a.log", "");
-    place.put("work/sub/target/x", "");
+    place.write_file("work/.gitignore", "*.log\n/sub/only-here\n");
+    place.write_file("work/sub/.gitignore", "!keep.log\ntarget/\n");
+    place.write_file("work/sub/a.log", "");
+    place.write_file("work/sub/target/x", "");
     assert_eq!(ignored(&place, "work/sub/a.log"), None, "no repository");
-    place.put("work/.git/info/exclude", "excluded\n");
+    place.write_file("work/.git/info/exclude", "excluded\n");
     for (name, wanted) in [
         ("work/sub/a.log", true),
         ("work/sub/keep.log", false),
@@ -33,9 +33,9 @@ fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
         assert_eq!(ignored(&place, name).is_some(), wanted, "{name}");
     }
     // A nested repository has its own rules, and a changed file takes effect immediately.
-    place.put("work/sub/nested/.git/HEAD", "");
+    place.write_file("work/sub/nested/.git/HEAD", "");
     assert_eq!(ignored(&place, "work/sub/nested/a.log"), None);
-    place.put("work/sub/.gitignore", "other\n# longer than before\n");
+    place.write_file("work/sub/.gitignore", "other\n# longer than before\n");
     assert_eq!(ignored(&place, "work/sub/other"), Some(RuleSource::Git));
 }
 
@@ -44,11 +44,11 @@ fn higher_precedence_ignore_files_win() {
     let place = ResolvedDirectory::with(|_, options| {
         options.filtering.custom_ignore_files = vec![".aiignore".into()]
     });
-    place.put("work/.git/HEAD", "");
-    place.put("work/.gitignore", "by-git\nboth\nall\n");
-    place.put("work/.geminiignore", "!both\nby-gemini\n!all\n");
-    place.put("work/.aiignore", "!by-gemini\nall\n");
-    place.put("work/sub/.geminiignore", "only-root-counts\n");
+    place.write_file("work/.git/HEAD", "");
+    place.write_file("work/.gitignore", "by-git\nboth\nall\n");
+    place.write_file("work/.geminiignore", "!both\nby-gemini\n!all\n");
+    place.write_file("work/.aiignore", "!by-gemini\nall\n");
+    place.write_file("work/sub/.geminiignore", "only-root-counts\n");
     assert_eq!(ignored(&place, "work/by-git"), Some(RuleSource::Git));
     assert_eq!(ignored(&place, "work/both"), None);
     assert_eq!(ignored(&place, "work/by-gemini"), None);
@@ -60,14 +60,14 @@ fn higher_precedence_ignore_files_win() {
 #[test]
 fn links_are_ignored_with_their_target_and_pipes_do_not_hang() {
     let place = ResolvedDirectory::new();
-    place.put("work/.geminiignore", "secret/\nlinked\n");
-    place.put("work/secret/a", "");
-    place.put("work/plain", "");
+    place.write_file("work/.geminiignore", "secret/\nlinked\n");
+    place.write_file("work/secret/a", "");
+    place.write_file("work/plain", "");
     symlink("secret/a", place.path("work/alias")).expect("link");
     symlink("plain", place.path("work/linked")).expect("link");
     assert!(ignored(&place, "work/alias").is_some());
     assert!(ignored(&place, "work/linked").is_some());
-    place.put("work/.git/HEAD", "");
+    place.write_file("work/.git/HEAD", "");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         place.path("work/.gitignore"),

@@ -9,7 +9,7 @@ const RANGE: LineRange = LineRange { first: 1, last: 2000, line_characters: 2000
 #[test]
 fn huge_file_and_huge_line_use_bounded_memory() {
     let place = ResolvedDirectory::new();
-    let path = place.put("work/huge", "first\nsecond\n");
+    let path = place.write_file("work/huge", "first\nsecond\n");
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("open");
     file.seek(SeekFrom::Start(300 * 1024 * 1024)).expect("seek");
     file.write_all(b"\nlast").expect("write");
@@ -29,7 +29,7 @@ fn huge_file_and_huge_line_use_bounded_memory() {
 #[test]
 fn text_of_one_read_is_bounded_at_a_line_end() {
     let place = ResolvedDirectory::new();
-    place.put("work/many", format!("{}\n", "x".repeat(999)).repeat(8_000));
+    place.write_file("work/many", format!("{}\n", "x".repeat(999)).repeat(8_000));
     let found = place.workspace.resolve("many", Access::Read).expect("allowed");
     let range = LineRange { last: u64::MAX, ..RANGE };
     let read = read_lines(&found, range, &|| false).expect("reads");
@@ -40,7 +40,7 @@ fn text_of_one_read_is_bounded_at_a_line_end() {
 #[test]
 fn read_can_be_cancelled() {
     let place = ResolvedDirectory::new();
-    place.put("work/a", "x");
+    place.write_file("work/a", "x");
     let found = place.workspace.resolve("a", Access::Read).expect("allowed");
     assert!(matches!(read_lines(&found, RANGE, &|| true), Err(FileError::Cancelled { .. })));
 }

@@ -10,13 +10,13 @@ fn drawn(place: &ResolvedDirectory, items: usize) -> Vec<String> {
 #[test]
 fn tree_lists_files_first_and_marks_closed_directories() {
     let place = ResolvedDirectory::new();
-    place.put("work/.geminiignore", "private/\n*.log\n");
-    place.put("work/a.txt", "");
-    place.put("work/b.log", "");
-    place.put("work/node_modules/x/y.js", "");
-    place.put("work/private/x", "");
-    place.put("work/src/deep/c.rs", "");
-    place.put("work/src/d.rs", "");
+    place.write_file("work/.geminiignore", "private/\n*.log\n");
+    place.write_file("work/a.txt", "");
+    place.write_file("work/b.log", "");
+    place.write_file("work/node_modules/x/y.js", "");
+    place.write_file("work/private/x", "");
+    place.write_file("work/src/deep/c.rs", "");
+    place.write_file("work/src/d.rs", "");
     let root = format!("{}/", place.path("work").display());
     assert_eq!(
         drawn(&place, 200),
@@ -42,7 +42,7 @@ fn tree_lists_files_first_and_marks_closed_directories() {
 fn crowded_directory_is_truncated() {
     let place = ResolvedDirectory::new();
     for number in 0..6_000 {
-        place.put(&format!("work/f{number:05}"), "");
+        place.write_file(&format!("work/f{number:05}"), "");
     }
     let lines = drawn(&place, 200);
     assert_eq!(lines.len(), 202);

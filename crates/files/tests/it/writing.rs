@@ -28,7 +28,7 @@ fn names(place: &ResolvedDirectory) -> Vec<String> {
 #[test]
 fn new_file_has_the_default_mode_and_its_directories() {
     let place = ResolvedDirectory::new();
-    let plain = place.put("work/plain", "");
+    let plain = place.write_file("work/plain", "");
     let written = atomic_write(&target(&place, "a/b/c"), b"text", ExpectedState::Absent);
     assert!(written.expect("written").created);
     assert_eq!(place.text("work/a/b/c"), "text");
@@ -39,7 +39,7 @@ fn new_file_has_the_default_mode_and_its_directories() {
 #[test]
 fn write_keeps_mode_attributes_and_link_target() {
     let place = ResolvedDirectory::new();
-    let path = place.put("work/run.sh", "old");
+    let path = place.write_file("work/run.sh", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o751)).expect("mode");
     let marked =
         rustix::fs::setxattr(&path, "user.mark", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
@@ -63,7 +63,7 @@ fn write_keeps_mode_attributes_and_link_target() {
 #[test]
 fn write_keeps_hard_links() {
     let place = ResolvedDirectory::new();
-    let path = place.put("work/one", "a long old content");
+    let path = place.write_file("work/one", "a long old content");
     std::fs::hard_link(&path, place.path("work/two")).expect("link");
     for content in ["short", "a much longer content than there was before"] {
         let written =
@@ -80,7 +80,7 @@ fn write_keeps_hard_links() {
 #[test]
 fn file_with_unexpected_content_is_never_overwritten() {
     let place = ResolvedDirectory::new();
-    place.put("work/a", "by someone else");
+    place.write_file("work/a", "by someone else");
     let found = target(&place, "a");
     for expected in [ExpectedState::Content(hash(b"mine")), ExpectedState::Absent] {
         assert!(atomic_write(&found, b"new", expected).is_err());
@@ -95,7 +95,7 @@ fn file_with_unexpected_content_is_never_overwritten() {
 fn concurrent_writers_lose_no_update() {
     const ROUNDS: usize = 60;
     let place = ResolvedDirectory::new();
-    place.put("work/a", "0 0 0");
+    place.write_file("work/a", "0 0 0");
     // Each thread counts one number up, as sessions that edit different lines do.
     std::thread::scope(|scope| {
         for own in 0..3 {
@@ -131,7 +131,7 @@ fn directory_is_rejected() {
     assert!(matches!(refused, Err(FileError::IsDirectory { .. })));
     let refused = atomic_write(&target(&place, "."), b"x", ExpectedState::Anything);
     assert!(refused.is_err());
-    place.put("work/file", "x");
+    place.write_file("work/file", "x");
     let refused = atomic_write(&target(&place, "file/below"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::NotADirectory { .. })), "{refused:?}");
 }
@@ -139,7 +139,7 @@ fn directory_is_rejected() {
 #[test]
 fn write_protected_file_is_left_alone() {
     let place = ResolvedDirectory::new();
-    let path = place.put("work/a", "old");
+    let path = place.write_file("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
     // Root can write it nevertheless.
     if rustix::process::geteuid().is_root() {
@@ -153,7 +153,7 @@ fn write_protected_file_is_left_alone() {
 #[test]
 fn ledger_detects_changes_by_others() {
     let place = ResolvedDirectory::new();
-    place.put("work/a", "one");
+    place.write_file("work/a", "one");
     let found = target(&place, "a");
     let now = |found: &Confined| {
         let (bytes, metadata) = read_capped(found, 1000).expect("reads");
@@ -163,9 +163,9 @@ fn ledger_detects_changes_by_others() {
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);
     seen.record(found.path(), now(&found), Some(b"one"));
     // Touched but not changed.
-    place.put("work/a", "one");
+    place.write_file("work/a", "one");
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
-    place.put("work/a", "two");
+    place.write_file("work/a", "two");
     assert_eq!(
         seen.compare(found.path(), &now(&found)),
         Freshness::Changed(Some(b"one".as_slice().into()))

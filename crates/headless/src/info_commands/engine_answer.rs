@@ -10,7 +10,7 @@ use parallax_protocol::op::Op;
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::json;
 
-use super::{CommandOutput, joined};
+use super::{CommandOutput, join_lines};
 
 /// Output of a command, and the events that came before it.
 pub type EngineAnswer = (CommandOutput, Vec<Event>);
@@ -68,7 +68,7 @@ pub fn engine_answer(event: &EventBody) -> Option<CommandOutput> {
     match event {
         EventBody::ContextBreakdown(picture) => Some(context(picture)),
         EventBody::Compaction(compaction) if is_user_requested(compaction) => {
-            Some(compacted(compaction))
+            Some(compaction_output(compaction))
         }
         _ => None,
     }
@@ -88,10 +88,10 @@ fn context(picture: &ContextBreakdown) -> CommandOutput {
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("{:>9}  {kind}{name}", block.tokens)
     }));
-    CommandOutput { text: joined(lines), data: json!(picture) }
+    CommandOutput { text: join_lines(lines), data: json!(picture) }
 }
 
-fn compacted(compaction: &Compaction) -> CommandOutput {
+fn compaction_output(compaction: &Compaction) -> CommandOutput {
     let Compaction { before, after, remark, .. } = compaction;
     if let (None, Some(why)) = (compaction.how, remark)
         && why.starts_with(NOTHING_TO_COMPRESS)

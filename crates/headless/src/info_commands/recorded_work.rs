@@ -7,7 +7,7 @@ use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{CommandOutput, joined, lines_or};
+use super::{CommandOutput, join_lines, lines_or};
 
 /// Shows the latest todo list.
 pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
@@ -47,7 +47,7 @@ pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
         lines.extend(route.error.as_ref().map(|error| format!("Error: {error}.")));
     }
     CommandOutput {
-        text: joined(lines),
+        text: join_lines(lines),
         data: json!({"model": session.model, "answered": last, "route": route}),
     }
 }

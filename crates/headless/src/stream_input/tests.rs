@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::harness::{SessionScript, converse};
+use crate::harness::{SessionScript, run_conversation};
 use crate::{OutputFormat, OutputSchema};
 
 fn script() -> SessionScript {
@@ -17,7 +17,7 @@ fn of_type<'a>(lines: &'a [Value], r#type: &str) -> Vec<&'a Value> {
 
 #[test]
 fn several_prompts_run_over_one_process() {
-    let done = converse(
+    let done = run_conversation(
         script().text(&["one"]).done().text(&["two"]).done(),
         "{\"type\":\"message\",\"content\":\"a\"}\n\n{\"type\":\"message\",\"content\":\"b\"}",
     );
@@ -34,7 +34,7 @@ fn each_answer_is_corrected_to_match_the_schema() {
     let mut script = script().text(&["no json"]).done();
     script = script.text(&["{\"n\":1}"]).done().text(&["{\"n\":2}"]).done();
     script.options.schema = OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
-    let done = converse(
+    let done = run_conversation(
         script,
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}",
     );
@@ -49,7 +49,7 @@ fn each_answer_is_corrected_to_match_the_schema() {
 
 #[test]
 fn invalid_line_is_reported_and_the_conversation_continues() {
-    let done = converse(
+    let done = run_conversation(
         script().text(&["one"]).done(),
         "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n{\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n{\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \
          \"}\n{\"type\":\"message\",\"content\":\"a\"}\n",
@@ -75,7 +75,7 @@ fn invalid_line_is_reported_and_the_conversation_continues() {
 
 #[test]
 fn approval_request_is_denied_when_the_input_has_ended() {
-    let done = converse(
+    let done = run_conversation(
         script().ask("a1").text(&["no"]).done(),
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
@@ -101,21 +101,21 @@ fn answers_are_matched_by_position() {
 fn exit_code_is_that_of_the_last_turn() {
     let input =
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}\n";
-    let done = converse(script().done().failed(), input);
+    let done = run_conversation(script().done().failed(), input);
     assert_eq!((done.code, done.stderr.lines().count()), (1, 1));
-    let done = converse(script().failed().done(), input);
+    let done = run_conversation(script().failed().done(), input);
     assert_eq!((done.code, done.stderr.as_str()), (0, ""));
 }
 
 #[test]
 fn steering_reaches_the_turn_and_interrupt_ends_it() {
-    let done = converse(
+    let done = run_conversation(
         script().text(&["x"]).end_on_interrupt(),
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n{\"type\":\"interrupt\"}\n",
     );
     assert_eq!(done.steering, ["left"]);
     assert_eq!(done.code, 130);
-    let done = converse(
+    let done = run_conversation(
         script().user("a").text(&["x"]).user("left").done(),
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
@@ -132,7 +132,7 @@ fn steering_reaches_the_turn_and_interrupt_ends_it() {
 fn signal_ends_the_conversation_with_a_result() {
     let mut script = script().text(&["x"]).end_on_interrupt();
     script.signals = vec![15];
-    let done = converse(script, "{\"type\":\"message\",\"content\":\"a\"}\n");
+    let done = run_conversation(script, "{\"type\":\"message\",\"content\":\"a\"}\n");
     assert_eq!(done.code, 143);
     let lines = lines(&done.stdout);
     assert_eq!(lines.last().unwrap()["error"]["type"], "FatalCancellationError");

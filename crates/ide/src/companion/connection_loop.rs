@@ -52,7 +52,7 @@ pub(super) async fn run(
 ) {
     let mut attempts = 0;
     let off = Next::Disconnect;
-    if !enabled && !stay_disconnected(&state, off, &mut commands, &cancel).await {
+    if !enabled && !wait_disconnected(&state, off, &mut commands, &cancel).await {
         return;
     }
     loop {
@@ -60,7 +60,7 @@ pub(super) async fn run(
         let tried = tokio::select! {
             tried = connect(&state) => tried,
             next = disconnected_or_ended(&mut commands, &cancel) => {
-                if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                if !wait_disconnected(&state, next, &mut commands, &cancel).await {
                     return;
                 }
                 continue;
@@ -74,7 +74,7 @@ pub(super) async fn run(
                 state.set_client(None);
                 match next {
                     Some(next) => {
-                        if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                        if !wait_disconnected(&state, next, &mut commands, &cancel).await {
                             return;
                         }
                         continue;
@@ -91,7 +91,7 @@ pub(super) async fn run(
         match next {
             Next::Connect => {}
             next => {
-                if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                if !wait_disconnected(&state, next, &mut commands, &cancel).await {
                     return;
                 }
                 attempts = 0;
@@ -102,7 +102,7 @@ pub(super) async fn run(
 
 /// Waits without a connection until a command requests one. Returns `false` when the loop should
 /// end.
-async fn stay_disconnected(
+async fn wait_disconnected(
     state: &CompanionState,
     next: Next,
     commands: &mut mpsc::Receiver<ConnectionCommand>,
@@ -198,12 +198,16 @@ async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> 
         }
     }
     Err(match failure {
-        Some((candidate, error)) => failed(&found, &candidate, &error.to_string()),
+        Some((candidate, error)) => connection_failure(&found, &candidate, &error.to_string()),
         None => found.reason(),
     })
 }
 
-fn failed(found: &Discovered, candidate: &ServerCandidate, why: &str) -> DisconnectReason {
+fn connection_failure(
+    found: &Discovered,
+    candidate: &ServerCandidate,
+    why: &str,
+) -> DisconnectReason {
     let count = found.candidates.len();
     let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
     let editor = &candidate.editor.name;
@@ -239,14 +243,14 @@ async fn serve(
                 Some(message) if message.get("id").is_some_and(|id| !id.is_null()) => {
                     client.respond(&message).await;
                 }
-                Some(message) => notified(state, &message),
+                Some(message) => handle_notification(state, &message),
                 None => return None,
             },
         }
     }
 }
 
-fn notified(state: &CompanionState, message: &Value) {
+fn handle_notification(state: &CompanionState, message: &Value) {
     let params = message.get("params").unwrap_or(&Value::Null);
     let path = || params.get("filePath").and_then(Value::as_str).map(str::to_owned);
     let decision = match message.get("method").and_then(Value::as_str) {

@@ -52,7 +52,7 @@ fn finish() {
 }
 
 /// Returns the grammars if they are loaded.
-pub(super) fn loaded() -> Option<&'static Syntaxes> {
+pub(super) fn if_loaded() -> Option<&'static Syntaxes> {
     LOADED.get()
 }
 

@@ -176,7 +176,7 @@ fn display_label(text: &str) -> String {
     let text = text.trim().trim_matches('"').replace("<br/>", " ").replace("<br>", " ");
     let text = sanitize::one_row(&text).into_owned();
     let text = text.trim();
-    parallax_screen::layout::shortened(if text.is_empty() { " " } else { text }, LABEL)
+    parallax_screen::layout::truncate_text(if text.is_empty() { " " } else { text }, LABEL)
 }
 
 /// Parses an arrow at the start of a text. Returns its label and the rest.

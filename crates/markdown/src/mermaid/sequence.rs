@@ -4,7 +4,7 @@ use parallax_screen::text_width;
 
 use super::MOST;
 use super::canvas::Canvas;
-use parallax_screen::layout::shortened;
+use parallax_screen::layout::truncate_text;
 use parallax_screen::sanitize;
 
 /// Minimum columns between two participants.
@@ -159,5 +159,5 @@ impl Sequence {
 
 fn display_label(text: &str) -> String {
     let text = sanitize::one_row(text.trim()).into_owned();
-    shortened(text.trim(), TEXT)
+    truncate_text(text.trim(), TEXT)
 }

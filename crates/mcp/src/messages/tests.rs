@@ -5,7 +5,7 @@ fn open(ids: &[i64]) -> Open {
     let open = Open::default();
     for id in ids {
         let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-        open.sent(&serde_json::from_value(ping).expect("a request"));
+        open.record_sent(&serde_json::from_value(ping).expect("a request"));
     }
     open
 }
@@ -226,16 +226,16 @@ fn list_keeps_its_readable_entries() {
 #[test]
 fn response_completes_its_request() {
     let open = open(&[1, 2]);
-    assert_eq!(open.repaired(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None), None);
+    assert_eq!(open.repair_event(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None), None);
     // Over HTTP, the posted request resolves a string id.
     let text = r#"{"jsonrpc":"2.0","id":"2","result":{}}"#;
-    assert_eq!(open.repaired(text, None), Some(vec![]));
-    let other = open.repaired(text, Some(&RequestId::Number(2)));
+    assert_eq!(open.repair_event(text, None), Some(vec![]));
+    let other = open.repair_event(text, Some(&RequestId::Number(2)));
     assert_eq!(other.expect("another id"), [r#"{"jsonrpc":"2.0","id":2,"result":{}}"#]);
     assert!(open.ids().is_empty());
     open.ids().insert(RequestId::Number(3));
     let given_up = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": 3}});
-    open.sent(&serde_json::from_value(given_up).expect("a notice"));
+    open.record_sent(&serde_json::from_value(given_up).expect("a notice"));
     assert!(open.ids().is_empty());
 }

@@ -66,7 +66,7 @@ pub(crate) struct Bearer {
 }
 
 /// Creates a manager with the stored tokens; `None` if there are none for the server.
-pub(crate) async fn stored(
+pub(crate) async fn stored_manager(
     files: &TokenFiles,
     server: &McpServer,
     url: &str,
@@ -75,7 +75,7 @@ pub(crate) async fn stored(
     let tokens = ServerTokens::new(files, &server.name, url);
     let known = tokens.clone();
     let found = tokio::task::spawn_blocking(move || known.where_renewed()).await.ok()??;
-    match prepared(tokens, server, found, http).await {
+    match prepare_manager(tokens, server, found, http).await {
         Ok(manager) => manager,
         Err(error) => {
             let server = &server.name;
@@ -87,7 +87,7 @@ pub(crate) async fn stored(
 
 /// Prepares the manager. It requests the token endpoint from the server only if it is unknown, and
 /// then saves it.
-async fn prepared(
+async fn prepare_manager(
     tokens: ServerTokens,
     server: &McpServer,
     known: RefreshInfo,

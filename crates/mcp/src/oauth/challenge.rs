@@ -44,7 +44,9 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
     }
     drop(first);
     // The stream is open to everyone, but requests may not be.
-    if let Some(challenge) = head(hello(&client, &url)).await.as_ref().and_then(challenge) {
+    if let Some(challenge) =
+        head(initialize_request(&client, &url)).await.as_ref().and_then(challenge)
+    {
         return UnauthenticatedResponse::Refusal(challenge);
     }
     let document = "/.well-known/oauth-protected-resource";
@@ -67,7 +69,7 @@ async fn head(request: RequestBuilder) -> Option<Response> {
 }
 
 /// Builds the initialize request.
-fn hello(client: &Client, url: &Url) -> RequestBuilder {
+fn initialize_request(client: &Client, url: &Url) -> RequestBuilder {
     let params = json!({
         "protocolVersion": PROTOCOL, "capabilities": {},
         "clientInfo": {"name": "parallax", "version": "0"},

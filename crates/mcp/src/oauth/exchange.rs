@@ -90,7 +90,7 @@ fn fields(body: &[u8]) -> Option<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn right(status: u16, body: &str) -> (u16, String) {
+    fn normalize(status: u16, body: &str) -> (u16, String) {
         let mut response = Response::new(body.as_bytes().to_vec());
         *response.status_mut() = StatusCode::from_u16(status).expect("a status");
         normalize_response(&mut response);
@@ -134,7 +134,7 @@ mod tests {
             (502, "<html>no</html>", 502, "<html>no</html>"),
             (200, "", 200, ""),
         ] {
-            assert_eq!(right(status, body), (wanted_status, wanted.to_owned()), "{body}");
+            assert_eq!(normalize(status, body), (wanted_status, wanted.to_owned()), "{body}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub trait SignIn: Send + Sync {
     /// Shows the URL, and opens it in a browser if possible.
     fn show(&self, address: &str);
     /// Returns the redirect URL that the user pasted; never resolves if pasting is unsupported.
-    fn pasted(&self) -> BoxFuture<'static, Option<String>>;
+    fn wait_for_pasted_url(&self) -> BoxFuture<'static, Option<String>>;
 }
 
 /// Signs in to a server and saves the tokens.
@@ -91,7 +91,7 @@ pub async fn sign_in(
     face.show(address.as_str());
     let back = tokio::select! {
         back = callback.wait(state.as_deref()) => back,
-        Some(pasted) = face.pasted() => Some(pasted),
+        Some(pasted) = face.wait_for_pasted_url() => Some(pasted),
     };
     let back = back.ok_or("the browser did not return within five minutes")?;
     if let Some(why) = refusal(back.trim()) {

@@ -77,7 +77,7 @@ impl TokenFiles {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn forget(&self, server: &str) -> std::io::Result<bool> {
+    pub fn delete(&self, server: &str) -> std::io::Result<bool> {
         let mut all = read(&self.own_file);
         let before = all.len();
         all.retain(|entry| entry.server_name != server);
@@ -85,7 +85,7 @@ impl TokenFiles {
             return Ok(false);
         }
         // A leftover entry in the keychain is harmless, because nothing refers to it.
-        let _ = self.keychain.forget(SecretName::SignIn(server.to_owned()));
+        let _ = self.keychain.delete(SecretName::SignIn(server.to_owned()));
         files::write(&self.own_file, &all)?;
         Ok(true)
     }
@@ -108,7 +108,7 @@ impl TokenFiles {
     }
 
     /// Loads the tokens from the keychain if they are there. Blocking.
-    fn revealed(&self, mut entry: StoredCredential) -> Option<StoredCredential> {
+    fn load_secret(&self, mut entry: StoredCredential) -> Option<StoredCredential> {
         if entry.keychain {
             let name = SecretName::SignIn(entry.server_name.clone());
             let kept = self.keychain.get(name);
@@ -230,7 +230,7 @@ impl ServerTokens {
     /// Returns how the tokens are refreshed; `None` if there are none. Blocking.
     pub(crate) fn where_renewed(&self) -> Option<RefreshInfo> {
         let entry = self.files.find(&self.server, &self.url)?;
-        let entry = self.files.revealed(entry)?;
+        let entry = self.files.load_secret(entry)?;
         Some(RefreshInfo {
             client_secret: entry.client_secret.map(Secret::new),
             token_url: entry.token_url.filter(|url| !url.is_empty()),
@@ -256,7 +256,7 @@ impl ServerTokens {
 
     fn load_now(&self) -> Option<StoredCredentials> {
         let entry = self.files.find(&self.server, &self.url)?;
-        let entry = self.files.revealed(entry)?;
+        let entry = self.files.load_secret(entry)?;
         let updated = entry.updated_at;
         let expires_in = entry.token.expires_at.map(|at| at.saturating_sub(updated) / 1000);
         let response = json!({
@@ -347,7 +347,7 @@ impl CredentialStore for ServerTokens {
         let tokens = self.clone();
         Box::pin(async move {
             let forgetting =
-                tokio::task::spawn_blocking(move || tokens.files.forget(&tokens.server));
+                tokio::task::spawn_blocking(move || tokens.files.delete(&tokens.server));
             let forgotten = forgetting.await.unwrap_or_else(|error| Err(error.into()));
             forgotten.map(drop).map_err(|error| AuthError::InternalError(error.to_string()))
         })
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let text = std::fs::read_to_string(&file).expect("the file");
         assert!(text.contains("\"accessToken\":\"a\"") && text.contains("\"expiresAt\""), "{text}");
-        assert!(files.forget("s").expect("forgotten"));
+        assert!(files.delete("s").expect("forgotten"));
         assert!(!files.has("s", "https://s.example/mcp"));
     }
 
@@ -445,7 +445,7 @@ mod tests {
         let loaded = ServerTokens::new(&files, "s", "https://s.example/mcp").load_now();
         let loaded = serde_json::to_value(loaded.expect("there").token_response).expect("JSON");
         assert_eq!(loaded["refresh_token"], "ref");
-        assert!(files.forget("s").expect("forgotten"));
+        assert!(files.delete("s").expect("forgotten"));
         assert!(!home.path().join("gemini-credentials.json").exists());
     }
 
@@ -472,7 +472,7 @@ mod tests {
             (&json!("acc"), &json!("ref"))
         );
         assert!(tokens(Keychain::default()).load_now().is_none(), "out of reach");
-        assert!(tokens(keychain()).files.forget("s").expect("forgotten"));
+        assert!(tokens(keychain()).files.delete("s").expect("forgotten"));
         assert_eq!(testkit::keychain::count_secrets(home.path()), 0);
     }
 }

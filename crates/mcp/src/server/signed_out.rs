@@ -18,7 +18,7 @@ impl Server {
         let is_renewal = looking.await.unwrap_or(false);
         self.disconnect().await;
         let error = McpError::SignIn { is_renewal };
-        self.failed(error.clone());
+        self.handle_failure(error.clone());
         error
     }
 

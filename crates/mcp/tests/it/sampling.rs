@@ -82,7 +82,7 @@ struct SamplingTest {
 }
 
 impl SamplingTest {
-    async fn of(answers: Vec<UserResponse>, tokens: u64) -> Self {
+    async fn with_answers(answers: Vec<UserResponse>, tokens: u64) -> Self {
         let model = Arc::new(Blue::default());
         let user = Arc::new(ScriptedUser {
             answers: Mutex::new(answers.into()),
@@ -104,7 +104,7 @@ impl SamplingTest {
         self.world.call("mcp_s_sample", args).await.for_model.output
     }
 
-    fn asked(&self) -> usize {
+    fn request_count(&self) -> usize {
         self.user.asked.lock().expect("no panic").len()
     }
 
@@ -113,13 +113,14 @@ impl SamplingTest {
     }
 }
 
-fn yes() -> UserResponse {
+fn accept_response() -> UserResponse {
     UserResponse::Accept(parallax_protocol::Object::new())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_is_answered_after_approval() {
-    let scene = SamplingTest::of(vec![yes(), UserResponse::Decline], 10_000).await;
+    let scene =
+        SamplingTest::with_answers(vec![accept_response(), UserResponse::Decline], 10_000).await;
     let got = scene.sample(json!({})).await;
     for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
         assert!(got.contains(wanted), "{wanted}: {got}");
@@ -143,26 +144,26 @@ async fn sampling_is_answered_after_approval() {
     // The approval was for one request: the next one needs approval again and is rejected.
     let got = scene.sample(json!({})).await;
     assert!(got.contains("the user rejected") && got.contains("-1"), "{got}");
-    assert_eq!((scene.asked(), scene.requests()), (2, 1));
+    assert_eq!((scene.request_count(), scene.requests()), (2, 1));
     scene.world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn always_and_never_apply_to_the_session() {
     for (answer, requests) in [(UserResponse::Always, 3), (UserResponse::Never, 0)] {
-        let scene = SamplingTest::of(vec![answer], 10_000).await;
+        let scene = SamplingTest::with_answers(vec![answer], 10_000).await;
         for _ in 0..3 {
             let got = scene.sample(json!({})).await;
             assert_eq!(got.contains("blue"), requests > 0, "{got}");
         }
-        assert_eq!((scene.asked(), scene.requests()), (1, requests));
+        assert_eq!((scene.request_count(), scene.requests()), (1, requests));
         scene.world.end().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_stops_at_the_token_budget_of_the_server() {
-    let scene = SamplingTest::of(vec![UserResponse::Always], 100).await;
+    let scene = SamplingTest::with_answers(vec![UserResponse::Always], 100).await;
     // A long answer is limited to the remaining tokens.
     assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
     let longest = |at: usize| {
@@ -177,16 +178,16 @@ async fn sampling_stops_at_the_token_budget_of_the_server() {
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
     // A prompt that exceeds the budget is not sent, and the user is not asked.
-    let scene = SamplingTest::of(vec![UserResponse::Always], 100).await;
+    let scene = SamplingTest::with_answers(vec![UserResponse::Always], 100).await;
     let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
     assert!(got.contains("the prompt alone needs about 252"), "{got}");
-    assert_eq!((scene.asked(), scene.requests()), (0, 0));
+    assert_eq!((scene.request_count(), scene.requests()), (0, 0));
     scene.world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_accepts_images_and_rejects_tools() {
-    let scene = SamplingTest::of(vec![UserResponse::Always], 10_000).await;
+    let scene = SamplingTest::with_answers(vec![UserResponse::Always], 10_000).await;
     let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
     assert!(scene.sample(json!({"content": picture})).await.contains("blue"));
     let sent = scene.model.0.lock().expect("no panic")[0].contents[0].json().to_owned();
@@ -206,7 +207,7 @@ async fn sampling_without_a_user_is_not_offered_and_is_rejected() {
     let hello = told.lines().next().expect("a line");
     assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");
     world.end().await;
-    let scene = SamplingTest::of(Vec::new(), 10_000).await;
+    let scene = SamplingTest::with_answers(Vec::new(), 10_000).await;
     let told = std::fs::read_to_string(scene.world.folder.path().join("log")).expect("the log");
     assert!(told.lines().next().expect("a line").contains("\"sampling\": {}"), "{told}");
     scene.world.end().await;

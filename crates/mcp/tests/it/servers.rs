@@ -129,7 +129,7 @@ async fn progress_is_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_timeout_limits_its_calls() {
-    let world = World::of("", 1_500, None, None);
+    let world = World::start("", 1_500, None, None);
     // The timeout also applies to the start.
     let begun = Instant::now();
     while world.servers.connect("s").await.is_err() {
@@ -252,10 +252,11 @@ async fn server_requests_are_sequential_and_only_during_calls() {
     assert!(got.error.is_none(), "{:?}", got.error);
     assert_eq!(user.asked.load(Ordering::SeqCst), 1);
     // The call ended, and so did its request: the server is notified.
-    let over = || told(&world).iter().any(|it| it["result"]["action"] == "cancel");
-    until(over).await;
+    let over = || received_messages(&world).iter().any(|it| it["result"]["action"] == "cancel");
+    wait_until(over).await;
     assert_eq!(user.open.load(Ordering::SeqCst), 0);
-    let declined = told(&world).iter().filter(|it| it["result"]["action"] == "decline").count();
+    let declined =
+        received_messages(&world).iter().filter(|it| it["result"]["action"] == "decline").count();
     assert_eq!(declined, 19);
     world.end().await;
 }
@@ -273,12 +274,12 @@ async fn user_can_disable_further_requests_of_a_server() {
     world.end().await;
 }
 
-fn told(world: &World) -> Vec<serde_json::Value> {
+fn received_messages(world: &World) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(world.folder.path().join("log")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-async fn until(done: impl Fn() -> bool) {
+async fn wait_until(done: impl Fn() -> bool) {
     for _ in 0..500 {
         if done() {
             return;
@@ -304,7 +305,7 @@ async fn crashing_server_is_restarted_with_growing_delay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_beyond_the_budget_are_found_by_search() {
-    let world = World::made("", &json!({}), None, None, Some(100));
+    let world = World::start_servers("", &json!({}), None, None, Some(100));
     world.servers.connect("s").await.expect("connected");
     let names = world.names();
     assert!(names.contains(&"mcp_search_tools".to_owned()), "{names:?}");
@@ -322,7 +323,7 @@ async fn tools_beyond_the_budget_are_found_by_search() {
     assert!(!world.names().contains(&"mcp_s_fail".to_owned()));
     world.end().await;
 
-    let roomy = World::made("", &json!({}), None, None, Some(100_000));
+    let roomy = World::start_servers("", &json!({}), None, None, Some(100_000));
     roomy.servers.connect("s").await.expect("connected");
     assert!(!roomy.names().contains(&"mcp_search_tools".to_owned()));
     assert!(roomy.names().contains(&"mcp_s_fail".to_owned()));

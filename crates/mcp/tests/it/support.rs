@@ -32,21 +32,21 @@ impl World {
         asker: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
     ) -> Self {
-        Self::made(r#do, &json!({}), asker, sampling, None)
+        Self::start_servers(r#do, &json!({}), asker, sampling, None)
     }
 
     /// Like [`Self::with_model`], with a timeout in milliseconds.
-    pub fn of(
+    pub fn start(
         r#do: &str,
         timeout: u64,
         asker: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
     ) -> Self {
-        Self::made(r#do, &json!({"timeout": timeout}), asker, sampling, None)
+        Self::start_servers(r#do, &json!({"timeout": timeout}), asker, sampling, None)
     }
 
     /// Creates servers with additional settings and a token limit for tool declarations.
-    pub fn made(
+    pub fn start_servers(
         r#do: &str,
         more: &Value,
         prompter: Option<Arc<dyn Asker>>,

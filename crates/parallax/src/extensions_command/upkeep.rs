@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::stdin_prompter::StdinPrompter;
 use super::{ask_settings, code_of, input_failure, uninstall};
 use crate::command_result::CommandResult;
-use crate::extensions_words::reviewed;
+use crate::extensions_words::consent_text;
 
 /// The options of `sync`.
 pub(super) struct Sync<'a> {
@@ -35,7 +35,7 @@ pub(super) fn sync(
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for (name, locked) in &locked {
         let done = match locked {
-            Some(locked) => synced(launch, name, locked, what.consent, prompter),
+            Some(locked) => sync_extension(launch, name, locked, what.consent, prompter),
             None => Err(input_failure(format!("Invalid entry of `{name}` in the lock file"))),
         };
         match done {
@@ -82,7 +82,7 @@ pub(super) fn sync(
     Ok(CommandResult { errors, code, ..CommandResult::new(text, Value::Array(list)) })
 }
 
-fn synced(
+fn sync_extension(
     launch: &SessionConfig,
     name: &str,
     locked: &LockEntry,
@@ -95,7 +95,7 @@ fn synced(
     let fetched = launch.extension_manager().fetch_locked(name, locked)?;
     let source = &locked.install.source;
     prompter
-        .confirm(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
+        .confirm(&consent_text("installed", &fetched.manifest, &fetched.review, source), consent)?;
     launch.extension_manager().install_locked(&fetched)?;
     Ok(("installed at the locked version", ask_settings(launch, name, false, prompter)?))
 }

@@ -83,7 +83,7 @@ impl Editor {
         message
     }
 
-    pub(crate) fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for_message(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next();
             if holds(&message) {
@@ -93,7 +93,7 @@ impl Editor {
     }
 
     pub(crate) fn answer(&mut self, id: u64) -> Value {
-        self.until(|it| it["id"] == json!(id) && it.get("method").is_none())
+        self.wait_for_message(|it| it["id"] == json!(id) && it.get("method").is_none())
     }
 
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
@@ -114,7 +114,7 @@ impl Editor {
 
     /// Waits for a permission request and answers it.
     fn permit(&mut self, option: &str) -> Value {
-        let request = self.until(|it| it["method"] == "session/request_permission");
+        let request = self.wait_for_message(|it| it["method"] == "session/request_permission");
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
         let id = &request["id"];
         self.write(&json!({"jsonrpc": "2.0", "id": id, "result": outcome}).to_string());
@@ -198,7 +198,7 @@ fn cancelled_prompt_ends_its_command() {
     let session = editor.open(&world);
     let id = editor.prompt(&session, "run");
     editor.permit("proceed_once");
-    editor.until(|it| it.to_string().contains("begun\\n"));
+    editor.wait_for_message(|it| it.to_string().contains("begun\\n"));
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
     // The session continues.
@@ -214,7 +214,7 @@ fn end_of_input_ends_the_program_while_a_prompt_runs() {
     let session = editor.open(&world);
     editor.prompt(&session, "run");
     editor.permit("proceed_once");
-    editor.until(|it| it.to_string().contains("in_progress"));
+    editor.wait_for_message(|it| it.to_string().contains("in_progress"));
     let (code, time) = editor.end();
     assert_eq!(code, 0);
     assert!(time < Duration::from_secs(4), "{time:?}");
@@ -387,7 +387,7 @@ fn unsaved_text_is_read_and_edited() {
 }
 
 #[test]
-fn large_unsaved_text_is_read_too() {
+fn large_unsaved_text_is_read() {
     for (saved, unsaved) in [(10, 20_000), (20_000, 10), (20_000, 20_000)] {
         let world = World::new(
             r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},{"text":"Done"}]"#,
@@ -427,7 +427,7 @@ fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
     let world = World::new(WRITE);
     let (mut editor, session) = with_files(&world);
     let id = editor.prompt(&session, "write it");
-    editor.until(|it| it["method"] == "fs/read_text_file");
+    editor.wait_for_message(|it| it["method"] == "fs/read_text_file");
     let begun = Instant::now();
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
@@ -445,7 +445,7 @@ fn file_rejected_by_the_client_is_neither_read_nor_overwritten() {
     std::fs::write(&file, "saved\n").expect("file");
     let (mut editor, session) = with_files(&world);
     let id = editor.prompt(&session, "edit it");
-    let request = editor.until(|it| it["method"] == "fs/read_text_file");
+    let request = editor.wait_for_message(|it| it["method"] == "fs/read_text_file");
     let error = json!({"code": -32000, "message": "Permission denied"});
     let answer = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
     editor.write(&answer.to_string());

@@ -9,7 +9,7 @@ const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\ntools: [r
                      are the scout. Your task: ${query}\n";
 
 /// Returns a reply for the session itself, or for the agent whose prompt contains the text.
-fn to(system: &str, reply: Value) -> Value {
+fn reply_to(system: &str, reply: Value) -> Value {
     let mut reply = reply;
     reply["match"] = json!({"systemContains": system});
     reply
@@ -19,7 +19,7 @@ fn invoke(agent: &str, prompt: &str) -> Value {
     json!({"name": "invoke_agent", "args": {"agent_name": agent, "prompt": prompt}})
 }
 
-fn world(script: &[Value]) -> World {
+fn create_world(script: &[Value]) -> World {
     let world = World::new(&Value::from(script).to_string());
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     world.home.write("notes.txt", "quiet words\n").unwrap();
@@ -48,7 +48,7 @@ fn last(world: &World, index: usize) -> String {
 
 #[test]
 fn command_runs_only_with_a_known_agent() {
-    let world = world(&[json!({"text": "done"}), json!({"text": "done"})]);
+    let world = create_world(&[json!({"text": "done"}), json!({"text": "done"})]);
     for (name, agent) in [("good", "scout"), ("bad", "scoot")] {
         let text = format!("---\nagent: {agent}\n---\nLook at the notes.");
         world.home.write_home(&format!(".parallax/commands/{name}.md"), &text).expect("command");
@@ -62,7 +62,7 @@ fn command_runs_only_with_a_known_agent() {
 
 #[test]
 fn named_subagent_returns_only_its_result() {
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("scout", "read notes.txt")]}),
         json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
         json!({"calls": [{"name": "complete_task", "args": {"result": "they say little"}}]}),
@@ -99,7 +99,7 @@ fn named_subagent_returns_only_its_result() {
 
 #[test]
 fn changed_project_subagent_waits_for_approval_with_a_notice() {
-    let world = world(&[json!({"text": "one"}), json!({"text": "two"})]);
+    let world = create_world(&[json!({"text": "one"}), json!({"text": "two"})]);
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     face.next("result");
@@ -220,9 +220,9 @@ fn subagent_waiting_for_its_server_can_be_interrupted() {
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     let log = world.home.root().join("log");
-    crate::support::until("the start of its server", || log.exists());
+    crate::support::wait_until("the start of its server", || log.exists());
     let begun = std::time::Instant::now();
-    face.say(&json!({"type": "interrupt"}));
+    face.send(&json!({"type": "interrupt"}));
     face.next("result");
     assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
     face.end();
@@ -232,7 +232,7 @@ fn subagent_waiting_for_its_server_can_be_interrupted() {
 #[test]
 fn subagents_without_turns_tools_or_valid_output_report_clearly() {
     let look = |n: u64| json!({"calls": [{"name": "read_file", "args": {"file_path": format!("{n}.txt")}}]});
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("scout", "one")]}),
         json!({"calls": [{"name": "write_file", "args": {"file_path": "a", "content": "b"}}]}),
         look(1),
@@ -253,7 +253,7 @@ fn subagents_without_turns_tools_or_valid_output_report_clearly() {
 
 #[test]
 fn rules_apply_to_one_subagent_and_to_starting_it() {
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("scout", "one")]}),
         json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
         json!({"calls": [{"name": "complete_task", "args": {"result": "no"}}]}),
@@ -274,7 +274,7 @@ fn rules_apply_to_one_subagent_and_to_starting_it() {
 
 #[test]
 fn subagent_requests_approval_and_reports_progress() {
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("generalist", "make a file")]}),
         json!({"calls": [{"name": "write_file", "args": {"file_path": "made.txt", "content": "x"}}]}),
         json!({"calls": [{"name": "complete_task", "args": {"result": "plain words"}}]}),
@@ -285,7 +285,7 @@ fn subagent_requests_approval_and_reports_progress() {
     face.prompt("go");
     let ask = face.next("ask");
     assert_eq!((&ask["agent"], &ask["tool_name"]), (&json!("generalist"), &json!("write_file")));
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     let progress = face.next("agent");
     assert_eq!(progress["agent"], "generalist");
     assert_eq!(face.next("result")["status"], "success");
@@ -298,9 +298,9 @@ fn subagent_requests_approval_and_reports_progress() {
 #[test]
 fn parallel_subagents_have_their_own_output() {
     let finish = |agent: &str, word: &str| {
-        to(agent, json!({"calls": [{"name": "complete_task", "args": {"result": word}}]}))
+        reply_to(agent, json!({"calls": [{"name": "complete_task", "args": {"result": word}}]}))
     };
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("scout", "one"), invoke("second", "two")]}),
         finish("You are the scout", "first word"),
         finish("You are the second", "second word"),
@@ -316,7 +316,7 @@ fn parallel_subagents_have_their_own_output() {
 
 #[test]
 fn internal_docs_answer_questions_about_the_program() {
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("cli_help", "how do hooks work?")]}),
         json!({"calls": [{"name": "get_internal_docs", "args": {"path": "hooks.md"}}]}),
         json!({"calls": [{"name": "complete_task", "args": {"report": {
@@ -332,7 +332,7 @@ fn internal_docs_answer_questions_about_the_program() {
 
 #[test]
 fn subagents_can_be_disabled() {
-    let world = world(&[json!({"text": "all done"})]);
+    let world = create_world(&[json!({"text": "all done"})]);
     world
         .home
         .write_home(".gemini/settings.json", r#"{"experimental": {"enableAgents": false}}"#)
@@ -352,15 +352,15 @@ fn user_questions_are_answered_by_a_client() {
     ]});
     let ask_user = json!({"calls": [{"name": "ask_user", "args": questions}]});
     let script = [ask_user.clone(), ask_user, json!({"text": "all done"})];
-    let world = world(&script);
+    let world = create_world(&script);
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     let ask = face.next("ask");
     assert_eq!(ask["kind"], "question");
     assert_eq!(ask["preview"]["questions"][0]["options"][1]["label"], "right");
-    face.say(&json!({"type": "answer", "id": ask["id"], "value": {"0": "right", "1": true}}));
+    face.send(&json!({"type": "answer", "id": ask["id"], "value": {"0": "right", "1": true}}));
     let ask = face.next("ask");
-    face.say(&json!({"type": "answer", "id": ask["id"], "value": null}));
+    face.send(&json!({"type": "answer", "id": ask["id"], "value": null}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert!(last(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
@@ -374,7 +374,7 @@ fn user_questions_are_answered_by_a_client() {
 
 #[test]
 fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [invoke("own", "look")]}),
         json!({"calls": [{"name": "complete_task", "args": {"result": "seen"}}]}),
         json!({"text": "done"}),
@@ -397,9 +397,9 @@ fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
 #[test]
 fn coordinator_changes_no_files_itself() {
     let write = json!({"name": "write_file", "args": {"file_path": "x.txt", "content": "x"}});
-    let world = world(&[
+    let world = create_world(&[
         json!({"calls": [write, invoke("scout", "look")]}),
-        to(
+        reply_to(
             "You are the scout",
             json!({"calls": [
             {"name": "complete_task", "args": {"result": "quiet"}}]}),
@@ -452,11 +452,11 @@ fn nested_subagent_depth_is_limited() {
     };
     let world = World::new(
         &json!([
-            to("You are Parallax", json!({"calls": [invoke("lead", "all of it")]})),
-            to("You are the lead", json!({"calls": [invoke("worker", "a part")]})),
-            to("You are the worker", json!({"calls": [
+            reply_to("You are Parallax", json!({"calls": [invoke("lead", "all of it")]})),
+            reply_to("You are the lead", json!({"calls": [invoke("worker", "a part")]})),
+            reply_to("You are the worker", json!({"calls": [
                 {"name": "complete_task", "args": {"result": "the part"}}]})),
-            to("You are the lead", json!({"calls": [
+            reply_to("You are the lead", json!({"calls": [
                 {"name": "complete_task", "args": {"result": "all of it, with the part"}}]})),
             {"text": "done", "repeat": 0}
         ])

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, raw_contents, until};
+use crate::support::{Conversation, World, raw_contents, wait_until};
 
 const WORKER: &str = "---\nname: worker\ndescription: Works.\ntools: \
                       [run_shell_command]\n---\nYou are the worker. Your task: ${query}\n";
@@ -40,7 +40,7 @@ fn second_part() -> String {
     .to_string()
 }
 
-fn world() -> World {
+fn create_world() -> World {
     let world = World::new(&first_part());
     world.home.write_home(".gemini/agents/worker.md", WORKER).expect("the agent");
     world
@@ -65,9 +65,9 @@ fn body(world: &World, index: usize) -> String {
 
 #[test]
 fn finished_subagent_calls_are_not_repeated_after_a_kill() {
-    let world = world();
+    let world = create_world();
     let running = world.start(&["-p", "go", "-y", "--session-id", "killed"]);
-    until("the third call", || world.home.project().join("third").exists());
+    wait_until("the third call", || world.home.project().join("third").exists());
     kill_process(running.pid(), Signal::KILL).expect("signal");
     running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(journals(world.home.root()).len(), 1);
@@ -76,7 +76,7 @@ fn finished_subagent_calls_are_not_repeated_after_a_kill() {
         &world,
         &["-r", "killed", "-y", "-o", "stream-json", "--stream-version", "2"],
     );
-    face.say(&json!({"type": "continue"}));
+    face.send(&json!({"type": "continue"}));
     assert_eq!(face.next("agent")["resumed"], true);
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -98,9 +98,9 @@ fn finished_subagent_calls_are_not_repeated_after_a_kill() {
 
 #[test]
 fn model_learns_how_to_resume_a_subagent_after_an_interrupt() {
-    let world = world();
+    let world = create_world();
     let running = world.start(&["-p", "go", "-y", "--session-id", "stopped"]);
-    until("the third call", || world.home.project().join("third").exists());
+    wait_until("the third call", || world.home.project().join("third").exists());
     kill_process(running.pid(), Signal::INT).expect("signal");
     let done = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(done.code(), 130, "{}", done.err());

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 const CALL: &str = r#"[
     {"match": {"promptContains": "go"}, "calls": [{"name": "run_shell_command",
@@ -21,7 +21,7 @@ fn start(world: &World, arguments: &[&str]) -> String {
 }
 
 /// Returns the session as `ps --json` shows it.
-fn listed(world: &World, id: &str) -> Value {
+fn session_json(world: &World, id: &str) -> Value {
     let text = world.run_well(&["ps", "--json"]).stdout();
     let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     all.into_iter().find(|session| session["id"] == json!(id)).unwrap_or_default()
@@ -29,8 +29,8 @@ fn listed(world: &World, id: &str) -> Value {
 
 fn until_state(world: &World, id: &str, state: &str) -> Value {
     let mut session = Value::Null;
-    until(state, || {
-        session = listed(world, id);
+    wait_until(state, || {
+        session = session_json(world, id);
         session["state"] == json!(state)
     });
     session
@@ -106,13 +106,13 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
             {"text": "resumed", "repeat": 0}]"#,
     );
     let id = start(&world, &["-p", "go", "-y"]);
-    world.asked(1);
+    world.wait_for_requests(1);
     assert!(world.run_well(&["stop", &id]).stdout().contains(&id));
     until_state(&world, &id, "stopped");
 
     let id = start(&world, &["-p", "go", "-y"]);
-    world.asked(2);
-    let pid = listed(&world, &id)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    world.wait_for_requests(2);
+    let pid = session_json(&world, &id)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
     kill_process(pid.and_then(Pid::from_raw).expect("a process"), Signal::KILL).expect("kill");
     until_state(&world, &id, "dead");
     let refused = world.run(&["attach", &id]);
@@ -141,7 +141,9 @@ fn attached_session_waits_for_the_next_prompt() {
     until_state(&world, &id, "idle");
     let mut stdin = attached.stdin.take().expect("stdin");
     stdin.write_all(b"more\n").expect("written");
-    until("the second answer", || listed(&world, &id)["last_line"] == json!("more done"));
+    wait_until("the second answer", || {
+        session_json(&world, &id)["last_line"] == json!("more done")
+    });
     drop(stdin);
     let output = attached.wait_with_output().expect("the end");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -7,7 +7,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::measure::{Finished, run};
 
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 use crate::worktrees::{git, repository};
 
 /// Longer than any batch here takes on a busy machine.
@@ -185,7 +185,7 @@ fn stopped_batch_finishes_tool_calls_and_resumes() {
     let running = world.start(&["batch", plan, "--jobs", "2"]);
     // A call that has not begun is cancelled, and this model does not repeat it.
     for id in &ids[..2] {
-        until("the command", || has_file(&world, &format!("{id}.txt")));
+        wait_until("the command", || has_file(&world, &format!("{id}.txt")));
     }
     kill_process(running.pid(), Signal::TERM).expect("signal");
     let done = running.finish(LIMIT).expect("finish");
@@ -238,7 +238,7 @@ fn has_file(world: &World, name: &str) -> bool {
 fn agent_of(world: &World, id: &str) -> rustix::process::Pid {
     let below = world.home.parallax().join("worktrees");
     let mut found = None;
-    until("the agent", || {
+    wait_until("the agent", || {
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
         found = processes
             .filter(|entry| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, until};
+use crate::support::{Conversation, World, wait_until};
 
 /// Returns the texts of the newest user content that the model received.
 fn sent(world: &World) -> String {
@@ -15,7 +15,7 @@ fn sent(world: &World) -> String {
     texts.filter(|text| !text.starts_with("<session_context>")).collect()
 }
 
-fn world() -> World {
+fn create_world() -> World {
     World::new(r#"[{"text": "done", "repeat": 0}]"#)
 }
 
@@ -28,7 +28,7 @@ fn refused(world: &World, args: &[&str]) -> String {
 
 #[test]
 fn custom_command_expands_to_its_prompt() {
-    let world = world();
+    let world = create_world();
     let home = &world.home;
     home.write_home(".gemini/commands/git/explain.toml", "prompt = 'Explain {{args}}!'").unwrap();
     home.write_home(".gemini/commands/plain.toml", "prompt = 'Look around.'").unwrap();
@@ -50,7 +50,7 @@ fn custom_command_expands_to_its_prompt() {
 
 #[test]
 fn command_file_overrides_commands_unknown_to_gemini_cli() {
-    let world = world();
+    let world = create_world();
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").unwrap();
     world.home.write_home(".gemini/commands/diff.toml", "prompt = 'My diff.'").unwrap();
     world.run_well(&["-p", "/commit"]);
@@ -69,7 +69,7 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
 
 #[test]
 fn unknown_command_is_reported_with_suggestions_and_nothing_is_sent() {
-    let world = world();
+    let world = create_world();
     world.home.write_home(".gemini/commands/git/commit.toml", "prompt = 'x'").unwrap();
     world.home.write_home(".gemini/commands/broken.toml", "prompt 'x'").unwrap();
     let told = refused(&world, &["-p", "/git:comit now"]);
@@ -84,7 +84,7 @@ fn unknown_command_is_reported_with_suggestions_and_nothing_is_sent() {
 
 #[test]
 fn info_commands_work_without_a_terminal_or_a_model() {
-    let world = world();
+    let world = create_world();
     world.home.write("GEMINI.md", "a rule of the project").unwrap();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go'").unwrap();
     for (typed, word) in [
@@ -139,7 +139,7 @@ fn info_commands_work_without_a_terminal_or_a_model() {
 
 #[test]
 fn resumed_session_stats_include_its_journal() {
-    let world = world();
+    let world = create_world();
     world.run_well(&["-p", "hello"]);
     let done = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
     let out: Value = serde_json::from_str(&done.stdout()).expect("json");
@@ -153,7 +153,7 @@ fn resumed_session_stats_include_its_journal() {
 
 #[test]
 fn template_shell_commands_run_escaped_and_failures_are_reported() {
-    let world = world();
+    let world = create_world();
     let template = r#"prompt = """
 A: !{echo {{args}}}
 B: !{ echo out; echo err >&2; exit 3 }
@@ -171,7 +171,7 @@ C: !{}
 
 #[test]
 fn shell_command_without_a_user_to_approve_is_denied() {
-    let world = world();
+    let world = create_world();
     world.home.write_home(".gemini/commands/w.toml", "prompt = '!{touch made}'").unwrap();
     world.home.write_home(".gemini/commands/r.toml", "prompt = 'now: !{echo hi}'").unwrap();
     let told = refused(&world, &["-p", "/w"]);
@@ -189,7 +189,7 @@ fn shell_command_without_a_user_to_approve_is_denied() {
 
 #[test]
 fn inserted_files_are_not_interpreted_as_templates() {
-    let world = world();
+    let world = create_world();
     let template = "prompt = 'See @{notes.md} and @{gone.md}'";
     world.home.write_home(".gemini/commands/see.toml", template).unwrap();
     world.home.write("notes.md", "!{touch made} {{args}} @{secret}").unwrap();
@@ -207,7 +207,7 @@ fn inserted_files_are_not_interpreted_as_templates() {
 
 #[test]
 fn file_is_not_inserted_into_a_shell_command() {
-    let world = world();
+    let world = create_world();
     world.home.write("a.txt", "secret").unwrap();
     world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
     let told = refused(&world, &["-y", "-p", "/cat"]);
@@ -221,7 +221,7 @@ fn file_is_not_inserted_into_a_shell_command() {
 
 #[test]
 fn project_command_wins_over_user_command_only_when_trusted() {
-    let world = world();
+    let world = create_world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'").unwrap();
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
     for (typed, prompt) in [("/go", "project"), ("/user.go", "user"), ("/workspace.go", "project")]
@@ -233,7 +233,7 @@ fn project_command_wins_over_user_command_only_when_trusted() {
 
 #[test]
 fn commands_are_accepted_as_json_lines() {
-    let world = world();
+    let world = create_world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go {{args}}'").unwrap();
     let mut face = Conversation::start(&world, &[]);
     face.prompt("/nowhere");
@@ -241,7 +241,7 @@ fn commands_are_accepted_as_json_lines() {
     face.prompt("/go on");
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(sent(&world), "Go on");
-    face.say(&json!({"type": "command", "text": "/go away"}));
+    face.send(&json!({"type": "command", "text": "/go away"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(sent(&world), "Go away");
     assert_eq!(face.end(), Some(0));
@@ -337,7 +337,7 @@ fn command_sets_the_mode_and_time_limit_of_its_turn() {
 
 #[test]
 fn timeout_and_signals_end_template_shell_commands() {
-    let world = world();
+    let world = create_world();
     let home = &world.home;
     home.write_home(".gemini/commands/sl.toml", "prompt = '!{sh -c \"sleep 3371; :\" }'").unwrap();
     let sleeps = || {
@@ -348,22 +348,22 @@ fn timeout_and_signals_end_template_shell_commands() {
     let done = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
     assert!(done.err().contains("The budget of this session (1 s) is used up"), "{}", done.err());
     assert_eq!(world.server.requests().len(), 0);
-    until("the end of the command", || !sleeps());
+    wait_until("the end of the command", || !sleeps());
     for (signal, code) in
         [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)]
     {
         let running = world.start(&["-y", "-p", "/sl"]);
-        until("the command's start", sleeps);
+        wait_until("the command's start", sleeps);
         rustix::process::kill_process(running.pid(), signal).expect("signal");
         let done = running.finish(std::time::Duration::from_secs(10)).expect("finish");
         assert_eq!(done.code(), code, "{}", done.err());
-        until("the end of the command", || !sleeps());
+        wait_until("the end of the command", || !sleeps());
     }
 }
 
 #[test]
 fn commands_can_call_commands() {
-    let world = world();
+    let world = create_world();
     for (name, text) in [
         ("a", "A /{b {{args}}} and /{none x} GET /users/{id}"),
         ("b", "B<{{args}}> !{echo {{args}}}/{c}"),

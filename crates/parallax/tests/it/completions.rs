@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{PROGRAM, World, finish};
 
 /// Returns the candidates that bash offers for the last of the words.
-fn offered(world: &World, words: &[&str]) -> Vec<String> {
+fn offered_candidates(world: &World, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
         "source <(parallax completions bash); COMP_WORDS=(parallax {0}); COMP_CWORD={1}; \
@@ -32,7 +32,7 @@ fn names_that_exist_now_are_completed() {
     let text = r#"{"mcpServers": {"tracker": {"command": "true"}}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
     let has = |words: &[&str], wanted: &str| {
-        let found = offered(&world, words);
+        let found = offered_candidates(&world, words);
         assert!(found.iter().any(|it| it.trim() == wanted), "{words:?} {wanted}: {found:?}");
     };
     has(&["sess"], "sessions");
@@ -41,7 +41,7 @@ fn names_that_exist_now_are_completed() {
     has(&["--model", ""], "flash");
     has(&["mcp", "remove", ""], "tracker");
     has(&["agents", "accept", ""], "mine");
-    assert_eq!(offered(&world, &["--model", "no-such"]), [""]);
+    assert_eq!(offered_candidates(&world, &["--model", "no-such"]), [""]);
 }
 
 #[test]

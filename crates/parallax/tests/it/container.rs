@@ -178,7 +178,7 @@ fn signal_reaches_the_process_in_the_container() {
     std::fs::write(engine.world.home.root().join("bin/docker"), script).expect("script");
     let running = testkit::measure::Running::start(engine.command(&["-s=docker", "-p", "x"]), None)
         .expect("start");
-    crate::support::until("the start", || !engine.recorded("argv").is_empty());
+    crate::support::wait_until("the start", || !engine.recorded("argv").is_empty());
     rustix::process::kill_process(running.pid(), rustix::process::Signal::TERM).expect("signal");
     let done = running.finish(LIMIT).expect("end");
     assert_eq!(done.code(), 9, "{}", done.err());

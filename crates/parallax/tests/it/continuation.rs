@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, raw_contents, until};
+use crate::support::{World, raw_contents, wait_until};
 
 fn chunk(text: &str, token: Option<&str>, finish: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": [{"text": text}]}});
@@ -25,7 +25,7 @@ fn counted(mut chunk: Value, prompt: u64, output: u64) -> Value {
 }
 
 /// Disables server checks that assume one response per answer.
-fn world(replies: &Value) -> World {
+fn create_world(replies: &Value) -> World {
     World::new(&json!({"ignore": ["prefix", "reply"], "replies": replies}).to_string())
 }
 
@@ -35,7 +35,7 @@ fn tokens(world: &World) -> Vec<Value> {
 
 #[test]
 fn long_answer_is_joined_over_several_requests() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         {"chunks": [counted(chunk("one ", Some("T1"), Some("CONTINUATION")), 100, 10)]},
         {"chunks": [counted(chunk("two ", Some("T2"), Some("CONTINUATION")), 110, 20)]},
         {"chunks": [counted(chunk("three", None, Some("STOP")), 130, 30)]},
@@ -56,7 +56,7 @@ fn long_answer_is_joined_over_several_requests() {
 
 #[test]
 fn cut_answer_is_resumed_from_its_checkpoint() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("two three", None, Some("STOP"))]}
     ]));
@@ -68,7 +68,7 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
 #[test]
 fn same_token_twice_and_endless_cuts_end_the_run() {
     let same = json!({"chunks": [chunk("a", Some("T1"), Some("CONTINUATION"))], "repeat": 0});
-    let world = world(&json!([same]));
+    let world = create_world(&json!([same]));
     let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_ne!(done.code(), 0);
     assert!(done.err().contains("same continuation token twice"), "{}", done.err());
@@ -77,7 +77,7 @@ fn same_token_twice_and_endless_cuts_end_the_run() {
 
 #[test]
 fn rejected_continuation_is_retried() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
         {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}},
         {"chunks": [chunk("two", None, Some("STOP"))]}
@@ -92,7 +92,7 @@ fn rejected_continuation_is_retried() {
 fn killed_in_the_answer(world: &World) {
     let running = world.start(&["-m", "gemini-4-argon", "-p", "go", "--session-id", "half"]);
     world.at_gate("cut");
-    until("a piece in the journal", || {
+    wait_until("a piece in the journal", || {
         let journals = world.home.home().join(".parallax/sessions");
         let files = std::fs::read_dir(journals).into_iter().flatten().flatten();
         let files = files.map(|folder| folder.path().join("half.jsonl"));
@@ -108,7 +108,7 @@ fn half_answer() -> Value {
 
 #[test]
 fn killed_process_resumes_a_half_written_answer() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         half_answer(),
         {"chunks": [chunk("two three", None, Some("STOP"))]},
         {"text": "next"}
@@ -129,10 +129,10 @@ fn killed_process_resumes_a_half_written_answer() {
 fn terminated_process_resumes_from_the_newest_token() {
     let half = json!({"chunks": [chunk("one ", Some("T1"), None), chunk("two ", Some("T2"), None),
         chunk("three ", None, None), {"gate": "cut"}]});
-    let world = world(&json!([half, {"chunks": [chunk("three four", None, Some("STOP"))]}]));
+    let world = create_world(&json!([half, {"chunks": [chunk("three four", None, Some("STOP"))]}]));
     let arguments = ["-m", "gemini-4-argon", "-p", "go", "--session-id", "half", "--stream-text"];
     let running = world.start(&arguments);
-    until("the text", || running.output().contains("three"));
+    wait_until("the text", || running.output().contains("three"));
     kill_process(running.pid(), Signal::TERM).expect("signal");
     let done = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(done.code(), 143, "{}", done.err());
@@ -143,7 +143,7 @@ fn terminated_process_resumes_from_the_newest_token() {
 
 #[test]
 fn refused_token_keeps_the_text_and_asks_for_the_rest() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
         {"status": 400, "error": {"code": 400, "message": "bad token", "status": "INVALID_ARGUMENT"}},
         {"text": "two"}
@@ -157,7 +157,7 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
 
 #[test]
 fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", Some("T2"), None),
             chunk("thr", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("3 end", None, Some("STOP"))], "repeat": 0}
@@ -168,7 +168,7 @@ fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
 
 #[test]
 fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
-    let world = world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
+    let world = create_world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
     killed_in_the_answer(&world);
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "something else"]);
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "and more"]);
@@ -182,7 +182,7 @@ fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
 
 #[test]
 fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
-    let world = world(&json!([
+    let world = create_world(&json!([
         half_answer(),
         {"status": 400, "error": {"code": 400, "message": "the token has expired",
             "status": "INVALID_ARGUMENT"}},
@@ -202,8 +202,9 @@ fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
 #[test]
 fn failed_resumption_can_be_tried_again() {
     let busy = json!({"status": 403, "error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}});
-    let world =
-        world(&json!([half_answer(), busy, {"chunks": [chunk("two three", None, Some("STOP"))]}]));
+    let world = create_world(
+        &json!([half_answer(), busy, {"chunks": [chunk("two three", None, Some("STOP"))]}]),
+    );
     killed_in_the_answer(&world);
     assert_ne!(world.run(&["-m", "gemini-4-argon", "-r", "half"]).code(), 0);
     let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
@@ -215,7 +216,7 @@ fn failed_resumption_can_be_tried_again() {
 fn resumptions_without_progress_end_the_run() {
     let mut replies = vec![json!({"chunks": [chunk("one ", Some("T1"), None), {"cut": "reset"}]})];
     replies.extend((0..8).map(|_| json!({"chunks": [{"cut": "reset"}]})));
-    let world = world(&json!(replies));
+    let world = create_world(&json!(replies));
     let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_ne!(done.code(), 0);
     let tokens = tokens(&world);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::support::{Conversation, World, until};
+use crate::support::{Conversation, World, wait_until};
 
 #[test]
 fn approval_request_is_sent_and_its_response_applied() {
@@ -22,12 +22,12 @@ fn approval_request_is_sent_and_its_response_applied() {
     assert_eq!(ask["tool_name"], "write_file");
     assert!(ask["preview"]["diff"].as_str().is_some_and(|diff| diff.contains("+one")), "{ask}");
     assert!(!world.home.project().join("a.txt").exists(), "written before it was allowed");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     assert_eq!(face.next("tool_result")["status"], "success");
     assert_eq!(face.next("result")["status"], "success");
     face.prompt("and the other");
     let ask = face.next("ask");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "leave b alone"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "leave b alone"}));
     assert_eq!(face.next("tool_result")["status"], "error");
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -46,7 +46,7 @@ fn proceed_always_requests_approval_once() {
     let mut face = Conversation::start(&world, &[]);
     face.prompt("write three");
     let ask = face.next("ask");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert_eq!(world.read("2.txt"), "x");
@@ -62,7 +62,7 @@ fn interrupt_ends_the_turn_and_the_conversation_continues() {
     world.at_gate("speaking");
     face.next("message");
     face.next("message");
-    face.say(&json!({"type": "interrupt"}));
+    face.send(&json!({"type": "interrupt"}));
     let result = face.next("result");
     assert_eq!(result["error"]["type"], "FatalCancellationError");
     face.prompt("again");
@@ -80,9 +80,9 @@ fn steering_message_is_sent_with_the_next_results() {
     let mut face = Conversation::start(&world, &[]);
     face.prompt("look around");
     world.at_gate("before");
-    face.say(&json!({"type": "steer", "content": "only the tests folder"}));
+    face.send(&json!({"type": "steer", "content": "only the tests folder"}));
     // Lines are read in order, so an error about a later line shows that the earlier one was read.
-    face.say(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
     face.next("error");
     world.server.open_gate("before");
     assert_eq!(face.next("result")["status"], "success");
@@ -100,11 +100,11 @@ fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
     let mut face = Conversation::start(&world, &[]);
     face.prompt("speak");
     world.at_gate("speaking");
-    face.say(&json!({"type": "command", "text": "/tools"}));
+    face.send(&json!({"type": "command", "text": "/tools"}));
     face.prompt("/context");
     face.prompt("and again");
     // Input is read while the turn runs: an invalid line gets an immediate error.
-    face.say(&json!({"type": "command", "text": "/frobnicate"}));
+    face.send(&json!({"type": "command", "text": "/frobnicate"}));
     let error = face.next("error");
     assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");
     world.server.open_gate("speaking");
@@ -135,12 +135,12 @@ fn model_and_mode_change_for_the_next_prompt() {
         (json!({"type": "set_mode", "mode": "wild"}), "unknown mode"),
         (json!({"type": "set_model", "model": " "}), "empty"),
     ] {
-        face.say(&line);
+        face.send(&line);
         let error = face.next("error");
         assert!(error["message"].as_str().unwrap().contains(problem), "{error}");
     }
-    face.say(&json!({"type": "set_mode", "mode": "auto_edit"}));
-    face.say(&json!({"type": "set_model", "model": "gemini-2.5-flash"}));
+    face.send(&json!({"type": "set_mode", "mode": "auto_edit"}));
+    face.send(&json!({"type": "set_model", "model": "gemini-2.5-flash"}));
     face.prompt("write");
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -155,7 +155,7 @@ fn interrupt_right_after_a_prompt_ends_its_turn() {
     let mut face = Conversation::start(&world, &[]);
     for _ in 0..5 {
         face.prompt("go");
-        face.say(&json!({"type": "interrupt"}));
+        face.send(&json!({"type": "interrupt"}));
         assert_eq!(face.next("result")["error"]["type"], "FatalCancellationError");
     }
     face.end();
@@ -172,5 +172,5 @@ fn program_ends_during_a_turn_when_input_and_output_are_closed() {
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
     while !lines.next().expect("a line").expect("text").contains("half") {}
     drop((stdin, lines));
-    until("the end of the program", || child.try_wait().expect("a state").is_some());
+    wait_until("the end of the program", || child.try_wait().expect("a state").is_some());
 }

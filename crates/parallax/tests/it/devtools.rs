@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::API_KEY;
 
-use crate::support::{Conversation, World, until};
+use crate::support::{Conversation, World, wait_until};
 
 /// A server that runs.
 struct Inspection {
@@ -133,7 +133,7 @@ struct LivePage {
 
 impl LivePage {
     /// Reads until a line has all of these.
-    fn until(&mut self, words: &[&str]) -> String {
+    fn read_until(&mut self, words: &[&str]) -> String {
         loop {
             let mut line = String::new();
             let read = self.events.read_line(&mut line).expect("a line");
@@ -149,7 +149,7 @@ impl LivePage {
     fn message(&mut self, kind: &str) -> Value {
         // A record of the journal may have the same name.
         let words = [&*format!("data: {{\"{kind}\":"), "\"time\":1"];
-        let line = self.until(&words);
+        let line = self.read_until(&words);
         let line = line.trim().trim_start_matches("data: ");
         serde_json::from_str::<Value>(line).expect("JSON")[kind].clone()
     }
@@ -172,7 +172,7 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
     session.prompt("first");
     session.next("result");
     let directory = world.home.parallax().join("live/live");
-    until("the socket", || directory.join("tap").exists());
+    wait_until("the socket", || directory.join("tap").exists());
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &directory.metadata().expect("directory").permissions(),
     );
@@ -180,7 +180,7 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
     let server = Inspection::start(&world, "live");
     let header = server.cookie();
     let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
-    page.until(&["\"running\":true"]);
+    page.read_until(&["\"running\":true"]);
     session.prompt(&format!("second with {API_KEY}"));
     let sent = page.message("request");
     assert_eq!(sent["attempt"], 1, "{sent}");
@@ -205,11 +205,11 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
     assert_eq!(page.message("call_state")["phase"], "executing");
     session.next("result");
     // A page that is opened later gets what was reported before.
-    page.until(&["turn_end"]);
+    page.read_until(&["turn_end"]);
     let mut later = LivePage { events: server.send("/events", &header), all: String::new() };
     assert_eq!(later.message("request")["url"], sent["url"]);
     assert_eq!(session.end(), Some(0));
-    page.until(&["\"running\":false"]);
+    page.read_until(&["\"running\":false"]);
     let reported: Vec<&str> = page.all.lines().filter(|line| !line.contains("\"wire\"")).collect();
     for line in reported.iter().chain(&later.all.lines().collect::<Vec<_>>()) {
         let is_tap = ["request", "response", "retry", "hook", "log", "call", "call_end"]
@@ -232,8 +232,8 @@ fn socket_of_a_killed_session_is_replaced() {
     let mut session = Conversation::start(&world, &["--session-id", "again"]);
     session.prompt("first");
     session.next("result");
-    until("the stale socket is gone", || !world.home.parallax().join("live/dead").exists());
-    until("the new socket", || {
+    wait_until("the stale socket is gone", || !world.home.parallax().join("live/dead").exists());
+    wait_until("the new socket", || {
         std::os::unix::net::UnixStream::connect(directory.join("tap")).is_ok()
     });
     // A connection that sends nothing is not a viewer, and delays nothing.

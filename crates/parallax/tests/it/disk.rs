@@ -10,7 +10,7 @@ use crate::support::{World, finish};
 
 const EDIT: &str = r#"[{"calls":[{"name":"replace","args":{"file_path":"disk/big.txt","instruction":"x","old_string":"the first line","new_string":"THE FIRST LINE"}}]},{"text":"done"}]"#;
 
-fn world() -> (World, String) {
+fn create_world() -> (World, String) {
     let world = World::new(EDIT);
     let text = format!("the first line\n{}", "another line of text\n".repeat(20_000));
     world.home.write("disk/big.txt", &text).expect("file");
@@ -41,7 +41,7 @@ fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
 
 #[test]
 fn file_size_limit_keeps_the_old_file() {
-    let (world, text) = world();
+    let (world, text) = create_world();
     // Blocks of 512 or 1024 bytes, depending on the shell: in both cases less than the file and
     // more than the journal.
     let done = finish(world.shell("ulimit -f 300; exec \"$@\"", &["-p", "edit", "-y"]));
@@ -65,7 +65,7 @@ fn mounted(world: &World, mount: &str, args: &[&str]) -> Option<Command> {
 
 #[test]
 fn full_disk_keeps_the_old_file() {
-    let (world, text) = world();
+    let (world, text) = create_world();
     let mount =
         "cp disk/big.txt kept && mount -t tmpfs -o size=640k none disk && cp kept disk/big.txt";
     let line = format!("{mount} && rm kept");
@@ -77,7 +77,7 @@ fn full_disk_keeps_the_old_file() {
 
 #[test]
 fn read_only_disk_keeps_the_old_file() {
-    let (world, text) = world();
+    let (world, text) = create_world();
     let mount = "mount --bind disk disk && mount -o remount,bind,ro disk";
     let Some(command) = mounted(&world, mount, &["-p", "edit", "-y"]) else { return };
     let done = finish(command);

@@ -229,7 +229,7 @@ fn settings_that_requests_ignore_are_errors() {
 }
 
 #[test]
-fn key_counts_as_accepted_only_if_the_service_says_so() {
+fn api_key_is_accepted_only_when_the_service_confirms_it() {
     let world = World::new("[]");
     let date = "Tue, 01 Feb 2022 10:00:00 GMT";
     let with = |status: &str, kind: &str| {

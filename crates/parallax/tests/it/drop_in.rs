@@ -176,7 +176,7 @@ fn custom_command_takes_an_alias_and_not_a_name() {
 }
 
 #[test]
-fn session_of_another_directory_is_named_with_the_way_to_it() {
+fn error_for_session_of_another_directory_says_how_to_open_it() {
     let world = World::new(ANSWER);
     let done = world.run_well(&["-o", "json", "-p", "remember"]);
     let json: Value = serde_json::from_str(&done.stdout()).expect("JSON");

@@ -27,13 +27,13 @@ fn command(world: &World, args: &[&str]) -> Command {
 }
 
 /// Returns the files below a directory that contain these bytes.
-pub fn holds(folder: &Path, text: impl AsRef<[u8]>) -> Vec<String> {
+pub fn files_containing(folder: &Path, text: impl AsRef<[u8]>) -> Vec<String> {
     let text = text.as_ref();
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(holds(&path, text));
+            found.extend(files_containing(&path, text));
         } else if let Ok(bytes) = std::fs::read(&path)
             && bytes.windows(text.len()).any(|window| window == text)
         {
@@ -59,7 +59,7 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     let done = finish(command(&world, &first));
     assert_eq!(done.code(), 0, "{}", done.err());
     let home = world.home.home();
-    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
     // Every command that reads sessions can read it.
     let told = |args: &[&str]| {
         let done = finish(command(&world, args));
@@ -71,7 +71,7 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     assert!(told(&["sessions", "show", "first"]).contains("answered"));
     assert!(told(&["sessions", "export", "first", "--format", "md"]).contains("answered"));
     told(&["sessions", "fork", "first"]);
-    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
     assert_eq!(told(&["-r", "first", "-p", "on"]), "second\n");
     let requests = world.server.requests();
     let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
@@ -79,7 +79,7 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     // After encryption is disabled, the session can still be opened, and stays encrypted.
     encrypted(&world, "off");
     assert_eq!(told(&["-r", "first", "-p", "and on"]), "third\n");
-    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn encrypted_long_output_is_readable_after_resume() {
         return;
     }
     assert!(!Path::new(&path).exists(), "nothing is left in memory");
-    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&world.home.home(), MARKER), Vec::<String>::new());
     let then = json!([
         {"calls": [{"name": "read_file",
             "args": {"file_path": path, "start_line": 5000, "end_line": 5000}}]},
@@ -125,11 +125,11 @@ fn encrypted_session_requires_the_keychain() {
     let told = done.err();
     assert!(told.contains("keychain") && told.contains("general.sessionEncryption"), "{told}");
     assert_eq!(world.server.requests().len(), 0);
-    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&world.home.home(), MARKER), Vec::<String>::new());
     // A session whose key is lost is still listed, with the reason why it cannot be read.
     encrypted(&world, "file");
     assert_eq!(world.run(&["-p", MARKER, "--session-id", "one"]).code(), 0);
-    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    assert_eq!(files_containing(&world.home.home(), MARKER), Vec::<String>::new());
     std::fs::remove_file(world.home.parallax().join("session-key")).expect("the key");
     encrypted(&world, "off");
     assert!(
@@ -186,7 +186,7 @@ fn project_cannot_change_session_encryption() {
     let done = world.run(&["-p", MARKER]);
     assert_eq!(done.code(), 0, "{}", done.err());
     assert!(done.err().contains("only in user settings"), "{}", done.err());
-    assert!(!holds(&world.home.parallax().join("sessions"), MARKER).is_empty());
+    assert!(!files_containing(&world.home.parallax().join("sessions"), MARKER).is_empty());
 }
 
 #[test]
@@ -194,7 +194,8 @@ fn damaged_encrypted_session_is_listed_and_never_deleted_as_empty() {
     let world = World::new(r#"[{"text": "answered"}, {"text": "again"}, {"text": "more"}]"#);
     encrypted(&world, "file");
     world.run_well(&["-p", "the first prompt", "--session-id", "hurt"]);
-    let journal = holds(&world.home.home().join(".parallax/sessions"), "encrypted").remove(0);
+    let journal =
+        files_containing(&world.home.home().join(".parallax/sessions"), "encrypted").remove(0);
     let whole = std::fs::read_to_string(&journal).expect("journal");
     let lines: Vec<&str> = whole.lines().collect();
     let without = |at: usize| {

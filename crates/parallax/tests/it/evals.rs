@@ -18,7 +18,7 @@ fn rows(path: &Path) -> Vec<Value> {
 }
 
 /// Creates a case `one` whose model is the scripted server.
-fn world(script: &Value, case: &str) -> World {
+fn create_world(script: &Value, case: &str) -> World {
     let world = World::new(&script.to_string());
     world.home.write("cases/one/case.toml", case).expect("written");
     world.home.write("cases/one/project/a.txt", "old\n").expect("written");
@@ -50,7 +50,7 @@ fn edit(content: &str) -> Value {
 fn interrupted_run_has_no_result() {
     let mut script = edit("new\n");
     script.as_array_mut().expect("replies").push(json!({"chunks": [{"gate": "held"}]}));
-    let world = world(&script, EDIT);
+    let world = create_world(&script, EDIT);
     let out = world.home.project().join("results.jsonl");
     let mut command = world.command(&["eval", "cases/one", "--runs", "2", "--jobs", "1", "--out"]);
     command.arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,7 +102,7 @@ fn shipped_cases_pass_with_their_recordings() {
 
 #[test]
 fn failed_checks_fail_the_run_and_say_why() {
-    let world = world(&edit("wrong\n"), EDIT);
+    let world = create_world(&edit("wrong\n"), EDIT);
     let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl", "--min", "0.5"]));
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("line 1 is \"wrong\" instead of \"new\""), "{}", done.err());
@@ -124,7 +124,7 @@ fn failed_checks_fail_the_run_and_say_why() {
 
 #[test]
 fn recorded_case_passes_without_a_model() {
-    let world = world(&edit("new\n"), EDIT);
+    let world = create_world(&edit("new\n"), EDIT);
     let done = finish(world.command(&["eval", "cases", "--record"]));
     assert_eq!(done.code(), 0, "{}", done.err());
     assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
@@ -155,7 +155,7 @@ prompt = "Say hello."
 rubric = "The greeting is in French."
 "#;
     let policy_decision = r#"{"pass": false, "reason": "It is in English."}"#;
-    let world = world(&json!([{"text": "Hello!"}, {"text": policy_decision}]), case);
+    let world = create_world(&json!([{"text": "Hello!"}, {"text": policy_decision}]), case);
     let done = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("judge: It is in English."), "{}", done.err());
@@ -165,7 +165,7 @@ rubric = "The greeting is in French."
 
 #[test]
 fn invalid_cases_and_results_are_named() {
-    let world = world(&json!([]), "prompt = \"x\"\n[[checks]]\nkind = \"odour\"\n");
+    let world = create_world(&json!([]), "prompt = \"x\"\n[[checks]]\nkind = \"odour\"\n");
     for (args, code, words) in [
         (&["eval", "cases"][..], 42, "odour"),
         (&["eval", "nowhere"][..], 42, "nowhere"),

@@ -56,7 +56,7 @@ fn exported_page_shows_session_text_without_executing_it() {
     let dom = rendered(&browser, &page, world.home.root());
     let title = "<title>show &lt;i&gt;me&lt;/i&gt; · Parallax DevTools</title>";
     assert!(dom.contains(title), "{}", start(&dom));
-    let dom = shown(&dom);
+    let dom = strip_script_fallback(&dom);
     assert_eq!(dom.matches("<script").count(), 2);
     assert!(!dom.contains("<img") && dom.contains(">Requests</button>"));
 }
@@ -140,7 +140,7 @@ fn exported_page_makes_no_requests() {
         "{}",
         start(&dom)
     );
-    let dom = shown(&dom);
+    let dom = strip_script_fallback(&dom);
     for forbidden in ["<img", "<link", "href=\"javascript:"] {
         assert!(!dom.contains(forbidden), "{forbidden}");
     }
@@ -150,7 +150,7 @@ fn exported_page_makes_no_requests() {
 }
 
 /// Removes what only browsers without scripts show.
-fn shown(dom: &str) -> String {
+fn strip_script_fallback(dom: &str) -> String {
     let (before, rest) = dom.split_once("<noscript>").expect("a transcript");
     let (_, after) = rest.split_once("</noscript>").expect("its end");
     format!("{before}{after}")

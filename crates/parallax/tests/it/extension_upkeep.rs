@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::extensions::{copy, extensions, published};
 use crate::support::World;
 
-fn well(world: &World, words: &[&str]) -> String {
+fn run_successfully(world: &World, words: &[&str]) -> String {
     let done = extensions(world, words, "");
     assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
     done.stdout()
@@ -23,27 +23,29 @@ fn lock_file_installs_exactly_the_same_set() {
     let project = world.home.project();
     copy(&published("dusk"), &project.join("dusk"));
     write(&world, "other/gemini-extension.json", r#"{"name": "other", "version": "1.0.0"}"#);
-    well(&world, &["install", "dusk", "--yes"]);
+    run_successfully(&world, &["install", "dusk", "--yes"]);
     let lock = world.home.parallax().join("extensions.lock.json");
     let kept = project.join("set.json");
     std::fs::copy(&lock, &kept).expect("kept");
-    well(&world, &["uninstall", "dusk"]);
-    well(&world, &["install", "other", "--yes"]);
+    run_successfully(&world, &["uninstall", "dusk"]);
+    run_successfully(&world, &["install", "other", "--yes"]);
     // Without consent, the command fails.
     let refused = extensions(&world, &["sync", "set.json"], "");
     assert_eq!(refused.code(), 1, "{}", refused.err());
-    let said = well(&world, &["sync", "set.json", "--yes"]);
+    let said = run_successfully(&world, &["sync", "set.json", "--yes"]);
     assert!(said.contains("\"dusk\": installed at the locked version"), "{said}");
     assert!(said.contains("\"other\" is not in the lock file"), "{said}");
     assert!(
-        well(&world, &["sync", "set.json", "--prune"]).contains("already at the locked version")
+        run_successfully(&world, &["sync", "set.json", "--prune"])
+            .contains("already at the locked version")
     );
-    let list: Value = serde_json::from_str(&well(&world, &["list", "-o", "json"])).unwrap();
+    let list: Value =
+        serde_json::from_str(&run_successfully(&world, &["list", "-o", "json"])).unwrap();
     let names: Vec<&str> =
         list.as_array().unwrap().iter().flat_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["dusk"]);
     // The source has changed.
-    well(&world, &["uninstall", "dusk"]);
+    run_successfully(&world, &["uninstall", "dusk"]);
     write(&world, "dusk/commands/more.toml", "prompt = 'x'");
     let other = extensions(&world, &["sync", "set.json", "--yes"], "");
     assert_eq!(other.code(), 54, "{}", other.err());
@@ -63,8 +65,9 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     assert_eq!(done.code(), 0, "{}", done.err());
     assert!(done.stdout().contains("\"Key\" has no value"), "{}", done.stdout());
     write(&world, "values.json", r#"{"KEY": "secret", "OTHER": "x"}"#);
-    well(&world, &["config", "e", "--settings", "values.json"]);
-    let list: Value = serde_json::from_str(&well(&world, &["list", "-o", "json"])).unwrap();
+    run_successfully(&world, &["config", "e", "--settings", "values.json"]);
+    let list: Value =
+        serde_json::from_str(&run_successfully(&world, &["list", "-o", "json"])).unwrap();
     let values = &list[0]["resolvedSettings"];
     assert_eq!((&values[0]["value"], &values[1]["value"]), (&json!("h example"), &json!("***")));
 
@@ -88,7 +91,7 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
 #[test]
 fn extensions_doctor_reports_problems() {
     let world = World::new("[]");
-    assert!(well(&world, &["doctor"]).contains("no problems found"));
+    assert!(run_successfully(&world, &["doctor"]).contains("no problems found"));
     let manifest = json!({"name": "sick", "version": "1.0.0",
         "mcpServers": {"gone": {"command": "no-such-program-here"}},
         "settings": [{"name": "Key", "envVar": "KEY"}]});
@@ -100,7 +103,7 @@ fn extensions_doctor_reports_problems() {
         "command": "sh ${extensionPath}/gone.sh"}]}]}}"#;
     write(&world, "sick/hooks/hooks.json", hook);
     world.home.write_home(".parallax/commands/fix.toml", "prompt = 'mine'").unwrap();
-    well(&world, &["link", "sick", "--yes"]);
+    run_successfully(&world, &["link", "sick", "--yes"]);
     // A rule added later is found, because the directory is linked.
     let allow = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n";
     write(&world, "sick/policies/p.toml", allow);
@@ -129,7 +132,7 @@ fn concurrent_updates_run_once() {
         write(&world, "e/gemini-extension.json", &manifest);
     };
     version("1.0.0");
-    well(&world, &["install", "e", "--yes"]);
+    run_successfully(&world, &["install", "e", "--yes"]);
     version("2.0.0");
     let running: Vec<_> = (0..4)
         .map(|_| {
@@ -148,7 +151,7 @@ fn concurrent_updates_run_once() {
     let updated = said.iter().filter(|said| said.contains("1.0.0 → 2.0.0")).count();
     assert_eq!(updated, 1, "{said:?}");
     // The previous version was not replaced.
-    assert!(well(&world, &["rollback", "e"]).contains("1.0.0"));
+    assert!(run_successfully(&world, &["rollback", "e"]).contains("1.0.0"));
     let kept = world.home.parallax().join("extensions/.previous/e");
     std::fs::remove_file(kept.join("gemini-extension.json")).expect("it was there");
     let done = extensions(&world, &["rollback", "e"], "");
@@ -187,7 +190,7 @@ fn extension_tests_run_with_recorded_responses() {
         assert!(some.stdout().contains(part), "{part}: {}", some.stdout());
     }
     // The user's home directory is unchanged.
-    assert_eq!(well(&world, &["list"]), "No extensions installed.\n");
+    assert_eq!(run_successfully(&world, &["list"]), "No extensions installed.\n");
     write(&world, "mine/commands/say.toml", "prompt = 'Say something'");
     let failed = extensions(&world, &["test", "mine", "word"], "");
     assert_eq!(failed.code(), 1, "{}{}", failed.stdout(), failed.err());

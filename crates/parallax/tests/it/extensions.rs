@@ -50,7 +50,7 @@ pub fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
     done
 }
 
-fn well(world: &World, words: &[&str]) -> Finished {
+fn run_successfully(world: &World, words: &[&str]) -> Finished {
     let done = extensions(world, words, "");
     assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
     done
@@ -87,7 +87,7 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
         assert_eq!(lost.code(), 1);
         assert!(lost.err().contains("`same` is already installed"), "{}", lost.err());
     }
-    assert_eq!(known(&world, "same")["intact"], true);
+    assert_eq!(extension_json(&world, "same")["intact"], true);
     let place = world.home.parallax().join("extensions");
     let names = std::fs::read_dir(place).unwrap().flatten().map(|entry| entry.file_name());
     let half: Vec<_> =
@@ -96,13 +96,14 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
 }
 
 /// Returns the JSON description of an extension; null if it is not installed.
-fn known(world: &World, name: &str) -> Value {
-    let list: Value = serde_json::from_str(&well(world, &["list", "-o", "json"]).stdout()).unwrap();
+fn extension_json(world: &World, name: &str) -> Value {
+    let list: Value =
+        serde_json::from_str(&run_successfully(world, &["list", "-o", "json"]).stdout()).unwrap();
     let list = list.as_array().cloned().expect("a list");
     list.into_iter().find(|it| it["name"] == name).unwrap_or(Value::Null)
 }
 
-fn again(world: World, script: &Value) -> World {
+fn restart(world: World, script: &Value) -> World {
     World::in_home(world.home, &script.to_string())
 }
 
@@ -136,20 +137,20 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     for part in ["runs `python3 ${extensionPath}/server.py`", "NOTEBOOK.md", "google_web_search"] {
         assert!(asked.contains(part), "{asked}");
     }
-    assert_eq!(known(&world, "notebook"), Value::Null);
+    assert_eq!(extension_json(&world, "notebook"), Value::Null);
     let done = extensions(&world, &["install", &address], "\n");
     assert_eq!(done.code(), 0, "{}", done.err());
     let folder = world.home.parallax().join("extensions");
     assert!(!folder.join("notebook/.git").exists());
     let mode = std::fs::metadata(&folder).expect("the folder").permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "nobody else looks into it");
-    assert_eq!(known(&world, "notebook")["intact"], true);
+    assert_eq!(extension_json(&world, "notebook")["intact"], true);
 
     let script = json!([
         {"calls": [{"name": "mcp_notebook_add_note", "args": {"text": "remember"}}]},
         {"text": "done"}
     ]);
-    let world = again(world, &script);
+    let world = restart(world, &script);
     let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     world.run_well(&["-y", "-p", "go"]);
@@ -160,31 +161,31 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("noted")));
     assert_eq!(world.read("notes.txt"), "remember\n");
 
-    assert!(well(&world, &["update", "notebook"]).stdout().contains("up to date"));
+    assert!(run_successfully(&world, &["update", "notebook"]).stdout().contains("up to date"));
     edit(&repository.join("gemini-extension.json"), "1.0.0", "1.1.0");
     git(&world, &repository, &["commit", "-qam", "two"]);
     // It asks for no additional permissions, so no consent is needed.
-    assert!(well(&world, &["update", "--all"]).stdout().contains("1.0.0 → 1.1.0"));
-    assert_eq!(known(&world, "notebook")["version"], "1.1.0");
+    assert!(run_successfully(&world, &["update", "--all"]).stdout().contains("1.0.0 → 1.1.0"));
+    assert_eq!(extension_json(&world, "notebook")["version"], "1.1.0");
     let commit = || {
         let lock = std::fs::read(world.home.parallax().join("extensions.lock.json")).unwrap();
         let lock: Value = serde_json::from_slice(&lock).unwrap();
         lock["notebook"]["commit"].as_str().expect("a commit").to_owned()
     };
     let second = commit();
-    well(&world, &["rollback", "notebook"]);
-    assert_eq!(known(&world, "notebook")["version"], "1.0.0");
+    run_successfully(&world, &["rollback", "notebook"]);
+    assert_eq!(extension_json(&world, "notebook")["version"], "1.0.0");
     let first = commit();
     assert_ne!(first, second);
-    well(&world, &["rollback", "notebook"]);
+    run_successfully(&world, &["rollback", "notebook"]);
     assert_eq!(commit(), second);
-    well(&world, &["rollback", "notebook"]);
+    run_successfully(&world, &["rollback", "notebook"]);
     assert_eq!(commit(), first);
     assert!(!world.home.home().join("hook-ran").exists(), "git ran something");
 
-    well(&world, &["uninstall", &address]);
-    assert_eq!(known(&world, "notebook"), Value::Null);
-    let world = again(world, &json!([{"text": "done"}]));
+    run_successfully(&world, &["uninstall", &address]);
+    assert_eq!(extension_json(&world, "notebook"), Value::Null);
+    let world = restart(world, &json!([{"text": "done"}]));
     world.run_well(&["-p", "go"]);
     assert!(!body(&world, 0).contains("Keep what must outlive the session"));
 }
@@ -225,8 +226,8 @@ fn extension_with_commands_and_themes_installs_from_an_archive() {
     let folder = published("dusk");
     tar.arg("czf").arg(&archive).arg("-C").arg(folder.parent().unwrap()).arg("dusk");
     assert!(tar.status().expect("tar").success());
-    well(&world, &["install", "dusk-0.3.1.tar.gz", "--consent"]);
-    assert_eq!(known(&world, "dusk")["themes"], json!(["Dusk"]));
+    run_successfully(&world, &["install", "dusk-0.3.1.tar.gz", "--consent"]);
+    assert_eq!(extension_json(&world, "dusk")["themes"], json!(["Dusk"]));
     assert!(world.run_well(&["--list-extensions"]).stdout().contains("✓ dusk (0.3.1)"));
     world.run_well(&["-p", "/palette:name #008080"]);
     assert!(body(&world, 0).contains("What would people call the colour #008080?"));
@@ -234,14 +235,14 @@ fn extension_with_commands_and_themes_installs_from_an_archive() {
     let refused = world.run(&["-e", "none", "-p", "/palette:name x"]);
     assert_eq!(refused.code(), 42, "{}", refused.err());
     world.run_well(&["-e", "Dusk", "-p", "/palette:name x"]);
-    well(&world, &["disable", "dusk", "--scope", "workspace"]);
-    assert_eq!(known(&world, "dusk")["isActive"], false);
-    assert_eq!(known(&world, "dusk")["enabledForUser"], true);
+    run_successfully(&world, &["disable", "dusk", "--scope", "workspace"]);
+    assert_eq!(extension_json(&world, "dusk")["isActive"], false);
+    assert_eq!(extension_json(&world, "dusk")["enabledForUser"], true);
     assert_eq!(world.run(&["-p", "/palette:name x"]).code(), 42);
-    well(&world, &["enable", "dusk"]);
-    assert_eq!(known(&world, "dusk")["isActive"], true);
-    well(&world, &["uninstall", "--all"]);
-    assert_eq!(well(&world, &["list"]).stdout(), "No extensions installed.\n");
+    run_successfully(&world, &["enable", "dusk"]);
+    assert_eq!(extension_json(&world, "dusk")["isActive"], true);
+    run_successfully(&world, &["uninstall", "--all"]);
+    assert_eq!(run_successfully(&world, &["list"]).stdout(), "No extensions installed.\n");
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn extension_with_new_capabilities_requires_consent_again() {
     let done = extensions(&world, &["install", "guard"], "y\ns3cret-token\nRed Team\n");
     assert_eq!(done.code(), 0, "{}", done.err());
     assert!(done.err().contains("hook at BeforeTool of write_file"), "{}", done.err());
-    let known_now = known(&world, "guard");
+    let known_now = extension_json(&world, "guard");
     assert_eq!(known_now["resolvedSettings"][0]["value"], "***");
     assert_eq!(known_now["resolvedSettings"][1]["value"], "Red Team");
     world.run_well(&["-y", "-p", "go"]);
@@ -272,7 +273,7 @@ fn extension_with_new_capabilities_requires_consent_again() {
     assert!(skill.contains("the team Red Team") && skill.contains(list), "{skill}");
     assert!(!body(&world, 3).contains("s3cret-token"), "a secret went to the model");
 
-    let world = again(world, &json!([{"text": "done"}]));
+    let world = restart(world, &json!([{"text": "done"}]));
     world.run_well(&["-p", "/guard:careful-review the parser"]);
     let sent = body(&world, 0);
     assert!(sent.contains("the team Red Team") && sent.contains("the parser"), "{sent}");
@@ -284,9 +285,9 @@ fn extension_with_new_capabilities_requires_consent_again() {
     assert_eq!(refused.code(), 1);
     let told = refused.err();
     assert!(told.contains("+ hook at AfterTool") && told.contains("--consent"), "{told}");
-    assert_eq!(known(&world, "guard")["version"], "2.0.0");
-    well(&world, &["update", "guard", "--consent"]);
-    let known_now = known(&world, "guard");
+    assert_eq!(extension_json(&world, "guard")["version"], "2.0.0");
+    run_successfully(&world, &["update", "guard", "--consent"]);
+    let known_now = extension_json(&world, "guard");
     assert_eq!(known_now["version"], "3.0.0");
     assert_eq!(known_now["resolvedSettings"][1]["value"], "Red Team");
 
@@ -295,15 +296,15 @@ fn extension_with_new_capabilities_requires_consent_again() {
     std::os::unix::fs::symlink("/etc/passwd", source.join("list.md")).unwrap();
     let refused = extensions(&world, &["update", "guard", "--consent"], "");
     assert!(refused.err().contains("`list.md` is a link"), "{}", refused.err());
-    assert_eq!(known(&world, "guard")["version"], "3.0.0");
-    assert_eq!(known(&world, "guard")["intact"], true);
+    assert_eq!(extension_json(&world, "guard")["version"], "3.0.0");
+    assert_eq!(extension_json(&world, "guard")["intact"], true);
     let file = world.home.parallax().join("extensions/guard/hooks/no-secrets.sh");
     std::fs::write(file, "exit 0").unwrap();
-    assert_eq!(known(&world, "guard")["intact"], false);
+    assert_eq!(extension_json(&world, "guard")["intact"], false);
 
     extensions(&world, &["config", "guard", "GUARD_TEAM", "--scope", "workspace"], "Blue\n");
-    assert_eq!(known(&world, "guard")["resolvedSettings"][1]["value"], "Blue");
-    well(&world, &["uninstall", "guard"]);
+    assert_eq!(extension_json(&world, "guard")["resolvedSettings"][1]["value"], "Blue");
+    run_successfully(&world, &["uninstall", "guard"]);
     let left = world.home.parallax().join("extension-settings.json");
     assert!(!std::fs::read_to_string(left).unwrap().contains("s3cret"));
 }
@@ -341,13 +342,13 @@ fn consent_covers_the_content_of_programs() {
         assert_eq!(refused.code(), 1, "{path}");
         let said = refused.err();
         assert!(said.contains(told) && said.contains("--consent"), "{path}: {said}");
-        assert_eq!(known(&world, "e")["version"], format!("{}.0.0", number - 1));
-        well(&world, &["update", "e", "--consent"]);
+        assert_eq!(extension_json(&world, "e")["version"], format!("{}.0.0", number - 1));
+        run_successfully(&world, &["update", "e", "--consent"]);
     }
     // Texts are not permissions.
     version(6);
     write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\nz");
-    well(&world, &["update", "e"]);
+    run_successfully(&world, &["update", "e"]);
     // An extension that is ignored is not silently left out.
     let metadata = "extensions/e/.gemini-extension-install.json";
     edit(&world.home.parallax().join(metadata), "\"local\"", "\"link\"");
@@ -429,7 +430,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
         assert_eq!(refused.code(), code, "{source}");
         assert!(refused.err().contains(why), "{source}: {}", refused.err());
     }
-    assert_eq!(well(&world, &["list"]).stdout(), "No extensions installed.\n");
+    assert_eq!(run_successfully(&world, &["list"]).stdout(), "No extensions installed.\n");
     assert!(!world.home.parallax().join("extensions").exists());
     let escaped = std::fs::read_dir(world.home.root()).unwrap().flatten();
     assert!(escaped.into_iter().all(|it| it.file_name() != "escaped.txt"));
@@ -450,24 +451,24 @@ fn gemini_cli_extensions_are_read_and_never_written() {
         find.output().expect("sums").stdout
     };
     let before = state();
-    assert_eq!(known(&world, "notebook")["installedBy"], "gemini");
+    assert_eq!(extension_json(&world, "notebook")["installedBy"], "gemini");
     world.run_well(&["-p", "go"]);
     assert!(body(&world, 0).contains("Keep what must outlive"));
     edit(&source.join("gemini-extension.json"), "1.0.0", "1.0.1");
-    let done = well(&world, &["update", "notebook"]);
+    let done = run_successfully(&world, &["update", "notebook"]);
     assert!(done.stdout().contains("its own copy"), "{}", done.stdout());
-    let now = known(&world, "notebook");
+    let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["version"]), (&json!("parallax"), &json!("1.0.1")));
-    let done = well(&world, &["uninstall", "notebook"]);
+    let done = run_successfully(&world, &["uninstall", "notebook"]);
     assert!(done.stdout().contains("is managed by Gemini CLI"), "{}", done.stdout());
-    let now = known(&world, "notebook");
+    let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);
     assert!(!body(&world, 1).contains("Keep what must outlive"));
     // An uninstalled extension can be installed again.
     let source = source.display().to_string();
-    well(&world, &["install", &source, "--consent"]);
-    let now = known(&world, "notebook");
+    run_successfully(&world, &["install", &source, "--consent"]);
+    let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("parallax"), &json!(true)));
     assert_ne!(extensions(&world, &["install", &source, "--consent"], "").code(), 0);
     assert_eq!(state(), before);
@@ -476,19 +477,21 @@ fn gemini_cli_extensions_are_read_and_never_written() {
 #[test]
 fn extensions_are_created_validated_and_linked() {
     let world = World::new("[]");
-    let made = well(&world, &["new", "my-tools", "skills"]);
+    let made = run_successfully(&world, &["new", "my-tools", "skills"]);
     assert!(made.stdout().contains("extensions link"));
     assert_eq!(extensions(&world, &["new", "my-tools"], "").code(), 1);
-    assert!(well(&world, &["validate", "my-tools"]).stdout().contains("skill `greeter`"));
+    assert!(
+        run_successfully(&world, &["validate", "my-tools"]).stdout().contains("skill `greeter`")
+    );
     assert_eq!(extensions(&world, &["validate", "."], "").code(), 1);
     let unanswered = extensions(&world, &["link", "my-tools"], "");
     assert_eq!(unanswered.code(), 1, "the end of the input is a no");
-    well(&world, &["link", "my-tools", "--consent"]);
+    run_successfully(&world, &["link", "my-tools", "--consent"]);
     let folder = world.home.project().canonicalize().unwrap().join("my-tools");
-    assert_eq!(known(&world, "my-tools")["path"], folder.display().to_string());
+    assert_eq!(extension_json(&world, "my-tools")["path"], folder.display().to_string());
     edit(&folder.join("gemini-extension.json"), "1.0.0", "1.0.9");
-    assert_eq!(known(&world, "my-tools")["version"], "1.0.9");
-    well(&world, &["uninstall", "my-tools"]);
+    assert_eq!(extension_json(&world, "my-tools")["version"], "1.0.9");
+    run_successfully(&world, &["uninstall", "my-tools"]);
     assert!(folder.join("gemini-extension.json").exists());
 }
 
@@ -503,7 +506,7 @@ fn extension_changed_after_installation_runs_nothing() {
     world.home.write("h/gemini-extension.json", manifest).unwrap();
     world.home.write("h/hooks/hooks.json", &hook("sh ${extensionPath}/run.sh")).unwrap();
     world.home.write("h/run.sh", "echo one >> ran").unwrap();
-    well(&world, &["install", "h", "--consent"]);
+    run_successfully(&world, &["install", "h", "--consent"]);
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
     let installed = world.home.parallax().join("extensions/h");
@@ -522,8 +525,8 @@ fn extension_changed_after_installation_runs_nothing() {
     // An update restores the contents of the source, with a new request for consent.
     std::fs::write(installed.join("run.sh"), "echo two >> ran").unwrap();
     assert_eq!(extensions(&world, &["update", "h"], "").code(), 1);
-    well(&world, &["update", "h", "--consent"]);
-    let world = again(world, &json!([{"text": "done"}]));
+    run_successfully(&world, &["update", "h", "--consent"]);
+    let world = restart(world, &json!([{"text": "done"}]));
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\none\n");
 }
@@ -535,7 +538,7 @@ fn tool_excluded_by_an_extension_is_denied_with_its_name() {
     let world = World::new(&script.to_string());
     let manifest = r#"{"name": "x", "version": "1", "excludeTools": ["run_shell_command(rm)"]}"#;
     world.home.write("x/gemini-extension.json", manifest).unwrap();
-    well(&world, &["install", "x", "--consent"]);
+    run_successfully(&world, &["install", "x", "--consent"]);
     world.run_well(&["-y", "-p", "go"]);
     let told = body(&world, 1);
     assert!(told.contains("The extension `x` excludes commands that begin with"), "{told}");
@@ -550,7 +553,7 @@ fn changed_server_programs_do_not_run_and_changed_texts_are_reported() {
     world.home.write("m/gemini-extension.json", &manifest.to_string()).unwrap();
     world.home.write("m/s.sh", "exit 1").unwrap();
     world.home.write("m/GEMINI.md", "hello").unwrap();
-    well(&world, &["install", "m", "--consent"]);
+    run_successfully(&world, &["install", "m", "--consent"]);
     assert!(!world.run_well(&["-p", "go"]).err().contains("differ from the installed ones"));
     let installed = world.home.parallax().join("extensions/m");
     let mark = world.home.project().join("ran");
@@ -626,7 +629,7 @@ fn extension_programs_get_only_declared_variables() {
         {"command": "env > hook-env"}
     ]}]}});
     world.home.write("e/hooks/hooks.json", &hook.to_string()).unwrap();
-    well(&world, &["install", "e", "--consent"]);
+    run_successfully(&world, &["install", "e", "--consent"]);
     let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     let mut command = world.command(&["-y", "-p", "go"]);

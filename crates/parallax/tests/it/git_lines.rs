@@ -25,7 +25,7 @@ fn filtered(world: &World, folder: &str) {
 }
 
 /// Creates a program that leaves a mark in the project when it runs.
-fn evil(world: &World) -> String {
+fn create_marker_program(world: &World) -> String {
     let script = format!("#!/bin/sh\ntouch {}/ran\ncat\n", world.home.project().display());
     world.home.write("evil", &script).expect("written");
     let path = world.home.project().join("evil");
@@ -38,7 +38,7 @@ fn git_ignores_configuration_written_by_its_own_line() {
     let included = "printf '[filter \"f\"]\\n clean = ./evil\\n' > inc.cfg; git diff";
     let bare = "printf '[core]\\n bare = false\\n' > x/config; cd x && git diff";
     let world = World::new(&commands(&[included, bare, "git diff > a.patch"]));
-    evil(&world);
+    create_marker_program(&world);
     filtered(&world, "");
     git(&world, "", &["config", "include.path", "../inc.cfg"]);
     world.home.write("inc.cfg", "").expect("written");
@@ -56,7 +56,7 @@ fn quoting_does_not_hide_a_repository() {
     let lines =
         ["cd $'ev' && git diff", "cd e$'v' && git log -p", "cd $'e\\x76'; git status; git diff"];
     let world = World::new(&commands(&lines));
-    let evil = evil(&world);
+    let evil = create_marker_program(&world);
     filtered(&world, "ev");
     for key in ["filter.f.clean", "diff.f.textconv", "diff.f.command"] {
         git(&world, "ev", &["config", key, &evil]);

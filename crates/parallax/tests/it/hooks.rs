@@ -22,7 +22,7 @@ pub(crate) fn settings(world: &World, hooks: &Value) {
 }
 
 /// Returns a group with one hook.
-pub(crate) fn one(command: &str) -> Value {
+pub(crate) fn hook_group(command: &str) -> Value {
     json!([{"hooks": [{"type": "command", "name": "h", "command": command}]}])
 }
 
@@ -52,7 +52,7 @@ fn every_hook_event_fires_in_order() {
         "BeforeTool",
         "AfterTool",
     ] {
-        hooks.insert(event.to_owned(), one(keep));
+        hooks.insert(event.to_owned(), hook_group(keep));
     }
     settings(&world, &Value::Object(hooks));
     world.run_well(&["-p", "go", "-y"]);
@@ -101,18 +101,18 @@ fn every_hook_event_fires_in_order() {
 #[test]
 fn approval_request_triggers_a_notification_hook() {
     let world = World::new(&script("touch made"));
-    settings(&world, &json!({"Notification": one("cat > asked.json")}));
+    settings(&world, &json!({"Notification": hook_group("cat > asked.json")}));
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     let ask = face.next("ask");
-    crate::support::until("the hook", || world.read("asked.json").ends_with('\n'));
+    crate::support::wait_until("the hook", || world.read("asked.json").ends_with('\n'));
     let heard: Value = serde_json::from_str(&world.read("asked.json")).expect("json");
     assert_eq!(heard["notification_type"], "ToolPermission");
     let details = &heard["details"];
     assert_eq!((&details["type"], &details["command"]), (&json!("exec"), &json!("touch made")));
     assert_eq!(details["rootCommand"], "touch");
     assert_eq!(heard["message"], "Tool Confirm Shell Command requires execution");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
 }
@@ -137,7 +137,7 @@ fn hook_input_matches_the_documented_format() {
     ]}]);
     let look = "cat > end.json; cp \"$(sed 's/.*\"transcript_path\":\"\\([^\"]*\\).*/\\1/' \
                 end.json)\" t.jsonl";
-    settings(&world, &json!({"AfterTool": keep, "AfterAgent": one(look)}));
+    settings(&world, &json!({"AfterTool": keep, "AfterAgent": hook_group(look)}));
     world.run_well(&["-p", "go", "-y"]);
     let heard = lines(&world, "heard.jsonl");
     let of = |tool: &str| {
@@ -174,20 +174,20 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
     let world = World::new(&script("exit 3"));
     let speak = r#"echo '{"systemMessage": "look here"}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
-    settings(&world, &json!({"BeforeAgent": one(speak), "BeforeTool": one(refuse)}));
+    settings(&world, &json!({"BeforeAgent": hook_group(speak), "BeforeTool": hook_group(refuse)}));
     let done = world.run_well(&["-p", "go", "-y", "-o", "json"]);
     let json: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
     assert_eq!(done.err(), "", "programs read standard error as one document");
     let world = World::new(&script("exit 3"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
-    settings(&world, &json!({"BeforeModel": one(halt)}));
+    settings(&world, &json!({"BeforeModel": hook_group(halt)}));
     let done = world.run_well(&["-p", "go", "-o", "json"]);
     let json: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Agent execution stopped: halt"]));
     for event in ["BeforeAgent", "BeforeModel"] {
         let world = World::new(&script("exit 3"));
-        settings(&world, &json!({event: one(refuse)}));
+        settings(&world, &json!({event: hook_group(refuse)}));
         let done = world.run(&["-p", "go", "-o", "json"]);
         let json: Value = serde_json::from_str(&done.stdout()).expect("json");
         assert_eq!(done.code(), 1, "{event}: there is no answer");
@@ -199,7 +199,7 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
 fn text_seen_by_a_hook_that_ends_the_run_is_not_shown() {
     let world = World::new(&script("echo secret-result"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
-    settings(&world, &json!({"AfterTool": one(halt)}));
+    settings(&world, &json!({"AfterTool": hook_group(halt)}));
     let done = world.run_well(&["-p", "go", "-y", "-o", "stream-json"]);
     let out = done.stdout();
     let result = out.lines().find(|line| line.contains(r#""tool_result""#)).expect("a result");
@@ -222,7 +222,7 @@ fn hooks_deny_change_and_withhold_calls() {
         ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "no user is present"),
     ] {
         let world = World::new(&script("echo hi"));
-        settings(&world, &json!({event: one(hook)}));
+        settings(&world, &json!({event: hook_group(hook)}));
         world.run_well(&["-p", "go", "-y"]);
         let answer = &requests(&world)[1]["contents"];
         let answer = answer.as_array().expect("contents").last().expect("one").to_string();
@@ -234,7 +234,7 @@ fn hooks_deny_change_and_withhold_calls() {
 #[test]
 fn hooks_deny_extend_and_continue_prompts() {
     let world = World::new(&script("echo hi"));
-    settings(&world, &json!({"BeforeAgent": one("echo 'no prompts' >&2; exit 2")}));
+    settings(&world, &json!({"BeforeAgent": hook_group("echo 'no prompts' >&2; exit 2")}));
     let done = world.run(&["-p", "go"]);
     assert!(world.server.requests().is_empty());
     assert!(done.err().contains("no prompts"), "{}", done.err());
@@ -242,13 +242,15 @@ fn hooks_deny_extend_and_continue_prompts() {
 
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let context = |text: &str| {
-        one(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
+        hook_group(&format!(
+            r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#
+        ))
     };
     // Blocks only once: the second input says that a hook continued the turn.
     let again = r#"grep -q '"stop_hook_active":true' || echo '{"decision": "block", "reason": "also this"}'"#;
     settings(
         &world,
-        &json!({"SessionStart": context("from start"), "BeforeAgent": context("from prompt"), "AfterAgent": one(again)}),
+        &json!({"SessionStart": context("from start"), "BeforeAgent": context("from prompt"), "AfterAgent": hook_group(again)}),
     );
     world.run_well(&["-p", "go"]);
     let requests = requests(&world);
@@ -267,7 +269,7 @@ fn hooks_deny_extend_and_continue_prompts() {
 fn hooks_change_requests_and_responses() {
     let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
     let world = World::new("[]");
-    settings(&world, &json!({"BeforeModel": one(answer)}));
+    settings(&world, &json!({"BeforeModel": hook_group(answer)}));
     assert_eq!(world.run_well(&["-p", "go"]).stdout(), "mine\n");
     assert!(world.server.requests().is_empty());
 
@@ -277,7 +279,7 @@ fn hooks_change_requests_and_responses() {
     let tools = r#"echo '{"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file", "glob"]}}}'"#;
     settings(
         &world,
-        &json!({"BeforeModel": one(config), "BeforeToolSelection": one(tools), "AfterModel": one(answer)}),
+        &json!({"BeforeModel": hook_group(config), "BeforeToolSelection": hook_group(tools), "AfterModel": hook_group(answer)}),
     );
     let json: Value =
         serde_json::from_str(&world.run_well(&["-p", "go", "-o", "json"]).stdout()).expect("json");
@@ -304,7 +306,7 @@ fn hook_tool_choice_applies_to_calls() {
     ] {
         let world = World::new(&script("echo hi"));
         let hook = format!(r#"echo '{{"hookSpecificOutput": {{"toolConfig": {config}}}}}'"#);
-        settings(&world, &json!({"BeforeToolSelection": one(&hook)}));
+        settings(&world, &json!({"BeforeToolSelection": hook_group(&hook)}));
         world.run_well(&["-p", "go", "-y"]);
         let requests = requests(&world);
         let choice = &requests[0]["toolConfig"]["functionCallingConfig"]["mode"];
@@ -322,7 +324,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
     for (hook, shown) in [(redact, true), (refuse, false), ("echo no >&2; exit 2", false)] {
         for format in ["text", "json", "stream-json"] {
             let world = World::new(r#"[{"text": "SECRET 1234", "repeat": 0}]"#);
-            settings(&world, &json!({"AfterModel": one(hook)}));
+            settings(&world, &json!({"AfterModel": hook_group(hook)}));
             let done = world.run(&["-p", "go", "-o", format]);
             let all = format!("{}{}", done.stdout(), done.err());
             assert!(!all.contains("SECRET"), "{hook} {format}: {all}");
@@ -331,7 +333,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
     }
     // Responses that contain only calls have no text.
     let world = World::new(&script("echo hi"));
-    settings(&world, &json!({"AfterModel": one(redact)}));
+    settings(&world, &json!({"AfterModel": hook_group(redact)}));
     assert_eq!(world.run_well(&["-p", "go", "-y"]).stdout(), "[redacted]\n");
     let second = requests(&world)[1]["contents"].to_string();
     assert!(!second.contains("[redacted]"), "{second}");
@@ -437,8 +439,8 @@ fn interrupt_during_a_tool_hook_runs_no_call() {
     settings(&world, &json!({"BeforeTool": group}));
     let mut face = Conversation::start(&world, &["-y"]);
     face.prompt("go");
-    crate::support::until("the hook", || world.home.project().join("looked").exists());
-    face.say(&json!({"type": "interrupt"}));
+    crate::support::wait_until("the hook", || world.home.project().join("looked").exists());
+    face.send(&json!({"type": "interrupt"}));
     face.next("result");
     face.end();
     assert!(!world.home.project().join("made.txt").exists());
@@ -458,7 +460,7 @@ fn parallax_hook_events_fire_when_enabled() {
         let world = World::new(&script.to_string());
         let mut hooks = serde_json::Map::new();
         for event in ["FileChanged", "SubagentStart", "SubagentEnd"] {
-            hooks.insert(event.to_owned(), one("cat >> heard.jsonl"));
+            hooks.insert(event.to_owned(), hook_group("cat >> heard.jsonl"));
         }
         let text = json!({"hooks": hooks, "hooksConfig": {"moreEvents": on}}).to_string();
         world.home.write_home(".gemini/settings.json", &text).unwrap();

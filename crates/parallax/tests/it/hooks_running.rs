@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::hooks::{lines, one, requests, script, settings};
+use crate::hooks::{hook_group, lines, requests, script, settings};
 use crate::support::{Conversation, World, finish};
 
 #[test]
 fn project_hooks_run_only_as_accepted() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    let hooks = json!({"hooks": {"SessionStart": one("bash hooks/start.sh")}}).to_string();
+    let hooks = json!({"hooks": {"SessionStart": hook_group("bash hooks/start.sh")}}).to_string();
     world.home.write(".gemini/settings.json", &hooks).unwrap();
     world.home.write("hooks/start.sh", "echo one >> ran").unwrap();
     let done = world.run_well(&["-p", "go"]);
@@ -36,8 +36,9 @@ fn project_hooks_run_only_as_accepted() {
 #[test]
 fn background_process_of_a_hook_keeps_running() {
     let world = World::new(&script("echo hi"));
-    let hook =
-        |mark: &str, away: &str| one(&format!("(sleep 1; touch {mark}) {away} & echo '{{}}'"));
+    let hook = |mark: &str, away: &str| {
+        hook_group(&format!("(sleep 1; touch {mark}) {away} & echo '{{}}'"))
+    };
     let away = ">/dev/null 2>&1 </dev/null";
     settings(
         &world,
@@ -49,7 +50,7 @@ fn background_process_of_a_hook_keeps_running() {
     let took = begun.elapsed();
     let there = |mark: &str| world.home.project().join(mark).exists();
     assert!(!there("end"), "it is not waited for: {took:?}");
-    crate::support::until("what was left", || there("start") && there("end"));
+    crate::support::wait_until("what was left", || there("start") && there("end"));
     assert!(!there("holds"), "who keeps the output of a hook ends with it");
 }
 
@@ -68,7 +69,7 @@ fn hooks_get_their_variables_and_no_keys() {
 fn user_hooks_get_the_variables_of_the_user_env_file() {
     let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
     let line = r#"echo "$DISPLAY:$PAGER:$SSH_AUTH_SOCK:$HFOO:$H_TOKEN" > seen"#;
-    settings(&world, &json!({"SessionStart": one(line)}));
+    settings(&world, &json!({"SessionStart": hook_group(line)}));
     world.home.write_home(".gemini/.env", "HFOO=hf\nH_TOKEN=t\n").unwrap();
     let mut command = world.command(&["-p", "go", "-y"]);
     command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
@@ -81,7 +82,7 @@ fn user_hooks_get_the_variables_of_the_user_env_file() {
 
     // Variables of the project's `.env` are not passed on.
     let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
-    settings(&world, &json!({"SessionStart": one(r#"echo "$PFOO" > seen"#)}));
+    settings(&world, &json!({"SessionStart": hook_group(r#"echo "$PFOO" > seen"#)}));
     world.home.write(".env", "PFOO=pf\n").unwrap();
     finish(world.command(&["-p", "go", "-y"]));
     assert_eq!(world.read("seen"), "\n");
@@ -119,7 +120,7 @@ fn sandboxed_hook_changes_no_protected_file() {
 #[test]
 fn project_cannot_disable_user_guards() {
     let world = World::new(&script("echo hi"));
-    settings(&world, &json!({"BeforeTool": one("echo no >&2; exit 2")}));
+    settings(&world, &json!({"BeforeTool": hook_group("echo no >&2; exit 2")}));
     let project = json!({"hooksConfig": {"disabled": ["h"]}}).to_string();
     world.home.write(".gemini/settings.json", &project).unwrap();
     let refused = world.run(&["hooks", "disable", "h", "--scope", "workspace"]);
@@ -252,12 +253,12 @@ fn built_in_hooks_are_available() {
 #[test]
 fn hanging_session_start_hook_can_be_skipped() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    settings(&world, &json!({"SessionStart": one("touch begun; sleep 60")}));
+    settings(&world, &json!({"SessionStart": hook_group("touch begun; sleep 60")}));
     let begun = Instant::now();
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
-    crate::support::until("the hook", || world.home.project().join("begun").exists());
-    face.say(&json!({"type": "interrupt"}));
+    crate::support::wait_until("the hook", || world.home.project().join("begun").exists());
+    face.send(&json!({"type": "interrupt"}));
     face.next("result");
     face.end();
     assert!(world.server.requests().is_empty());
@@ -307,7 +308,7 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
         command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
         crate::support::finish(command)
     };
-    let text = json!({"hooks": {"BeforeTool": one("true")}}).to_string();
+    let text = json!({"hooks": {"BeforeTool": hook_group("true")}}).to_string();
     world.home.write(".gemini/settings.json", &text).unwrap();
     let list = run(&["hooks", "list"]).stdout();
     assert!(list.contains("The folder is not trusted"), "{list}");
@@ -321,7 +322,7 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
 #[test]
 fn hooks_delaying_the_exit_are_named() {
     let world = World::new(r#"[{"text": "done"}]"#);
-    settings(&world, &json!({"SessionEnd": one("sleep 4")}));
+    settings(&world, &json!({"SessionEnd": hook_group("sleep 4")}));
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("session-end hooks: `h`. Press Ctrl+C"), "{}", done.err());
 }
@@ -361,7 +362,7 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
     assert_eq!(stream.err(), "");
 
     // A successful hook is not mentioned.
-    let quiet = run(&one("cat >/dev/null"), "json");
+    let quiet = run(&hook_group("cat >/dev/null"), "json");
     let document: Value = serde_json::from_str(&quiet.stdout()).expect("one JSON document");
     assert!(document.get("warnings").is_none(), "{document}");
 }
@@ -369,7 +370,7 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
 #[test]
 fn failed_session_end_hook_is_reported_after_the_last_result() {
     let world = World::new(r#"[{"text": "done"}]"#);
-    settings(&world, &json!({"SessionEnd": one("echo gone >&2; exit 1")}));
+    settings(&world, &json!({"SessionEnd": hook_group("echo gone >&2; exit 1")}));
     let order = r#"{"type":"message","content":"go"}"#;
     let done = finish(world.shell(
         &format!("printf '%s\\n' '{order}' | \"$@\""),

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
 
-use crate::support::{LIMIT, World, raw_contents, until};
+use crate::support::{LIMIT, World, raw_contents, wait_until};
 use crate::terminal::seat::{COMPOSER, Seat, Start};
 
 const HELLO: &str = r#"[{"text":"Hello."},{"text":"Hello again."}]"#;
 
 /// Creates a world whose settings enable the IDE connection.
-fn world(script: &str) -> World {
+fn create_world(script: &str) -> World {
     let world = World::new(script);
     let settings = r#"{"ide": {"enabled": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -67,7 +67,7 @@ fn wait(
 
 #[test]
 fn headless_prompt_includes_open_files_and_opens_no_diff() {
-    let world = world(
+    let world = create_world(
         r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"new\n"}}]},
             {"text":"Done."}]"#,
     );
@@ -96,7 +96,7 @@ fn editor_is_not_connected_without_the_setting() {
 
 #[test]
 fn silent_editor_port_does_not_delay_a_headless_prompt() {
-    let world = world(HELLO);
+    let world = create_world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
     world.run_well(&["-p", "go"]);
@@ -108,12 +108,12 @@ fn silent_editor_port_does_not_delay_a_headless_prompt() {
 
 #[test]
 fn terminal_is_usable_immediately_with_a_silent_editor_port() {
-    let world = world(HELLO);
+    let world = create_world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
-    let seat = Seat::in_world(world, &Start::default());
+    let seat = Seat::start_in(world, &Start::default());
     seat.prompts("go");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     assert_eq!(mute.requests(), 1, "it was tried");
     drop(mute);
@@ -121,24 +121,24 @@ fn terminal_is_usable_immediately_with_a_silent_editor_port() {
 
 #[test]
 fn interactive_prompt_includes_open_files_once() {
-    let world = world(HELLO);
+    let world = create_world(HELLO);
     stale_files(&world);
     let companion = companion(&world, setup(&world));
     let seat = Seat::started(world, &Start::sized(100, 30));
-    seat.sees(COMPOSER);
-    seat.sees("2 open files");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_for_text("2 open files");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
     seat.prompts("go");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     companion.set_open_files(json!([{"path": "/p/other.rs", "timestamp": 5, "isActive": true}]));
-    seat.sees("1 open file");
+    seat.wait_for_text("1 open file");
     seat.prompts("more");
-    seat.sees("Hello again.");
+    seat.wait_for_text("Hello again.");
     let second = sent(&seat.world, 1);
     assert_eq!(second.matches("activeFile\\\"").count(), 1, "{second}");
     assert!(second.contains("filesClosed") && second.contains("activeFileChanged"), "{second}");
     companion.stop_abruptly();
-    seat.sees_no("1 open file");
+    seat.wait_until_gone("1 open file");
     assert_eq!(companion.violations(), Vec::<String>::new());
 }
 
@@ -147,14 +147,14 @@ const EDIT: &str = r#"[
     {"text":"That is all."}]"#;
 
 /// Starts a terminal with a connected editor, in which a change of `a.txt` requires approval.
-fn asked(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
-    let world = world(EDIT);
+fn request_change(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
+    let world = create_world(EDIT);
     world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
     let companion = companion(&world, setup(&world).with_fault(fault));
     let seat = Seat::started(world, &Start::sized(100, 40));
-    seat.sees("2 open files");
+    seat.wait_for_text("2 open files");
     seat.prompts("go");
-    seat.sees("Apply this change?");
+    seat.wait_for_text("Apply this change?");
     let path = seat.world.home.project().join("a.txt");
     let name = path.display().to_string();
     let is_open =
@@ -173,12 +173,12 @@ fn result(seat: &Seat) -> String {
 
 #[test]
 fn change_is_accepted_in_the_editor() {
-    let (seat, companion, path) = asked(CompanionFault::None);
-    seat.sees("also open in");
+    let (seat, companion, path) = request_change(CompanionFault::None);
+    seat.wait_for_text("also open in");
     assert_eq!(companion.diffs().values().collect::<Vec<_>>(), ["one\nTWO\nthree\n"]);
     assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
     companion.accept_diff(&path);
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
     assert!(!result(&seat).contains(CHANGED), "{}", result(&seat));
     seat.world.server.assert_clean();
@@ -187,11 +187,11 @@ fn change_is_accepted_in_the_editor() {
 
 #[test]
 fn change_is_edited_and_accepted_in_the_editor() {
-    let (seat, companion, path) = asked(CompanionFault::None);
+    let (seat, companion, path) = request_change(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
     companion.accept_diff(&path);
     // The change does not require approval again.
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
     assert!(result(&seat).contains("Two, edited"), "{}", result(&seat));
     assert!(result(&seat).contains(CHANGED), "{}", result(&seat));
@@ -200,20 +200,20 @@ fn change_is_edited_and_accepted_in_the_editor() {
 
 #[test]
 fn change_is_rejected_in_the_editor() {
-    let (seat, companion, path) = asked(CompanionFault::None);
+    let (seat, companion, path) = request_change(CompanionFault::None);
     companion.reject_diff(&path);
-    seat.sees_no("Apply this change?");
+    seat.wait_until_gone("Apply this change?");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
 }
 
 #[test]
 fn change_accepted_in_the_terminal_includes_editor_edits() {
-    let (seat, companion, path) = asked(CompanionFault::None);
+    let (seat, companion, path) = request_change(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
-    seat.looks();
-    seat.types("1");
-    seat.sees("That is all.");
+    seat.wait_for_request_delay();
+    seat.type_text("1");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
     assert!(companion.diffs().is_empty(), "it is closed");
     seat.world.server.assert_clean();
@@ -221,8 +221,8 @@ fn change_accepted_in_the_terminal_includes_editor_edits() {
 
 #[test]
 fn change_rejected_in_the_terminal_closes_the_editor_diff() {
-    let (seat, companion, _) = asked(CompanionFault::None);
-    seat.looks();
+    let (seat, companion, _) = request_change(CompanionFault::None);
+    seat.wait_for_request_delay();
     seat.press(testkit::pty::Key::Esc);
     seat.is_idle();
     wait(&seat, &companion, "it is closed", |companion| companion.diffs().is_empty());
@@ -231,33 +231,33 @@ fn change_rejected_in_the_terminal_closes_the_editor_diff() {
 
 #[test]
 fn change_can_be_decided_when_the_editor_has_died() {
-    let (seat, companion, _) = asked(CompanionFault::None);
+    let (seat, companion, _) = request_change(CompanionFault::None);
     companion.stop_abruptly();
-    seat.sees_no("also open in");
-    seat.looks();
-    seat.types("1");
-    seat.sees("That is all.");
+    seat.wait_until_gone("also open in");
+    seat.wait_for_request_delay();
+    seat.type_text("1");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
 }
 
 #[test]
 fn change_can_be_decided_when_the_editor_hangs() {
-    let (seat, _companion, _) = asked(CompanionFault::HangsInTools);
-    seat.looks();
+    let (seat, _companion, _) = request_change(CompanionFault::HangsInTools);
+    seat.wait_for_request_delay();
     let since = Instant::now();
-    seat.types("1");
-    seat.sees("That is all.");
+    seat.type_text("1");
+    seat.wait_for_text("That is all.");
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
 }
 
 #[test]
 fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
-    let (seat, _companion, _) = asked(CompanionFault::RefusesDiffs);
-    seat.sees("decide here");
-    seat.looks();
-    seat.types("1");
-    seat.sees("That is all.");
+    let (seat, _companion, _) = request_change(CompanionFault::RefusesDiffs);
+    seat.wait_for_text("decide here");
+    seat.wait_for_request_delay();
+    seat.type_text("1");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
 }
 
@@ -265,20 +265,20 @@ fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
 fn commands_connect_show_explain_and_disconnect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
     seat.prompts("/ide status");
-    seat.sees("Disconnected: turned off");
+    seat.wait_for_text("Disconnected: turned off");
     assert_eq!(companion.requests(), 0);
     seat.prompts("/ide enable");
-    seat.sees("Connected to");
-    seat.sees("2 open files");
+    seat.wait_for_text("Connected to");
+    seat.wait_for_text("2 open files");
     seat.press(testkit::pty::Key::F(4));
-    seat.sees("/p/main.rs (active)");
+    seat.wait_for_text("/p/main.rs (active)");
     seat.prompts("/ide doctor");
-    seat.sees("works, with diffs");
+    seat.wait_for_text("works, with diffs");
     seat.prompts("/ide disable");
-    seat.sees("is turned off.");
-    seat.sees_no("2 open files");
+    seat.wait_for_text("is turned off.");
+    seat.wait_until_gone("2 open files");
     wait(&seat, &companion, "it is disconnected", |companion| !companion.is_connected());
     let settings = seat.world.home.home().join(".parallax/settings.json");
     let settings = std::fs::read_to_string(settings).unwrap_or_default();
@@ -287,7 +287,7 @@ fn commands_connect_show_explain_and_disconnect() {
 
 #[test]
 fn connection_is_explained_without_a_terminal() {
-    let world = world(HELLO);
+    let world = create_world(HELLO);
     let own = companion(&world, setup(&world));
     let told = world.run(&["-p", "/ide status"]).stdout();
     assert!(told.contains("Connected to") && told.contains("/p/lib.rs"), "{told}");
@@ -305,27 +305,27 @@ fn connection_is_explained_without_a_terminal() {
 fn terminal_of_an_editor_asks_once_whether_to_connect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    let start = Start::sized(100, 40).with("TERM_PROGRAM", "vscode");
+    let start = Start::sized(100, 40).with_variable("TERM_PROGRAM", "vscode");
     let seat = Seat::started(world, &start);
-    seat.sees("Connect to VS Code?");
-    seat.looks();
+    seat.wait_for_text("Connect to VS Code?");
+    seat.wait_for_request_delay();
     seat.press(testkit::pty::Key::Enter);
-    seat.sees("2 open files");
+    seat.wait_for_text("2 open files");
     assert_eq!(companion.violations(), Vec::<String>::new());
     let settings = seat.world.home.home().join(".parallax/settings.json");
     // Written while the companion is connected.
-    until("the answer in the settings", || {
+    wait_until("the answer in the settings", || {
         std::fs::read_to_string(&settings).is_ok_and(|text| text.contains("hasSeenNudge"))
     });
 }
 
 /// Starts a terminal in a folder with unknown trust.
 fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
-    let world = world(HELLO);
+    let world = create_world(HELLO);
     world.home.write("GEMINI.md", "the rule of the project").expect("file");
     let setup = CompanionSetup { is_trusted: Some(is_trusted), ..setup(&world) };
     let companion = companion(&world, setup);
-    let start = Start::sized(100, 40).without("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = Start::sized(100, 40).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     (Seat::started(world, &start), companion)
 }
 
@@ -333,9 +333,9 @@ fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
 fn editor_trust_applies_from_the_first_prompt() {
     let (seat, _companion) = in_unknown_folder(true);
     seat.has_seen("trusts this folder");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("go");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     assert!(sent(&seat.world, 0).contains("the rule of the project"));
     assert!(!seat.world.home.parallax().join("trustedFolders.json").exists(), "for once");
 }
@@ -343,10 +343,10 @@ fn editor_trust_applies_from_the_first_prompt() {
 #[test]
 fn untrusting_editor_leaves_the_trust_dialog_to_the_user() {
     let (seat, companion) = in_unknown_folder(false);
-    seat.sees("Do you trust this folder?");
+    seat.wait_for_text("Do you trust this folder?");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
-    seat.looks();
-    seat.sees("Do you trust this folder?");
+    seat.wait_for_request_delay();
+    seat.wait_for_text("Do you trust this folder?");
     seat.press(testkit::pty::Key::Enter);
     // The user trusts the folder and is notified that the editor does not.
     seat.has_seen("does not trust this folder");

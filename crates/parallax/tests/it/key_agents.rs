@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, finish, until};
+use crate::support::{Conversation, World, finish, wait_until};
 
 const SIGNED: &str = "git commit -qS --allow-empty -m";
 
@@ -73,7 +73,7 @@ impl SshAgent {
         command.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null());
         let child = command.spawn().expect("an agent");
         let agent = Self { child, socket };
-        until("the agent's socket", || agent.socket.exists());
+        wait_until("the agent's socket", || agent.socket.exists());
         let key = world.home.root().join("key");
         let name = key.to_str().expect("text");
         own(world, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name], None);
@@ -121,10 +121,10 @@ fn ssh_agent_signs_for_an_approved_git_command_alone() {
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} approved")]));
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("SSH_AUTH_SOCK", &agent.socket);
-    let mut face = Conversation::of(command);
+    let mut face = Conversation::spawn(command);
     face.prompt("go");
     let ask = face.next("ask");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["approved", "free"]);
@@ -195,12 +195,12 @@ fn git_command_that_needs_a_stored_password_requests_permission_to_read_it() {
     repository(&world, &[("credential.helper", "store")]);
     let kept = format!("http://me:PASSWORD@127.0.0.1:{port}\n");
     world.home.write_home(".git-credentials", &kept).expect("file");
-    let mut face = Conversation::of(world.command(&["--input-format", "stream-json"]));
+    let mut face = Conversation::spawn(world.command(&["--input-format", "stream-json"]));
     face.prompt("go");
     // Requests for the command, the local servers, and the password.
     for _ in 0..3 {
         let ask = face.next("ask");
-        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));

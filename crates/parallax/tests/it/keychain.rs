@@ -15,7 +15,7 @@ use crate::mcp::answer;
 use crate::support::{LIMIT, World, finish};
 use crate::terminal::seat::{COMPOSER, Seat, Start};
 
-fn world(script: &Value, hangs: bool) -> World {
+fn create_world(script: &Value, hangs: bool) -> World {
     let world = World::new(&script.to_string());
     let folder = folder(&world);
     let made = match hangs {
@@ -78,7 +78,7 @@ fn sensitive_setting_is_saved_in_the_keychain_and_reaches_the_server() {
     let script = json!([
         {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
     ]);
-    let world = world(&script, false);
+    let world = create_world(&script, false);
     with_extension(&world);
     // The keychain is not accessed before a secret is stored or needed.
     assert_eq!(finish(command(&world, &["extensions", "list"])).code(), 0);
@@ -107,7 +107,7 @@ fn extension_settings_saved_by_gemini_cli_reach_its_server() {
     let script = json!([
         {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
     ]);
-    let world = world(&script, false);
+    let world = create_world(&script, false);
     let manifest = json!({"name": "vault", "version": "1.0.0",
     "mcpServers": {"vault": crate::mcp::stdio(&world, "")},
     "settings": [
@@ -143,7 +143,7 @@ fn extension_settings_saved_by_gemini_cli_reach_its_server() {
 
 #[test]
 fn unresponsive_keychain_falls_back_to_the_file() {
-    let hanging = world(&json!([]), true);
+    let hanging = create_world(&json!([]), true);
     with_extension(&hanging);
     let begun = Instant::now();
     configure(&hanging, command(&hanging, &CONFIG), "hidden-value");
@@ -154,7 +154,7 @@ fn unresponsive_keychain_falls_back_to_the_file() {
     assert_eq!(mode & 0o777, 0o600);
     // The same if files are preferred, and without a session bus.
     for what in ["variable", "setting", "no bus"] {
-        let world = world(&json!([]), false);
+        let world = create_world(&json!([]), false);
         with_extension(&world);
         let mut command = command(&world, &CONFIG);
         match what {
@@ -173,21 +173,21 @@ fn unresponsive_keychain_falls_back_to_the_file() {
 
 #[test]
 fn pasted_key_is_saved_in_the_keychain_and_reused() {
-    let world = world(&json!([{"text": "heard"}]), false);
+    let world = create_world(&json!([{"text": "heard"}]), false);
     let path = path(&world);
     let start = Start::default()
-        .without("GEMINI_API_KEY")
-        .with("PATH", &path)
-        .with("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
-    let seat = Seat::in_world(world, &start);
+        .without_variable("GEMINI_API_KEY")
+        .with_variable("PATH", &path)
+        .with_variable("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
+    let seat = Seat::start_in(world, &start);
     seat.prompts("/auth");
-    seat.sees("Enter a Gemini API key");
+    seat.wait_for_text("Enter a Gemini API key");
     seat.press(Key::Char('1'));
-    seat.sees("API key");
-    seat.types("pasted-key");
+    seat.wait_for_text("API key");
+    seat.type_text("pasted-key");
     seat.press(Key::Enter);
     seat.has_seen("API key verified and saved.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     let Seat { terminal, world } = seat;
     drop(terminal);
     let file = world.home.parallax().join("credentials.json");

@@ -139,7 +139,7 @@ fn killed(
 ) -> (testkit::TestHome, Vec<Vec<String>>) {
     let world = World::new(script);
     let running = world.start(&["-p", "work", "-y"]);
-    world.asked(requests);
+    world.wait_for_requests(requests);
     std::thread::sleep(then);
     kill_process(running.pid(), Signal::KILL).expect("kill");
     let done = running.finish(Duration::from_secs(10)).expect("finish");
@@ -225,7 +225,7 @@ fn commands_run_after_the_session_namespaces_were_killed() {
         "echo y > after; cat after",
     ]));
     let running = world.start(&["-p", "go", "-y"]);
-    crate::support::until("the first command", || world.home.project().join("begun").exists());
+    crate::support::wait_until("the first command", || world.home.project().join("begun").exists());
     // Without namespaces, there is nothing to kill.
     let Some(keeper) = namespaces_of(running.pid()) else { return };
     kill_process(keeper, Signal::KILL).expect("signal");

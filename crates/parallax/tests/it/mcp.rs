@@ -59,7 +59,7 @@ pub(crate) fn answer(world: &World, number: usize) -> Value {
 }
 
 /// Returns the messages that the server received.
-fn told(world: &World) -> Vec<Value> {
+fn received_messages(world: &World) -> Vec<Value> {
     let text = std::fs::read_to_string(world.home.root().join("log")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::mcp::{answer, declared, set};
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 /// Returns a file in the directory of installed servers.
 fn installed(file: &str) -> Option<PathBuf> {
@@ -76,7 +76,7 @@ fn free_address() -> SocketAddr {
 /// Starts a server that will listen on that address, and calls one of its tools.
 fn output_over_http(world: &World, mut command: Command, address: SocketAddr) -> String {
     let mut child = command.spawn().expect("started");
-    until("the server", || std::net::TcpStream::connect(address).is_ok());
+    wait_until("the server", || std::net::TcpStream::connect(address).is_ok());
     let output = output(world, &json!({"url": format!("http://{address}/mcp"), "type": "http"}));
     let _ = child.kill();
     let _ = child.wait();

@@ -50,7 +50,7 @@ const CALL: &str =
     r#"[{"calls": [{"name": "mcp_test_try", "args": {}}]}, {"text": "done", "repeat": 0}]"#;
 
 /// Creates a project that contains the server, and a key that the server must not read.
-fn world() -> World {
+fn create_world() -> World {
     let world = World::new(CALL);
     world.home.write("server.py", SERVER).expect("the server");
     world.home.write_home(".ssh/id_test", "the key").expect("a key");
@@ -67,12 +67,12 @@ fn server(world: &World, sandbox: &Value) -> Value {
 }
 
 /// Returns what the tool of the server could do.
-fn tried(world: &World) -> Value {
-    tried_in(world, "yolo")
+fn tool_report(world: &World) -> Value {
+    tool_report_in(world, "yolo")
 }
 
 /// Returns what the tool could do in a mode that needs no approval.
-fn tried_in(world: &World, mode: &str) -> Value {
+fn tool_report_in(world: &World, mode: &str) -> Value {
     let allowed = "--allowed-tools=mcp_test_try";
     world.run_well(&["--approval-mode", mode, allowed, "-p", "go"]);
     let output = answer(world, 1)["output"].as_str().map(str::to_owned).expect("an output");
@@ -100,7 +100,7 @@ fn server_is_sandboxed_by_settings() {
         (json!(false), true, true, true),
         (json!(true), false, true, true),
     ] {
-        let world = world();
+        let world = create_world();
         let servers = json!({"mcpServers": {"test": server(&world, &own)}});
         let mut settings = json!({"mcp": {"sandbox": of_all}});
         if in_project {
@@ -111,7 +111,7 @@ fn server_is_sandboxed_by_settings() {
         }
         set(&world, &settings);
         let case = format!("{own} {of_all} {in_project}");
-        let tried = tried(&world);
+        let tried = tool_report(&world);
         assert_eq!(
             (&tried["inside"], &tried["own"]),
             (&json!("done"), &json!("its own")),
@@ -129,7 +129,7 @@ fn server_is_sandboxed_by_settings() {
 #[test]
 fn user_settings_grant_directories_to_a_sandboxed_server() {
     for (in_project, granted) in [(false, true), (true, false)] {
-        let world = world();
+        let world = create_world();
         std::fs::create_dir_all(world.home.home().join("granted")).expect("a folder");
         let grants = json!({"write": ["~/granted"], "read": ["~/.ssh/id_test"]});
         let settings = json!({"mcpServers": {"test": server(&world, &grants)}});
@@ -138,7 +138,7 @@ fn user_settings_grant_directories_to_a_sandboxed_server() {
             false => world.home.write_home(".gemini/settings.json", &settings.to_string()),
         }
         .expect("settings");
-        let tried = tried(&world);
+        let tried = tool_report(&world);
         assert_ne!(tried["outside"], "done", "{tried}");
         for what in ["granted", "key"] {
             assert_eq!(tried[what] == "done", granted, "{what}: {tried}");
@@ -156,7 +156,7 @@ fn user_settings_grant_network_to_a_sandboxed_server() {
         // A project cannot grant anything.
         (json!({"network": true}), true, false),
     ] {
-        let world = world();
+        let world = create_world();
         let settings = json!({"mcpServers": {"test": server(&world, &grants)}}).to_string();
         match in_project {
             true => world.home.write(".gemini/settings.json", &settings),
@@ -164,7 +164,7 @@ fn user_settings_grant_network_to_a_sandboxed_server() {
         }
         .expect("settings");
         // YOLO mode already uses the machine's network.
-        let tried = tried_in(&world, "default");
+        let tried = tool_report_in(&world, "default");
         let network = tried["network"].as_str().expect("a network");
         assert_eq!(own.to_str() == Some(network), reaches, "{grants} {in_project}: {tried}");
         // The grant includes nothing else.
@@ -174,7 +174,7 @@ fn user_settings_grant_network_to_a_sandboxed_server() {
 
 #[test]
 fn sandboxed_server_without_a_sandbox_does_not_start() {
-    let world = world();
+    let world = create_world();
     set(&world, &json!({"mcpServers": {"test": server(&world, &json!(true))}}));
     let list = |tier: &str| {
         let mut command = world.command(&["mcp", "list"]);
@@ -209,7 +209,7 @@ open("inside", "w").close()
 #[test]
 fn protected_files_are_restored_after_a_server() {
     for tier in ["namespaces", "landlock"] {
-        let world = world();
+        let world = create_world();
         world.home.write("server.py", &format!("{VANDAL}{SERVER}")).expect("the server");
         world.home.write(".git/config", "[core]\n").expect("a repository");
         world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("a repository");
@@ -250,7 +250,7 @@ fn protected_files_are_restored_after_each_server_call() {
     // Landlock alone cannot protect files in the workspace.
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("PARALLAX_SANDBOX_TIER", "landlock");
-    let mut face = Conversation::of(command);
+    let mut face = Conversation::spawn(command);
     face.prompt("go");
     let notice = loop {
         let line = face.next("error");

@@ -20,7 +20,7 @@ fn settings(world: &World, settings: &Value) {
 }
 
 /// Runs a session until the discovery is complete, so that its tools are cached.
-fn known(world: World, script: &Value) -> World {
+fn run_discovery(world: World, script: &Value) -> World {
     let first = World::in_home(world.home, r#"[{"text": "done"}]"#);
     let cache = first.home.root().join("home/.parallax/discovery-cache");
     let running = first.start(&["-p", "go"]);
@@ -56,7 +56,7 @@ fn discovery_command_declares_tools_and_call_command_runs_them() {
         .home
         .write("call me.sh", "[ $1 = echo ] && { cat; echo hm >&2; exit 0; }; echo bad >&2; exit 3")
         .unwrap();
-    let world = known(world, &script);
+    let world = run_discovery(world, &script);
     world.run_well(&["-p", "go", "-y"]);
     let declared = names(&world, 0);
     let at = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
@@ -85,7 +85,7 @@ fn arguments_violating_the_discovered_schema_run_nothing() {
     let told = json!([{"name": "t", "parametersJsonSchema": {"type": "object",
         "properties": {"x": {"type": "string"}}, "required": ["x"]}}]);
     world.home.write("tools.json", &told.to_string()).unwrap();
-    let world = known(world, &script);
+    let world = run_discovery(world, &script);
     world.run_well(&["-p", "go", "-y"]);
     let missing = last(&world, 1);
     assert!(missing.contains("params must have required property 'x'"), "{missing}");
@@ -104,7 +104,7 @@ fn discovery_output_is_limited_to_ten_megabytes() {
     );
     let tools = |spaces: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(spaces));
     world.home.write("tools.json", &tools(3_000_000)).unwrap();
-    let world = known(world, &ask);
+    let world = run_discovery(world, &ask);
     world.run_well(&["-p", "go"]);
     assert!(names(&world, 0).contains(&"discovered_tool_late".to_owned()));
     world.home.write("tools.json", &tools(10_000_000)).unwrap();
@@ -134,7 +134,7 @@ fn hanging_discovery_delays_nothing() {
     assert!(told["warnings"].to_string().contains("is still running after 2000 ms"), "{told}");
     // Cached tools are available immediately.
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
-    let world = known(world, &call);
+    let world = run_discovery(world, &call);
     world.home.write("discover.sh", "sleep 100").unwrap();
     let done = world.run_well(&["-p", "go", "-y"]);
     assert!(names(&world, 0).contains(&"discovered_tool_a".to_owned()));
@@ -166,7 +166,7 @@ fn discovered_tool_call_changes_no_protected_file_and_is_undoable() {
         let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo theirs > kept.txt";
         world.home.write("call.sh", script).unwrap();
         let kept = world.home.write("kept.txt", "mine\n").unwrap();
-        let world = known(world, &call);
+        let world = run_discovery(world, &call);
         let mut command = world.command(&["--allowed-tools", "discovered_tool_dt", "-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = command.output().expect("ended");

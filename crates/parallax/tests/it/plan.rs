@@ -23,7 +23,7 @@ fn script(steps: &[Value]) -> String {
 }
 
 /// Creates a world whose plans are in the project.
-fn world(steps: &[Value]) -> World {
+fn create_world(steps: &[Value]) -> World {
     let world = World::new(&script(steps));
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -68,7 +68,7 @@ fn extension_sets_the_plan_directory_unless_settings_do() {
 
 #[test]
 fn plan_is_requested_revised_and_followed() {
-    let world = world(&[
+    let world = create_world(&[
         call("enter_plan_mode", json!({"reason": "many files"})),
         write("src.txt", "too early"),
         write("notes/plans/../../src.md", "too clever"),
@@ -81,18 +81,18 @@ fn plan_is_requested_revised_and_followed() {
     face.prompt("go");
     let ask = face.next("ask");
     assert_eq!((&ask["tool_name"], &ask["question"]), (&json!("enter_plan_mode"), &json!("info")));
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     let ask = face.next("ask");
     assert_eq!(ask["question"], "exit_plan_mode");
     assert_eq!(ask["preview"]["type"], "plan");
     assert_eq!(ask["preview"]["text"], "# The plan\n");
-    face.say(
+    face.send(
         &json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "shorter"}),
     );
     let ask = face.next("ask");
     let outcomes = ["proceed_once", "proceed_always", "modify_with_editor", "cancel"];
     assert_eq!(ask["outcomes"], json!(outcomes));
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     world.server.assert_clean();
@@ -117,7 +117,7 @@ fn plan_is_requested_revised_and_followed() {
 
 #[test]
 fn approved_plan_triggers_a_hook() {
-    let world = world(&[
+    let world = create_world(&[
         call("enter_plan_mode", json!({})),
         write("notes/plans/p.md", "# P\n"),
         exit("p.md"),
@@ -131,7 +131,7 @@ fn approved_plan_triggers_a_hook() {
     for outcome in ["proceed_once", "cancel"] {
         let ask = face.next("ask");
         let no = json!({"type": "decide", "id": ask["id"], "outcome": outcome, "feedback": "no"});
-        face.say(&no);
+        face.send(&no);
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(world.read("heard.jsonl"), "", "it was not agreed to");
@@ -142,7 +142,7 @@ fn approved_plan_triggers_a_hook() {
         Conversation::start(&world, &["--stream-version", "2", "--approval-mode", "plan"]);
     face.prompt("go");
     let ask = face.next("ask");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     let heard: Value = serde_json::from_str(&world.read("heard.jsonl")).expect("one line");
@@ -163,11 +163,11 @@ fn headless_plan_approval_does_not_extend_permissions() {
         write("src.txt", "x"),
     ];
     // The model entered plan mode, so the previous mode is restored.
-    let asked = world(&steps);
+    let asked = create_world(&steps);
     let done = asked.run_well(&["-p", "go"]);
     assert_eq!(done.stdout(), "done\n");
     assert!(!asked.home.project().join("src.txt").exists());
-    let given = world(&steps);
+    let given = create_world(&steps);
     given.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
     assert_eq!(given.read("src.txt"), "x");
 }
@@ -179,12 +179,12 @@ fn run_started_in_plan_mode_completes_the_work() {
         exit("p.md"),
         call("run_shell_command", json!({"command": "echo x > src.txt"})),
     ];
-    let yolo = world(&steps);
+    let yolo = create_world(&steps);
     let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
     assert_eq!(yolo.read("src.txt"), "x\n");
     let said: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(said["warnings"].to_string().contains("auto-approved"), "{said}");
-    let forbidden = world(&steps);
+    let forbidden = create_world(&steps);
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
     forbidden.home.write_home(".gemini/settings.json", settings).expect("settings");
     forbidden.run_well(&["-p", "go", "--approval-mode", "plan"]);
@@ -240,7 +240,7 @@ fn approved_plan_runs_in_the_chosen_mode() {
         (&["--approval-mode", "plan", "--plan-exit-mode", "default"], false),
         (&["--approval-mode", "plan", "--plan-exit-mode", "auto_edit"], true),
     ] {
-        let world = world(&[
+        let world = create_world(&[
             write("notes/plans/p.md", "# The plan\n"),
             exit("p.md"),
             write("src.txt", "x"),
@@ -255,7 +255,7 @@ fn approved_plan_runs_in_the_chosen_mode() {
 #[test]
 fn plan_command_with_text_switches_a_headless_run_to_plan_mode() {
     let steps = [call("run_shell_command", json!({"command": "touch made"}))];
-    let world = world(&steps);
+    let world = create_world(&steps);
     let done = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
     assert_eq!(done.stdout(), "done\n");
     let requests = world.server.requests();

@@ -101,15 +101,15 @@ fn file_is_read_and_thinking_comes_back_unchanged() {
             assert!(!request.path.contains(KEY));
         }
         let journals = it.world.home.parallax();
-        assert!(!holds(&journals, KEY), "the key is below {}", journals.display());
+        assert!(!contains_text(&journals, KEY), "the key is below {}", journals.display());
     });
 }
 
-pub(crate) fn holds(folder: &Path, text: &str) -> bool {
+pub(crate) fn contains_text(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).expect("a folder").any(|entry| {
         let path: PathBuf = entry.expect("an entry").path();
         match path.is_dir() {
-            true => holds(&path, text),
+            true => contains_text(&path, text),
             false => std::fs::read(&path)
                 .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)),
         }

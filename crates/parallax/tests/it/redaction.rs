@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::encryption::holds;
+use crate::encryption::files_containing;
 use crate::support::{World, finish, raw_contents};
 
 #[test]
@@ -43,10 +43,10 @@ fn no_secret_of_a_session_is_on_the_disk() {
     // Checkpoints must contain the original bytes.
     std::fs::remove_dir_all(home.join("checkpoints/objects")).unwrap();
     for secret in [token.as_str(), two, "MIIfromthekey", "passphrase99"] {
-        assert_eq!(holds(&home, secret), Vec::<String>::new(), "{secret}");
+        assert_eq!(files_containing(&home, secret), Vec::<String>::new(), "{secret}");
     }
-    assert!(!holds(&home, "use [redacted] and [redacted]").is_empty());
-    assert!(!holds(&home, "[redacted]\n1\n2\n").is_empty(), "the copy of a long output");
+    assert!(!files_containing(&home, "use [redacted] and [redacted]").is_empty());
+    assert!(!files_containing(&home, "[redacted]\n1\n2\n").is_empty(), "the copy of a long output");
     // The session continues without them.
     let done = finish(world.command(&["-r", "first", "-p", "on"]));
     assert_eq!((done.code(), done.stdout().as_str()), (0, "second\n"), "{}", done.err());
@@ -66,5 +66,8 @@ fn project_cannot_change_secret_redaction() {
     std::fs::write(project.join("settings.json"), theirs).unwrap();
     let done = finish(world.command(&["-p", &format!("use {token}"), "--skip-trust"]));
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert_eq!(holds(&world.home.home().join(".parallax"), &token), Vec::<String>::new());
+    assert_eq!(
+        files_containing(&world.home.home().join(".parallax"), &token),
+        Vec::<String>::new()
+    );
 }

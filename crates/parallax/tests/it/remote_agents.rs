@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream, with_length};
 
 use crate::serve::TestServer;
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 fn invoke(prompt: &str) -> Value {
     json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "far", "prompt": prompt}}]})
@@ -20,7 +20,7 @@ fn definition(world: &World, fields: &str) {
 }
 
 /// Returns the result of the call that the n-th request contains as its newest content.
-fn told(world: &World, index: usize) -> String {
+fn result_in_request(world: &World, index: usize) -> String {
     let request: Value =
         serde_json::from_slice(&world.server.requests()[index].body).expect("json");
     request["contents"].as_array().expect("contents").last().expect("one").to_string()
@@ -44,7 +44,7 @@ impl Far {
         seen.iter().map(|seen| serde_json::from_str(&seen.body).unwrap_or_default()).collect()
     }
 
-    fn heads(&self) -> Vec<String> {
+    fn request_headers(&self) -> Vec<String> {
         self.server.requests().iter().map(|seen| seen.head.to_ascii_lowercase()).collect()
     }
 }
@@ -85,8 +85,16 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
     let mut command = world.command(&["-p", "go", "-y", "-o", "json"]);
     let done = command.env("FAR", &server.token).output().expect("run");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert!(told(&world, 2).contains("Result:\\nI am far away."), "{}", told(&world, 2));
-    assert!(told(&world, 4).contains("Result:\\nStill here."), "{}", told(&world, 4));
+    assert!(
+        result_in_request(&world, 2).contains("Result:\\nI am far away."),
+        "{}",
+        result_in_request(&world, 2)
+    );
+    assert!(
+        result_in_request(&world, 4).contains("Result:\\nStill here."),
+        "{}",
+        result_in_request(&world, 4)
+    );
     let second = String::from_utf8_lossy(&world.server.requests()[3].body).into_owned();
     assert!(second.contains("first task") && second.contains("second task"), "{second}");
     let listed = world.run_well(&["agents", "list"]);
@@ -105,11 +113,19 @@ fn remote_agent_requires_approval_and_rules_can_give_it() {
         World::new(&json!([invoke("x"), {"text": "a"}, invoke("x"), {"text": "b"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go"]);
-    assert!(told(&world, 1).contains("remote agents require approval"), "{}", told(&world, 1));
+    assert!(
+        result_in_request(&world, 1).contains("remote agents require approval"),
+        "{}",
+        result_in_request(&world, 1)
+    );
     assert!(far.bodies().is_empty());
     world.run_well(&["-p", "go", "--allowed-tools", "far"]);
-    assert!(told(&world, 3).contains("Result:\\nyes indeed"), "{}", told(&world, 3));
-    assert!(far.heads()[1].contains("a2a-version: 1.0"), "{:?}", far.heads());
+    assert!(
+        result_in_request(&world, 3).contains("Result:\\nyes indeed"),
+        "{}",
+        result_in_request(&world, 3)
+    );
+    assert!(far.request_headers()[1].contains("a2a-version: 1.0"), "{:?}", far.request_headers());
     assert_eq!(far.bodies()[1]["method"], "SendMessage");
 }
 
@@ -133,9 +149,9 @@ fn task_that_needs_input_is_continued_by_the_next_call() {
         World::new(&json!([invoke("merge it"), invoke("main"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
-    let asked = told(&world, 1);
+    let asked = result_in_request(&world, 1);
     assert!(asked.contains("Which branch?") && asked.contains("Call it again"), "{asked}");
-    assert!(told(&world, 2).contains("Merged."), "{}", told(&world, 2));
+    assert!(result_in_request(&world, 2).contains("Merged."), "{}", result_in_request(&world, 2));
     let sent = far.bodies();
     assert_eq!(sent[1]["method"], "message/stream");
     assert!(sent[1]["params"]["message"].get("taskId").is_none());
@@ -163,7 +179,7 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
-    let told = told(&world, 1);
+    let told = result_in_request(&world, 1);
     assert!(told.contains("out.txt:\\nin state TASK_STATE_COMPLETED"), "{told}");
     assert_eq!(far.bodies()[3]["method"], "GetTask");
 }
@@ -186,9 +202,13 @@ fn rejected_credentials_are_fetched_again_or_explained() {
         ),
     );
     world.run_well(&["-p", "go", "-y"]);
-    assert!(told(&world, 1).contains("Result:\\nin"), "{}", told(&world, 1));
+    assert!(
+        result_in_request(&world, 1).contains("Result:\\nin"),
+        "{}",
+        result_in_request(&world, 1)
+    );
     let keys: Vec<String> = far
-        .heads()
+        .request_headers()
         .iter()
         .map(|head| {
             head.lines()
@@ -202,7 +222,7 @@ fn rejected_credentials_are_fetched_again_or_explained() {
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
-    let told = told(&world, 1);
+    let told = result_in_request(&world, 1);
     assert!(told.contains("(401): its definition has no `auth`"), "{told}");
 }
 
@@ -218,7 +238,11 @@ fn trace_context_is_passed_on_to_a_remote_agent() {
     command.env("GEMINI_TELEMETRY_OUTFILE", world.home.root().join("telemetry.log"));
     command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01"));
     assert!(command.output().expect("run").status.success());
-    assert!(far.heads()[1].contains(&format!("traceparent: 00-{TRACE}-")), "{:?}", far.heads());
+    assert!(
+        far.request_headers()[1].contains(&format!("traceparent: 00-{TRACE}-")),
+        "{:?}",
+        far.request_headers()
+    );
 }
 
 #[test]
@@ -235,7 +259,7 @@ fn interrupted_task_is_cancelled_at_the_agent() {
     let mut command = world.command(&["-p", "go", "-y"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("start");
-    until("the task", || far.bodies().len() == 2);
+    wait_until("the task", || far.bodies().len() == 2);
     // The answer has begun once the request was read.
     std::thread::sleep(Duration::from_millis(300));
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
@@ -264,7 +288,7 @@ fn errors_of_a_remote_agent_reach_the_model_as_failures() {
         let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
         definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
         world.run_well(&["-p", "go", "-y"]);
-        let told = told(&world, 1);
+        let told = result_in_request(&world, 1);
         assert!(told.contains(part) && told.contains("Termination Reason: ERROR"), "{told}");
     }
 }

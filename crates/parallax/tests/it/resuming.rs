@@ -15,11 +15,11 @@ fn client_resumes_an_interrupted_turn() {
     let world = World::new(FAILS);
     assert_eq!(world.run(&["-p", "look", "--session-id", "cut"]).code(), 1);
     let mut face = Conversation::start(&world, &["-r", "cut"]);
-    face.say(&json!({"type": "continue"}));
+    face.send(&json!({"type": "continue"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
     // There is nothing left to continue; the conversation can still end.
-    face.say(&json!({"type": "continue"}));
+    face.send(&json!({"type": "continue"}));
     let said = face.next("error");
     assert!(said["message"].as_str().is_some_and(|it| it.contains("was not interrupted")));
     assert_eq!(face.end(), Some(0));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-pub(crate) fn asked(world: &World) -> Vec<String> {
+pub(crate) fn requested_models(world: &World) -> Vec<String> {
     let name = |path: &str| {
         let path = path.split("/models/").nth(1).unwrap_or(path);
         path.split(':').next().unwrap_or(path).to_owned()
@@ -13,7 +13,7 @@ pub(crate) fn asked(world: &World) -> Vec<String> {
 }
 
 /// Creates a world with the default routing, `auto`.
-pub(crate) fn world(script: &str, settings: &str) -> World {
+pub(crate) fn create_world(script: &str, settings: &str) -> World {
     let world = World::new(script);
     let settings = settings.replacen('{', r#"{"model": {"routing": "on"}, "#, 1);
     let settings = settings.replace(", }", "}");
@@ -21,16 +21,16 @@ pub(crate) fn world(script: &str, settings: &str) -> World {
     world
 }
 
-pub(crate) fn said(done: &testkit::measure::Finished) -> Value {
+pub(crate) fn json_response(done: &testkit::measure::Finished) -> Value {
     serde_json::from_str(&done.stdout()).expect("json")
 }
 
 #[test]
 fn clear_prompt_is_routed_to_the_fast_model_without_a_call() {
-    let world = world(r#"[{"text": "done"}]"#, "{}");
+    let world = create_world(r#"[{"text": "done"}]"#, "{}");
     let done = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
-    assert_eq!(asked(&world), ["gemini-3.8-flash"]);
-    let routing = &said(&done)["stats"]["routing"][0];
+    assert_eq!(requested_models(&world), ["gemini-3.8-flash"]);
+    let routing = &json_response(&done)["stats"]["routing"][0];
     assert_eq!((&routing["source"], &routing["asked"]), (&json!("rules"), &json!("auto")));
 }
 
@@ -38,10 +38,10 @@ fn clear_prompt_is_routed_to_the_fast_model_without_a_call() {
 fn unclear_prompt_uses_the_classifier() {
     let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
-    let world = world(&script.to_string(), "{}");
+    let world = create_world(&script.to_string(), "{}");
     let done = world.run_well(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
-    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
-    let said = said(&done);
+    assert_eq!(requested_models(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
+    let said = json_response(&done);
     assert_eq!(said["stats"]["routing"][0]["source"], "numerical_classifier");
     assert!(
         said["stats"]["models"]["gemini-3.5-flash-lite"]["roles"]["utility_router"].is_object()
@@ -52,7 +52,7 @@ fn unclear_prompt_uses_the_classifier() {
         .write_home(".gemini/settings.json", r#"{"model": {"routing": "rules"}}"#)
         .expect("written");
     quiet.run_well(&["-p", "Add a flag --quiet\nto the parser"]);
-    assert_eq!(asked(&quiet), ["gemini-3.1-pro-preview"]);
+    assert_eq!(requested_models(&quiet), ["gemini-3.1-pro-preview"]);
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn model_without_capacity_falls_back_with_a_notice() {
     let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
         "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     let script = || json!([busy.clone(), {"text": "done"}]).to_string();
-    let world = world(&script(), r#"{"general": {"maxAttempts": 1}}"#);
+    let world = create_world(&script(), r#"{"general": {"maxAttempts": 1}}"#);
     let done = world.run(&["-p", "Refactor the parser", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    let answer = said(&done);
+    let answer = json_response(&done);
     assert_eq!(answer["response"], "done");
     let fallback = &answer["stats"]["fallbacks"][0];
     assert_eq!(
@@ -93,11 +93,12 @@ fn plans_use_the_strong_model_and_their_work_the_fast_one() {
         {"text": "planned"},
         {"text": "done"},
     ]);
-    let world = world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
+    let world =
+        create_world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
     world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
     // The end of the first prompt already follows the plan.
-    assert_eq!(asked(&world)[2..], ["gemini-3.8-flash"; 2]);
+    assert_eq!(requested_models(&world)[2..], ["gemini-3.8-flash"; 2]);
 }
 
 #[test]
@@ -109,8 +110,8 @@ fn slow_classifier_is_not_waited_for() {
     world.home.write_home(".gemini/settings.json", quick).expect("settings");
     let done = world.run(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
-    let routing = said(&done)["stats"]["routing"][0].clone();
+    assert_eq!(requested_models(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
+    let routing = json_response(&done)["stats"]["routing"][0].clone();
     assert_eq!(routing["source"], "default");
     assert!(routing["error"].to_string().contains("within 50 ms"), "{routing}");
 }
@@ -127,7 +128,7 @@ fn configured_chain_selects_the_fallback_and_whether_to_ask() {
     let done = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
     assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
     assert!(done.err().contains("Using `gemini-3.5-flash-lite`"), "{}", done.err());
-    assert_eq!(asked(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
+    assert_eq!(requested_models(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
     let wrong =
         json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});
     world.home.write_home(".gemini/settings.json", &wrong.to_string()).expect("settings");
@@ -147,11 +148,11 @@ fn model_changes_with_plan_mode_within_one_prompt() {
     ];
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     let script = Value::from(plan.to_vec());
-    let out = world(&script.to_string(), settings);
+    let out = create_world(&script.to_string(), settings);
     let done = out.run_well(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
     let (strong, fast) = ("gemini-3.1-pro-preview", "gemini-3.8-flash");
-    assert_eq!(asked(&out), [strong, strong, fast, fast]);
-    let routing = &said(&done)["stats"]["routing"];
+    assert_eq!(requested_models(&out), [strong, strong, fast, fast]);
+    let routing = &json_response(&done)["stats"]["routing"];
     assert!(routing[0]["reason"].to_string().contains("plan mode"), "{routing}");
     assert!(routing[1]["reason"].to_string().contains("follows the plan"), "{routing}");
     // The other way round: the fast model starts the work, and the strong one plans it.
@@ -159,12 +160,12 @@ fn model_changes_with_plan_mode_within_one_prompt() {
         .into_iter()
         .chain(plan)
         .collect();
-    let into = world(&script.to_string(), settings);
+    let into = create_world(&script.to_string(), settings);
     let prompt = ["-p", "What is in a.txt?", "--approval-mode", "auto_edit"];
     into.run_well(&prompt);
-    assert_eq!(asked(&into), [fast, strong, strong, fast, fast]);
+    assert_eq!(requested_models(&into), [fast, strong, strong, fast, fast]);
     // A model that the user named is kept.
     let named = World::in_home(into.home, &script.to_string());
     named.run_well(&[&prompt[..], &["-m", "gemini-3.8-flash"]].concat());
-    assert_eq!(asked(&named), [fast; 5]);
+    assert_eq!(requested_models(&named), [fast; 5]);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, answers, commands, finish, until};
+use crate::support::{Conversation, World, answers, commands, finish, wait_until};
 
 pub(crate) fn git(world: &World, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -133,7 +133,7 @@ fn approval_request_warns_about_unrecoverable_large_files() {
     face.prompt("go");
     let ask = face.next("ask");
     assert_eq!(ask["not_undoable"], json!(["large.txt (25.0 MB) is not saved"]), "{ask}");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     face.next("result");
     face.end();
 }
@@ -186,7 +186,7 @@ fn sandbox_denial_requests_permission_and_grants_it_once() {
             let read = ask["permissions"]["fileSystem"]["read"][0].as_str().expect("a path");
             assert!(read.ends_with("/.ssh/id_test"), "{read}");
         }
-        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": answer}));
+        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": answer}));
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -219,7 +219,7 @@ fn one_approval_allows_changing_an_outside_directory() {
     for _ in lines {
         let ask = face.next("ask");
         assert_eq!(ask["question"], "exec", "{ask}");
-        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -246,12 +246,12 @@ fn saved_rule_allows_only_what_was_shown() {
     let mut rule = rules[0].clone();
     rule["commandPrefix"] = json!(["touch"]);
     let decide = json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save", "rule": rule});
-    face.say(&decide);
+    face.send(&decide);
     // `touch b` runs without approval; redirection and another program require it.
     for _ in 0..2 {
         let ask = face.next("ask");
         assert_ne!(ask["title"], "touch b");
-        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
@@ -281,7 +281,7 @@ fn approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     let ask = face.next("ask");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert!(world.home.project().join("hooked").exists());
@@ -443,7 +443,7 @@ fn commands_see_the_temporary_files_of_their_own_session_only() {
                 let pattern = temporary.join("project-*/*/tool-outputs/*");
                 let find = format!("ls {} 2>/dev/null | head -n 1", pattern.display());
                 let mut path = String::new();
-                until("the output is there", || {
+                wait_until("the output is there", || {
                     let (root, time) = (std::path::Path::new("/"), Duration::from_secs(10));
                     let listed =
                         parallax_exec::program::output("sh", ["-c", &find], root, &[], 9999, time);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; echo started; sleep 60; touch too-late"}}]},{"text":"no"}]"#;
 
@@ -16,7 +16,7 @@ const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"
 fn shell_pid(world: &World) -> Pid {
     let folder = world.home.project().canonicalize().expect("the project");
     let mut found = None;
-    until("the command's start", || {
+    wait_until("the command's start", || {
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
         found = processes
             .filter(|entry| {
@@ -56,7 +56,7 @@ fn signal_ends_running_commands_and_saves_the_session() {
         let done = running.finish(Duration::from_secs(10)).expect("finish");
         assert_eq!(done.code(), code, "{}", done.err());
         assert!(sent.elapsed() < Duration::from_secs(4), "{:?}", sent.elapsed());
-        until("the command's end", || test_kill_process(shell).is_err());
+        wait_until("the command's end", || test_kill_process(shell).is_err());
         assert!(!world.home.project().join("too-late").exists());
         let next = world.run_well(&["-r", "latest", "-p", "what happened?"]);
         assert_eq!(next.stdout(), "no\n");
@@ -72,7 +72,7 @@ fn background_command_ends_with_the_run() {
     let sleep = shell_pid(&world);
     let done = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(done.stdout(), "done\n");
-    until("the command's end", || test_kill_process(sleep).is_err());
+    wait_until("the command's end", || test_kill_process(sleep).is_err());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn no_process_outlives_a_killed_program() {
     let sleep = shell_pid(&world);
     kill_process(running.pid(), Signal::KILL).expect("signal");
     running.finish(Duration::from_secs(10)).expect("finish");
-    until("the command's end", || test_kill_process(sleep).is_err());
+    wait_until("the command's end", || test_kill_process(sleep).is_err());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn wait_for_a_retry_can_be_interrupted() {
         r#"[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"},"headers":{"retry-after":"60"}}]"#,
     );
     let running = world.start(&["-p", "go"]);
-    world.asked(1);
+    world.wait_for_requests(1);
     std::thread::sleep(Duration::from_millis(50));
     kill_process(running.pid(), Signal::INT).expect("signal");
     let done = running.finish(Duration::from_secs(10)).expect("finish");

@@ -8,7 +8,7 @@ const SKILL: &str =
     "---\nname: review\ndescription: Use when: code is reviewed\n---\nLook twice. See notes.md.\n";
 
 /// A tool call, a read of a file beside the skill, and the end.
-fn world() -> World {
+fn create_world() -> World {
     let notes = |world: &World| world.home.home().join(".agents/skills/review/notes.md");
     let world = World::new("[]");
     let file = notes(&world).display().to_string();
@@ -29,7 +29,7 @@ fn body(world: &World, index: usize) -> String {
 
 #[test]
 fn skill_is_listed_by_name_and_read_on_activation() {
-    let world = world();
+    let world = create_world();
     world
         .home
         .write(".gemini/skills/off/SKILL.md", "---\nname: off\ndescription: x\n---\n")
@@ -40,7 +40,7 @@ fn skill_is_listed_by_name_and_read_on_activation() {
     let ask = face.next("ask");
     let title = ask["title"].as_str().expect("title");
     assert!(title.contains("Use when: code is reviewed") && title.contains("2 file(s)"), "{title}");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     assert_eq!(face.next("result")["status"], "success");
     let first: Value = serde_json::from_str(&body(&world, 0)).expect("json");
     let system = first["systemInstruction"]["parts"][0]["text"].as_str().expect("system");
@@ -125,7 +125,7 @@ fn skills_of_a_skill_dir_apply_to_one_run() {
 
 #[test]
 fn skill_without_approval_is_not_activated() {
-    let world = world();
+    let world = create_world();
     world.run_well(&["-p", "go"]);
     assert!(
         !body(&world, 1).contains("Look twice") && body(&world, 1).contains("denied by policy")

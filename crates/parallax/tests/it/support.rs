@@ -36,7 +36,7 @@ impl World {
             .enable_all()
             .build()
             .expect("runtime");
-        let server = runtime.block_on(ModelServer::scripted(script)).expect("server");
+        let server = runtime.block_on(ModelServer::start_script(script)).expect("server");
         Self { home, server, runtime }
     }
 
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Waits until there are this many requests.
-    pub fn asked(&self, count: usize) {
+    pub fn wait_for_requests(&self, count: usize) {
         let asked = self.server.wait_for_requests(count);
         let asked = async { tokio::time::timeout(LIMIT, asked).await };
         assert!(self.runtime.block_on(asked).is_ok(), "{count} requests did not come");
@@ -102,7 +102,7 @@ pub fn finish(command: Command) -> Finished {
 }
 
 /// Waits until a condition holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < LIMIT, "{what} did not come true");
@@ -132,11 +132,11 @@ impl Conversation {
     pub fn start(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&["--input-format", "stream-json"]);
         command.args(args);
-        Self::of(command)
+        Self::spawn(command)
     }
 
     /// Starts a command that accepts JSON lines.
-    pub fn of(mut command: Command) -> Self {
+    pub fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("start");
         let stdin = child.stdin.take();
@@ -153,13 +153,13 @@ impl Conversation {
         Self { child, stdin, lines }
     }
 
-    pub fn say(&mut self, order: &Value) {
+    pub fn send(&mut self, order: &Value) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{order}").and_then(|()| stdin.flush()).expect("the program listens");
     }
 
     pub fn prompt(&mut self, text: &str) {
-        self.say(&serde_json::json!({"type": "message", "content": text}));
+        self.send(&serde_json::json!({"type": "message", "content": text}));
     }
 
     /// Returns the next line of the type and skips other lines.
@@ -180,7 +180,7 @@ impl Conversation {
     pub fn end(mut self) -> Option<i32> {
         drop(self.stdin.take());
         let mut ended = None;
-        until("the end of the program", || {
+        wait_until("the end of the program", || {
             while self.lines.try_recv().is_ok() {}
             ended = self.child.try_wait().expect("wait");
             ended.is_some()

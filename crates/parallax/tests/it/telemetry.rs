@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testkit::otlp::{Collector, Conduct, WireMessage};
 
-use crate::hooks::one;
+use crate::hooks::hook_group;
 use crate::mcp::stdio;
 use crate::support::World;
 
@@ -56,7 +56,7 @@ fn records_of_a_session_are_in_the_file() {
     let hook = "cat > /dev/null; echo '{\"systemMessage\": \"seen\"}'; echo aside >&2";
     let more = json!({
         "mcpServers": {"test": stdio(&world, "")},
-        "hooks": {"BeforeAgent": one(hook), "AfterTool": one("cat > /dev/null; exit 1")},
+        "hooks": {"BeforeAgent": hook_group(hook), "AfterTool": hook_group("cat > /dev/null; exit 1")},
     });
     let mut telemetry = to_file();
     telemetry["logPrompts"] = true.into();
@@ -143,7 +143,7 @@ fn records_of_a_session_are_in_the_file() {
 #[test]
 fn contents_are_left_out_by_default() {
     let world = World::new(r#"[{"text":"the answer"}]"#);
-    set(&world, &to_file(), &json!({"hooks": {"BeforeAgent": one("cat; echo told >&2")}}));
+    set(&world, &to_file(), &json!({"hooks": {"BeforeAgent": hook_group("cat; echo told >&2")}}));
     world.run_well(&["-p", "a secret prompt"]);
     let text = world.read(".gemini/telemetry.log");
     assert!(!text.contains("a secret prompt") && !text.contains("the answer"), "{text}");
@@ -193,13 +193,13 @@ fn call_replaced_by_a_hook_is_recorded_under_the_executed_name() {
     let changed =
         r#"cat > /dev/null; echo '{"hookSpecificOutput":{"tool_input":{"file_path":"b.txt"}}}'"#;
     let tail = r#"grep -q read_file && echo '{"hookSpecificOutput":{"tailToolCallRequest":{"name":"list_directory","args":{"dir_path":"."}}}}'; exit 0"#;
-    let hooks = json!({"hooks": {"BeforeTool": one(changed)}});
+    let hooks = json!({"hooks": {"BeforeTool": hook_group(changed)}});
     set(&world, &to_file(), &hooks);
     world.run_well(&["-p", "go"]);
     let call = &named(&world, "gemini_cli.tool_call")[0];
     assert!(call["function_args"].as_str().is_some_and(|text| text.contains("b.txt")), "{call}");
     std::fs::remove_file(world.home.project().join(".gemini/telemetry.log")).expect("remove");
-    set(&world, &to_file(), &json!({"hooks": {"AfterTool": one(tail)}}));
+    set(&world, &to_file(), &json!({"hooks": {"AfterTool": hook_group(tail)}}));
     let world = World::in_home(world.home, &script.to_string());
     world.run_well(&["-p", "go"]);
     let calls = named(&world, "gemini_cli.tool_call");
@@ -284,7 +284,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     world.run_well(&["agents", "accept"]);
     let more = json!({
         "mcpServers": {"test": stdio(&world, "")},
-        "hooks": {"BeforeAgent": one("cat > /dev/null; echo $TRACEPARENT > hook.txt")},
+        "hooks": {"BeforeAgent": hook_group("cat > /dev/null; echo $TRACEPARENT > hook.txt")},
     });
     set(
         &world,
@@ -334,7 +334,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     let resource = collector.resource();
     assert_eq!(attribute(&resource, "service.name"), "parallax");
     assert_eq!(attribute(&resource, "note"), "a b");
-    let received = collector.received();
+    let received = collector.requests();
     assert!(received.iter().all(|request| request.head.contains("x-team: core")));
     assert!(received.iter().all(|request| !contains(&request.body, b"a secret")));
     let logs = collector.items("/v1/logs");

@@ -9,17 +9,17 @@ use crate::support::{World, finish};
 
 const ANSWER: &str = r#"[{"text": "Hello."}]"#;
 
-fn untold(world: &World, args: &[&str]) -> Command {
+fn command_without_trust(world: &World, args: &[&str]) -> Command {
     let mut command = world.command(args);
     command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
     command
 }
 
 fn run(world: &World, args: &[&str]) -> Finished {
-    finish(untold(world, args))
+    finish(command_without_trust(world, args))
 }
 
-fn well(world: &World, args: &[&str]) -> String {
+fn run_successfully(world: &World, args: &[&str]) -> String {
     let done = run(world, args);
     assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
     done.stdout()
@@ -28,24 +28,26 @@ fn well(world: &World, args: &[&str]) -> String {
 #[test]
 fn folder_is_trusted_denied_and_forgotten() {
     let world = World::new(ANSWER);
-    assert!(well(&world, &["trust"]).contains("is not trusted: no rule"));
+    assert!(run_successfully(&world, &["trust"]).contains("is not trusted: no rule"));
     assert_eq!(run(&world, &["-p", "hello"]).code(), 55);
-    assert!(well(&world, &["trust", "add"]).contains("is trusted: set by the rule for"));
-    assert_eq!(well(&world, &["-p", "hello"]).trim(), "Hello.");
+    assert!(
+        run_successfully(&world, &["trust", "add"]).contains("is trusted: set by the rule for")
+    );
+    assert_eq!(run_successfully(&world, &["-p", "hello"]).trim(), "Hello.");
     let file = world.home.parallax().join("trustedFolders.json");
     let text = std::fs::read_to_string(&file).expect("file");
     assert!(text.contains("\"TRUST_FOLDER\""), "{text}");
     assert!(!world.home.gemini().join("trustedFolders.json").exists());
 
-    let json: Value =
-        serde_json::from_str(&well(&world, &["trust", "deny", "--json"])).expect("JSON");
+    let json: Value = serde_json::from_str(&run_successfully(&world, &["trust", "deny", "--json"]))
+        .expect("JSON");
     assert_eq!((&json["trusted"], &json["reason"]), (&Value::Bool(false), &"rule".into()));
     assert_eq!(run(&world, &["-p", "hello"]).code(), 55);
-    let list: Value =
-        serde_json::from_str(&well(&world, &["trust", "list", "--json"])).expect("JSON");
+    let list: Value = serde_json::from_str(&run_successfully(&world, &["trust", "list", "--json"]))
+        .expect("JSON");
     assert_eq!(list[0]["level"], "DO_NOT_TRUST");
-    well(&world, &["trust", "remove", "."]);
-    assert!(well(&world, &["trust", "status"]).contains("no rule"));
+    run_successfully(&world, &["trust", "remove", "."]);
+    assert!(run_successfully(&world, &["trust", "status"]).contains("no rule"));
 
     std::fs::write(&file, "{ broken").expect("write");
     for args in [&["trust", "add"][..], &["trust"], &["-p", "hello"]] {
@@ -84,7 +86,7 @@ fn flag_before_a_subcommand_is_not_a_prompt_and_trusts_once() {
 fn folder_cannot_trust_itself_by_a_relative_path() {
     let world = World::new("[]");
     world.home.write("t.json", r#"{".": "TRUST_FOLDER"}"#).expect("file");
-    let mut command = untold(&world, &["-p", "hello"]);
+    let mut command = command_without_trust(&world, &["-p", "hello"]);
     command.env("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "t.json");
     let done = finish(command);
     assert_eq!(done.code(), 52, "{}", done.err());
@@ -104,14 +106,14 @@ fn trust_preview_lists_contents_and_sanitizes_them() {
         )
         .expect("file");
     world.home.write(".env", "HIDDEN_NAME=1").expect("file");
-    let shown = well(&world, &["trust", "show"]);
+    let shown = run_successfully(&world, &["trust", "show"]);
     for part in ["SessionStart: touch pwned", "tools.allowed", ".env"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert!(!shown.contains('\u{1b}') && !shown.contains("HIDDEN_NAME"), "{shown:?}");
     assert!(!world.home.project().join("pwned").exists());
-    let json: Value =
-        serde_json::from_str(&well(&world, &["trust", "show", "--json"])).expect("JSON");
+    let json: Value = serde_json::from_str(&run_successfully(&world, &["trust", "show", "--json"]))
+        .expect("JSON");
     assert_eq!(json["brings"]["hooks"][0]["event"], "SessionStart");
     let refused = run(&world, &["-p", "hello"]).err();
     for part in ["parallax trust add", "1 hook, 1 `.env` file, 1 setting that lowers security"] {
@@ -129,15 +131,21 @@ fn loosening_settings_apply_only_as_accepted() {
     let world = World::new(script);
     let settings = r#"{"tools": {"allowed": ["run_shell_command(touch)"]}}"#;
     world.home.write(".gemini/settings.json", settings).expect("file");
-    assert!(well(&world, &["trust", "add"]).contains("tools.allowed (.gemini/settings.json)"));
+    assert!(
+        run_successfully(&world, &["trust", "add"])
+            .contains("tools.allowed (.gemini/settings.json)")
+    );
     let done = run(&world, &["-p", "1"]);
     assert!(done.err().contains("`tools.allowed`"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
 
-    assert!(well(&world, &["trust", "add", "--settings"]).contains("accepted: tools.allowed"));
-    let preview = well(&world, &["trust", "show"]);
+    assert!(
+        run_successfully(&world, &["trust", "add", "--settings"])
+            .contains("accepted: tools.allowed")
+    );
+    let preview = run_successfully(&world, &["trust", "show"]);
     assert!(preview.contains("tools.allowed (.gemini/settings.json), accepted"), "{preview}");
-    assert!(!well(&world, &["trust", "add"]).contains("are ignored"));
+    assert!(!run_successfully(&world, &["trust", "add"]).contains("are ignored"));
     let done = run(&world, &["-p", "2"]);
     assert!(world.home.project().join("made").exists(), "{}{}", done.stdout(), done.err());
     assert!(!done.err().contains("are ignored"), "{}", done.err());
@@ -198,7 +206,7 @@ fn rules_are_loaded_from_directories_or_the_flag() {
 }
 
 /// Returns a character that a terminal would execute or draw in another place.
-fn obeyed(text: &str) -> Option<char> {
+fn first_obeyed(text: &str) -> Option<char> {
     text.chars().find(|char| {
         (char.is_control() && *char != '\n') || parallax_protocol::code_text::is_bidi(*char)
     })
@@ -244,7 +252,7 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
     assert!(servers.contains("contains the control character U+001B"), "{servers}");
     let commands = world.run(&["commands", "list"]).stdout();
     for text in [show, list, run.err(), servers, commands] {
-        assert_eq!(obeyed(&text), None, "{text:?}");
+        assert_eq!(first_obeyed(&text), None, "{text:?}");
     }
     for arguments in [
         &["trust", "show", "--json"][..],
@@ -253,7 +261,7 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
         &["commands", "list", "--json"],
     ] {
         let json = world.run(arguments).stdout();
-        assert_eq!(obeyed(&json), None, "{arguments:?}: {json:?}");
+        assert_eq!(first_obeyed(&json), None, "{arguments:?}: {json:?}");
         serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
     }
 }

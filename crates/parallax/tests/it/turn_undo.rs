@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::safety::{git, repository};
-use crate::support::{World, commands, finish, until};
+use crate::support::{World, commands, finish, wait_until};
 
 #[test]
 fn concurrent_user_changes_of_protected_files_are_kept_or_redoable() {
@@ -20,7 +20,7 @@ fn concurrent_user_changes_of_protected_files_are_kept_or_redoable() {
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let running = std::thread::spawn(move || finish(command));
-        until("the command runs", || world.home.project().join("started").exists());
+        wait_until("the command runs", || world.home.project().join("started").exists());
         git(&world, &["remote", "add", "mine", "u"]);
         for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
             world.home.write(name, "mine").expect("written");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, raw_contents, until};
-use crate::worktrees::{git, listed, repository};
+use crate::support::{World, raw_contents, wait_until};
+use crate::worktrees::{git, repository, worktree_list};
 
 /// An agent in a worktree whose system prompt contains its task.
 fn with_worker(world: World) -> World {
@@ -21,7 +21,7 @@ fn invoke(prompt: &str) -> Value {
 }
 
 /// A reply to the agent with this task.
-fn to(task: &str, calls: &Value) -> Value {
+fn reply_to(task: &str, calls: &Value) -> Value {
     json!({"calls": calls, "match": {"systemContains": format!("The worker does: {task}")}})
 }
 
@@ -54,12 +54,12 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
                  echo bad > \"$main/a.txt\"; echo bad > \"$main/new.txt\"";
     let world = with_worker(repository(&json!([
         {"calls": [invoke("first"), invoke("second")]},
-        to("first", &json!([write("by first\n")])),
-        to("second", &json!([write("by second\n")])),
-        to("first", &json!([shell(probe)])),
-        to("second", &json!([shell(probe)])),
-        to("first", &done()),
-        to("second", &done()),
+        reply_to("first", &json!([write("by first\n")])),
+        reply_to("second", &json!([write("by second\n")])),
+        reply_to("first", &json!([shell(probe)])),
+        reply_to("second", &json!([shell(probe)])),
+        reply_to("first", &done()),
+        reply_to("second", &done()),
         {"text": "all done"},
     ])));
     let done = world.run_well(&["-p", "go", "-y"]);
@@ -76,7 +76,7 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
         let place = git(&world, &["show", &format!("{branch}:where.txt")]);
         assert!(place.contains("/.parallax/worktrees/"), "{place}");
     }
-    let listed = listed(&world);
+    let listed = worktree_list(&world);
     assert_eq!(listed.len(), 2);
     assert!(listed.iter().all(|it| it["dirty"] == false && it["ahead"] == 1), "{listed:?}");
 }
@@ -85,13 +85,13 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
 fn unchanged_worktree_of_a_subagent_is_removed() {
     let world = with_worker(repository(&json!([
         {"calls": [invoke("look")]},
-        to("look", &json!([shell("cat a.txt")])),
-        to("look", &done()),
+        reply_to("look", &json!([shell("cat a.txt")])),
+        reply_to("look", &done()),
         {"text": "all done"},
     ])));
     world.run_well(&["-p", "go", "-y"]);
     assert!(results(&world).contains("It changed no files; its git worktree was removed"));
-    assert!(listed(&world).is_empty() && branches(&world).is_empty());
+    assert!(worktree_list(&world).is_empty() && branches(&world).is_empty());
 }
 
 #[test]
@@ -107,25 +107,25 @@ fn isolated_subagent_without_a_repository_fails_with_the_reason() {
 fn killed_isolated_subagent_resumes_in_its_worktree() {
     let world = with_worker(repository(&json!([
         {"calls": [invoke("count")]},
-        to("count", &json!([shell("echo one > log; sleep 60")])),
+        reply_to("count", &json!([shell("echo one > log; sleep 60")])),
     ])));
     let running = world.start(&["-p", "go", "-y", "--session-id", "killed"]);
     let log = || {
-        let listed = listed(&world);
+        let listed = worktree_list(&world);
         listed.iter().any(|it| {
             let path = it["path"].as_str().unwrap_or_default().to_owned();
             std::path::Path::new(&path).join("log").exists()
         })
     };
-    until("the first line", log);
+    wait_until("the first line", log);
     kill_process(running.pid(), Signal::KILL).expect("signal");
     running.finish(Duration::from_secs(10)).expect("finish");
-    assert!(listed(&world).iter().all(|it| it["dirty"] == true));
+    assert!(worktree_list(&world).iter().all(|it| it["dirty"] == true));
     let resume = json!({"agent_name": "worker", "prompt": "go on", "resume": "worker-1"});
     let script = json!([
         {"calls": [{"name": "invoke_agent", "args": resume}]},
-        to("count", &json!([shell("echo two >> log")])),
-        to("count", &done()),
+        reply_to("count", &json!([shell("echo two >> log")])),
+        reply_to("count", &done()),
         {"text": "all done"},
     ]);
     let world = World::in_home(world.home, &script.to_string());

@@ -148,7 +148,7 @@ fn flags_of_the_index_hide_no_change() {
 }
 
 #[test]
-fn broken_reference_does_not_keep_a_result_back() {
+fn result_is_returned_when_a_reference_is_broken() {
     for line in [
         "touch $(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD).lock; echo x > b.txt",
         "R=$(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD); rm -f $R; mkdir -p $R/deep; echo x > b.txt",

@@ -33,7 +33,7 @@ fn finish_git(command: &mut Command) -> (bool, String) {
 }
 
 /// Returns the worktrees that Parallax created.
-pub fn listed(world: &World) -> Vec<Value> {
+pub fn worktree_list(world: &World) -> Vec<Value> {
     let text = world.run_well(&["worktrees", "list", "--json"]).stdout();
     serde_json::from_str(&text).expect("JSON")
 }
@@ -51,7 +51,7 @@ fn unchanged_worktree_is_removed_at_the_end() {
     let world = repository(&shell("pwd; cat a.txt"));
     let done = world.run_well(&["--worktree=fix", "-p", "look", "-y"]);
     assert!(!done.err().contains("Kept worktree"), "{}", done.err());
-    assert!(listed(&world).is_empty());
+    assert!(worktree_list(&world).is_empty());
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
     assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
     let outputs = crate::support::answers(&world.server).join("\n");
@@ -79,7 +79,7 @@ fn changed_worktree_is_kept_and_removed_on_request() {
     assert!(!world.home.project().join("b.txt").exists());
     assert_eq!(git(&world, &["show", "parallax/fix:b.txt"]), "two");
 
-    let list = listed(&world);
+    let list = worktree_list(&world);
     let one = &list[0];
     assert_eq!(
         (&one["name"], &one["branch"], &one["dirty"], &one["ahead"]),
@@ -94,9 +94,9 @@ fn changed_worktree_is_kept_and_removed_on_request() {
     let refused = world.run(&["worktrees", "remove", "fix"]);
     assert!(refused.code() != 0 && refused.err().contains("uncommitted"), "{}", refused.err());
     world.run_well(&["worktrees", "prune"]);
-    assert_eq!(listed(&world).len(), 1);
+    assert_eq!(worktree_list(&world).len(), 1);
     world.run_well(&["worktrees", "remove", "--force", "fix"]);
-    assert!(listed(&world).is_empty());
+    assert!(worktree_list(&world).is_empty());
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
 }
 
@@ -145,7 +145,7 @@ fn in_worktree(mode: &[&str], first: &str, others: &[&str]) -> (World, String) {
 const COMMIT: &str = "echo x > written.txt && git add -A && git commit -qm own";
 
 #[test]
-fn sandbox_opens_the_worktree_and_of_git_what_it_needs() {
+fn sandbox_allows_the_worktree_and_the_needed_git_paths() {
     let lines = [
         "git branch other || echo other-branch-closed",
         "git update-ref refs/heads/main HEAD || echo main-branch-closed",
@@ -191,7 +191,7 @@ fn trust_and_settings_of_the_main_checkout_apply() {
     command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
     let refused = finish(command);
     assert!(refused.code() != 0 && refused.err().contains("not trusted"), "{}", refused.err());
-    assert!(listed(&world).is_empty());
+    assert!(worktree_list(&world).is_empty());
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn repository_programs_do_not_run_for_a_worktree() {
     git(&world, &["commit", "-qm", "filter"]);
     world.run_well(&["-w", "-p", "hi"]);
     assert!(!trace.exists());
-    assert!(listed(&world).is_empty());
+    assert!(worktree_list(&world).is_empty());
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl Analysis {
                         }
                     }
                     _ => {
-                        if reads_derived_script(simple) {
+                        if runs_derived_script(simple) {
                             self.mark_hidden(DERIVED);
                         }
                         found.mark_unanalyzable(why);
@@ -286,7 +286,7 @@ impl Analysis {
 const DERIVED: &str = "it runs a program or script that it creates from text";
 
 /// Whether a shell receives a script that the line derives from its own text.
-fn reads_derived_script(simple: &SimpleCommand) -> bool {
+fn runs_derived_script(simple: &SimpleCommand) -> bool {
     let targets = simple.redirections.iter().map(|redirection| &redirection.target);
     let unknown = |word: &&Word| word.text.is_none();
     simple

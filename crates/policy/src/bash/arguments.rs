@@ -24,7 +24,7 @@ pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
 
 /// Whether an argument is the long option, or an abbreviation of it that is at least as long as
 /// `shortest`, with or without a value.
-pub(super) fn has_long(command: &Command, option: &str, shortest: &str) -> bool {
+pub(super) fn has_long_option(command: &Command, option: &str, shortest: &str) -> bool {
     words_before_dashes(command.arguments()).filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
         name.starts_with(shortest) && option.starts_with(name)

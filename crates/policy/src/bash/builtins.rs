@@ -155,7 +155,7 @@ pub(super) fn has_meaning(name: &str) -> bool {
 }
 
 /// Whether the words after this builtin may be assignments.
-pub(super) fn declares(name: &str) -> bool {
+pub(super) fn is_declaration_builtin(name: &str) -> bool {
     matches!(name, "declare" | "typeset" | "local" | "export" | "readonly")
 }
 
@@ -174,8 +174,8 @@ pub(super) fn check_builtin(
     };
     let Some(name) = name.word.text.as_deref() else { return Vec::new() };
     match name {
-        "eval" => return evaluated(arguments, found).into_iter().collect(),
-        "trap" => return trapped(arguments, found),
+        "eval" => return check_eval(arguments, found).into_iter().collect(),
+        "trap" => return check_trap(arguments, found),
         "." | "source" => match operands(arguments).next().map(|token| &token.word) {
             Some(Word { text: Some(file), glob: false, .. })
                 if !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
@@ -204,7 +204,7 @@ pub(super) fn check_builtin(
                 arithmetic(token, found);
             }
         }
-        _ if declares(name) => declaration(name, arguments, found),
+        _ if is_declaration_builtin(name) => declaration(name, arguments, found),
         "unset" => names(arguments, "fvn", "", found),
         "read" => {
             found.values.arrays |= has_option(arguments, 'a');
@@ -253,7 +253,7 @@ fn is_literal(token: &ShellToken) -> bool {
     token.word.text.is_some() && !token.word.glob
 }
 
-fn evaluated(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<String> {
+fn check_eval(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<String> {
     let texts: Option<Vec<&str>> = operands(arguments)
         .map(|token| token.word.text.as_deref().filter(|_| is_literal(token)))
         .collect();
@@ -264,7 +264,7 @@ fn evaluated(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<Stri
     script
 }
 
-fn trapped(arguments: &[ShellToken], found: &mut ShellFindings) -> ScriptArguments {
+fn check_trap(arguments: &[ShellToken], found: &mut ShellFindings) -> ScriptArguments {
     let Some(action) = operands(arguments).next() else { return Vec::new() };
     match action.word.text.as_deref() {
         Some("-" | "" | "-l" | "-p") => Vec::new(),

@@ -4,7 +4,7 @@ mod build_tools;
 mod destruction;
 mod readers;
 
-use super::arguments::{has_letter, has_long, texts};
+use super::arguments::{has_letter, has_long_option, texts};
 use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 
@@ -14,7 +14,7 @@ pub use destruction::{Destruction, LossKind, checked_out, destructive, may_destr
 /// runs programs through its options, creates a link, or sets a variable that controls what
 /// programs do.
 pub fn dangerous(command: &Command) -> Option<&'static str> {
-    if let Some(why) = command.assignments.iter().find_map(steering) {
+    if let Some(why) = command.assignments.iter().find_map(assignment_control_reason) {
         return Some(why);
     }
     let name = command.name()?;
@@ -40,20 +40,20 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         {
             Some("`base64` writes a file")
         }
-        "ln" if has_letter(command, &['s']) || has_long(command, "--symbolic", "--s") => {
+        "ln" if has_letter(command, &['s']) || has_long_option(command, "--symbolic", "--s") => {
             Some("it creates a symbolic link")
         }
         "tar" | "rsync" | "zip" | "7z" | "chown" | "chmod" if names_as_options() => {
             Some("file names may be parsed as options")
         }
         "tar" | "bsdtar" | "gtar"
-            if has_long(command, "--to-command", "--to-c")
-                || has_long(command, "--checkpoint-action", "--checkpoint-")
-                || has_long(command, "--use-compress-program", "--us")
-                || has_long(command, "--info-script", "--inf")
-                || has_long(command, "--new-volume-script", "--new-v")
-                || has_long(command, "--rsh-command", "--rs")
-                || has_long(command, "--rmt-command", "--rm")
+            if has_long_option(command, "--to-command", "--to-c")
+                || has_long_option(command, "--checkpoint-action", "--checkpoint-")
+                || has_long_option(command, "--use-compress-program", "--us")
+                || has_long_option(command, "--info-script", "--inf")
+                || has_long_option(command, "--new-volume-script", "--new-v")
+                || has_long_option(command, "--rsh-command", "--rs")
+                || has_long_option(command, "--rmt-command", "--rm")
                 || has_letter(command, &['I', 'F'])
                 || has_old_letter(command, &['I', 'F']) =>
         {
@@ -62,15 +62,17 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         "awk" | "gawk" | "mawk" | "nawk" if awk_runs(command) => {
             Some("`awk` runs programs or writes files")
         }
-        "sort" if has_long(command, "--compress-program", "--com") => Some("`sort` runs a program"),
+        "sort" if has_long_option(command, "--compress-program", "--com") => {
+            Some("`sort` runs a program")
+        }
         _ if build_tools::runs_named_program(name, command) => {
             Some("its options choose a program to run")
         }
         _ if readers::writes(name, command) => Some("a read-only program writes a file"),
         "rsync"
             if has_letter(command, &['e'])
-                || has_long(command, "--rsh", "--rs")
-                || has_long(command, "--rsync-path", "--rsync-") =>
+                || has_long_option(command, "--rsh", "--rs")
+                || has_long_option(command, "--rsync-path", "--rsync-") =>
         {
             Some("`rsync` runs programs")
         }
@@ -83,13 +85,14 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("its options run programs")
         }
         "zip"
-            if has_letter(command, &['T']) && has_long(command, "--unzip-command", "--unz")
+            if has_letter(command, &['T'])
+                && has_long_option(command, "--unzip-command", "--unz")
                 || name == "zip" && texts(command).any(|text| text.starts_with("-TT")) =>
         {
             Some("`zip` runs programs")
         }
         "sed" | "gsed" if sed_runs(command) => Some("`sed` runs programs or writes files"),
-        "date" if has_letter(command, &['s']) || has_long(command, "--set", "--s") => {
+        "date" if has_letter(command, &['s']) || has_long_option(command, "--set", "--s") => {
             Some("it sets the system clock")
         }
         "dd" if texts(command).any(|text| text.starts_with("of=")) => Some("`dd` overwrites"),
@@ -211,7 +214,7 @@ fn config_only_reads(words: &[Word]) -> bool {
 }
 
 /// Returns why the assigned variable controls what programs do, if it does.
-pub fn steering(assignment: &Assignment) -> Option<&'static str> {
+pub fn assignment_control_reason(assignment: &Assignment) -> Option<&'static str> {
     control_reason(&assignment.name)
 }
 

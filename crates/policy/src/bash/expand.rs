@@ -64,7 +64,7 @@ impl LineExpander {
                 }
             }
             for redirection in &found.redirections {
-                let expanded = redirected(redirection, &self.variables, 0);
+                let expanded = expand_redirection(redirection, &self.variables, 0);
                 if !all.redirections.contains(&expanded) {
                     all.redirections.push(expanded);
                 }
@@ -81,7 +81,7 @@ impl LineExpander {
         let (program, rest) = command.words.split_first()?;
         let name = program.text.as_deref()?;
         let (_, text) = self.aliases.iter().find(|(alias, _)| alias == name)?;
-        Some((name.to_owned(), joined(text, rest)))
+        Some((name.to_owned(), append_words(text, rest)))
     }
 
     /// Records the values that the text assigns to variables, and its aliases.
@@ -172,7 +172,7 @@ impl LineExpander {
 }
 
 /// Returns the text with the words appended, as the shell would read them.
-pub(super) fn joined(text: &str, rest: &[Word]) -> String {
+pub(super) fn append_words(text: &str, rest: &[Word]) -> String {
     let words = rest.iter().map(|word| match &word.text {
         Some(text) if word.quoted => format!("'{}'", text.replace('\'', "'\\''")),
         _ => word.source.clone(),
@@ -190,11 +190,12 @@ pub(super) fn has_derived_text(source: &str) -> bool {
             "`" => behind.split('`').next().unwrap_or_default(),
             _ if !source.get(..at).unwrap_or_default().ends_with(['$', '<']) => return false,
             _ => {
-                let length = word::balanced(source.get(at..).unwrap_or_default(), '(', ')');
+                let length =
+                    word::find_closing_bracket(source.get(at..).unwrap_or_default(), '(', ')');
                 behind.get(..length.saturating_sub(2)).unwrap_or_default()
             }
         };
-        printed(inner, &Variables::default(), 1) == PrintedText::Derived
+        printed_text(inner, &Variables::default(), 1) == PrintedText::Derived
     })
 }
 
@@ -232,7 +233,7 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
 /// into them.
 fn commands(found: &ShellFindings, variables: &Variables, depth: usize) -> Vec<SimpleCommand> {
     let mut commands: Vec<SimpleCommand> =
-        found.commands.iter().map(|simple| expanded(simple, variables, depth)).collect();
+        found.commands.iter().map(|simple| expand_command(simple, variables, depth)).collect();
     for stages in &found.pipelines {
         let mut input = PrintedText::Unknown;
         let mut source = String::new();
@@ -330,7 +331,7 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
     }
     if let Some(inner) = taken.source.strip_prefix("<(") {
         let inner = inner.strip_suffix(')').unwrap_or(inner);
-        let text = match printed(inner, &Variables::default(), 1) {
+        let text = match printed_text(inner, &Variables::default(), 1) {
             PrintedText::Text(text) => Some(text),
             PrintedText::Derived | PrintedText::Unknown => None,
         };
@@ -341,12 +342,12 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
     simple.tokens = simple.command.words.iter().map(token).collect();
 }
 
-fn expanded(simple: &SimpleCommand, variables: &Variables, depth: usize) -> SimpleCommand {
+fn expand_command(simple: &SimpleCommand, variables: &Variables, depth: usize) -> SimpleCommand {
     let mut words: Vec<Word> =
         simple.command.words.iter().flat_map(|it| word::words(it, variables, depth)).collect();
-    words.iter_mut().skip(first_script_word(&simple.command.words)).for_each(splice);
+    words.iter_mut().skip(first_script_word(&simple.command.words)).for_each(mark_unresolved);
     let redirections: Vec<Redirection> =
-        simple.redirections.iter().map(|it| redirected(it, variables, depth)).collect();
+        simple.redirections.iter().map(|it| expand_redirection(it, variables, depth)).collect();
     if words == simple.command.words {
         return SimpleCommand { redirections, ..simple.clone() };
     }
@@ -383,7 +384,7 @@ fn first_script_word(words: &[Word]) -> usize {
 
 /// Treats expansions that are known only at run time as source text of the script, for the shell
 /// that reads it.
-fn splice(word: &mut Word) {
+fn mark_unresolved(word: &mut Word) {
     if word.text.is_none() {
         let pieces = word::value(&word.source, &Variables::default(), 0);
         word.text = Some(word::source(&pieces));
@@ -392,7 +393,11 @@ fn splice(word: &mut Word) {
     }
 }
 
-fn redirected(redirection: &Redirection, variables: &Variables, depth: usize) -> Redirection {
+fn expand_redirection(
+    redirection: &Redirection,
+    variables: &Variables,
+    depth: usize,
+) -> Redirection {
     let target = &redirection.target;
     let pieces = match redirection.kind {
         RedirectionKind::HereDocument if target.text.is_none() => {
@@ -412,7 +417,7 @@ fn redirected(redirection: &Redirection, variables: &Variables, depth: usize) ->
 }
 
 /// Returns what a text prints when a shell runs it.
-fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
+fn printed_text(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     if depth > DEEPEST {
         return PrintedText::Unknown;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::expand::joined;
+use super::expand::append_words;
 use super::git::git_subcommand;
 use super::line::Command;
 
@@ -56,8 +56,8 @@ impl GitAliases {
         let name = call.name.to_ascii_lowercase();
         let (_, text) = self.0.iter().rfind(|(alias, _)| *alias == name)?;
         let text = match text.trim_start().strip_prefix('!') {
-            Some(script) => joined(script, call.words),
-            None => joined(&format!("git {text}"), call.words),
+            Some(script) => append_words(script, call.words),
+            None => append_words(&format!("git {text}"), call.words),
         };
         Some((format!("git {name}"), text))
     }

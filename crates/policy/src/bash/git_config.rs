@@ -2,7 +2,7 @@
 
 use super::git::git_subcommand;
 use super::line::{Command, ShellLine, Word};
-use super::safe::redirects_nowhere;
+use super::safe::is_harmless_redirection;
 
 /// Whether the command is a git command that writes the configuration of its repository. Git
 /// reports a blocked write only after the branch is created or the push is done, so a caller that
@@ -102,7 +102,7 @@ pub fn moves_worktrees(line: &ShellLine) -> bool {
     };
     line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)
-        && line.redirections.iter().all(redirects_nowhere)
+        && line.redirections.iter().all(is_harmless_redirection)
         && line.commands.iter().any(moves)
 }
 

@@ -34,7 +34,7 @@ pub fn is_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
         && !line.commands.is_empty()
         // Such a loop may not terminate.
         && !line.features.contains(&"loop")
-        && line.redirections.iter().all(redirects_nowhere)
+        && line.redirections.iter().all(is_harmless_redirection)
         && line.commands.iter().all(|command| safe(command, place, moved))
 }
 
@@ -58,7 +58,7 @@ pub fn command_is_safe(command: &Command, place: &SafeReadRoots<'_>) -> bool {
 }
 
 /// Whether the redirection joins streams, discards output, or reads literal text.
-pub fn redirects_nowhere(redirection: &Redirection) -> bool {
+pub fn is_harmless_redirection(redirection: &Redirection) -> bool {
     let target = redirection.target.text.as_deref();
     match redirection.kind {
         RedirectionKind::Descriptor => true,
@@ -156,7 +156,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
             .all(|word| word.quoted || !word.text.contains('~') || here.is_inside(word)),
         "printf" => {
             // `%n` sets an arbitrary variable.
-            none(&|word| word.text.starts_with("-v") || sets_by_format(word.text))
+            none(&|word| word.text.starts_with("-v") || sets_variable(word.text))
                 && arguments.first().is_some_and(|first| !first.is_option())
         }
         // Without arguments, `set` prints all variables.
@@ -312,7 +312,7 @@ fn base64_reads(word: &str) -> bool {
         || word.starts_with("--wrap")
 }
 /// Whether `printf` would set a variable: an `n` is the first letter after a `%`.
-fn sets_by_format(text: &str) -> bool {
+fn sets_variable(text: &str) -> bool {
     text.split('%').skip(1).any(|rest| {
         let rest = rest.trim_start_matches(|letter: char| {
             letter.is_ascii_digit() || "#0- +'.*hlqjzt$L".contains(letter)

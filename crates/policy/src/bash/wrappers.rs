@@ -164,7 +164,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
     let Some(path) = program.text.as_deref() else { return Vec::new() };
     let name = path.rsplit('/').next().unwrap_or(path);
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
-        return started(wrapper.options.operands_after(arguments, wrapper.operands));
+        return started_command(wrapper.options.operands_after(arguments, wrapper.operands));
     }
     match name {
         "env" | "genv" => env(arguments),
@@ -184,7 +184,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
         "split" | "gsplit" => filter(arguments),
         "man" => pager(arguments),
         "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
-            started(Operands::Words(arguments.get(2..).unwrap_or_default()))
+            started_command(Operands::Words(arguments.get(2..).unwrap_or_default()))
         }
         "arch" if !arguments.is_empty() => unclear_command("`arch` starts other programs"),
         _ if is_loader(name) => unclear_command("a program loader runs its argument"),
@@ -254,7 +254,7 @@ fn is_loader(name: &str) -> bool {
     name == "ld.so" || (name.starts_with("ld-") && name.contains(".so"))
 }
 
-fn started(rest: Operands<'_>) -> Vec<WrappedCommand> {
+fn started_command(rest: Operands<'_>) -> Vec<WrappedCommand> {
     match rest {
         Operands::Words([]) => Vec::new(),
         Operands::Words(words) => vec![words_alone(words.to_vec())],
@@ -275,7 +275,7 @@ fn words_alone(words: Vec<Word>) -> WrappedCommand {
 fn with_assignments(program: &str, rest: Operands<'_>) -> Vec<WrappedCommand> {
     let mut words = match rest {
         Operands::Words(words) => words,
-        Operands::Unclear(_) => return started(rest),
+        Operands::Unclear(_) => return started_command(rest),
     };
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
@@ -427,7 +427,7 @@ fn nice(arguments: &[Word]) -> Vec<WrappedCommand> {
         })
     };
     let skipped = arguments.iter().take_while(|word| is_number(word)).count();
-    started(OPTIONS.operands_after(arguments.get(skipped..).unwrap_or_default(), 0))
+    started_command(OPTIONS.operands_after(arguments.get(skipped..).unwrap_or_default(), 0))
 }
 
 fn command(arguments: &[Word]) -> Vec<WrappedCommand> {
@@ -439,5 +439,5 @@ fn command(arguments: &[Word]) -> Vec<WrappedCommand> {
             word.text.as_deref().filter(|text| text.starts_with('-') && *text != "--")
         })
         .any(|flags| flags.contains(['v', 'V']));
-    if asks { Vec::new() } else { started(OPTIONS.operands_after(arguments, 0)) }
+    if asks { Vec::new() } else { started_command(OPTIONS.operands_after(arguments, 0)) }
 }

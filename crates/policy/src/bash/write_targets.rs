@@ -1,6 +1,6 @@
 //! Paths that a command is known to write or delete.
 
-use super::arguments::{has_letter, has_long, operands, part, values};
+use super::arguments::{has_letter, has_long_option, operands, part, values};
 use super::git::git_subcommand;
 use super::line::{Command, Word};
 
@@ -9,7 +9,7 @@ use super::line::{Command, Word};
 /// list is empty, which does not mean that the program writes nothing.
 pub fn written(command: &Command) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
-    for word in named(command) {
+    for word in named_paths(command) {
         if !found.contains(&word) {
             found.push(word);
         }
@@ -28,7 +28,7 @@ pub fn placed_paths(command: &Command) -> Vec<Word> {
     }
 }
 
-fn named(command: &Command) -> Vec<Word> {
+fn named_paths(command: &Command) -> Vec<Word> {
     let Some(name) = command.name() else { return Vec::new() };
     match name {
         "rm" | "rmdir" | "unlink" | "shred" | "touch" | "mkdir" | "mkfifo" | "tee" | "truncate" => {
@@ -78,7 +78,9 @@ fn named(command: &Command) -> Vec<Word> {
             }
             found
         }
-        "sed" | "gsed" if has_letter(command, &['i']) || has_long(command, "--in-place", "--i") => {
+        "sed" | "gsed"
+            if has_letter(command, &['i']) || has_long_option(command, "--in-place", "--i") =>
+        {
             let mut all = operands(command, "elf", &["--expression", "--file", "--line-length"]);
             let script_given = !values(command, 'e', "expression").is_empty()
                 || !values(command, 'f', "file").is_empty();
@@ -90,11 +92,11 @@ fn named(command: &Command) -> Vec<Word> {
         "perl" | "ruby" if has_letter(command, &['i']) => operands(command, "eEnI", &[]),
         "chmod" | "chown" | "chgrp" => {
             let all = operands(command, "", &[]);
-            let skipped = usize::from(!has_long(command, "--reference", "--ref"));
+            let skipped = usize::from(!has_long_option(command, "--reference", "--ref"));
             all.into_iter().skip(skipped).collect()
         }
         "chattr" | "setfacl" => operands(command, "mMxX", &[]),
-        "dd" => assigned(command, "of="),
+        "dd" => assignments_with_prefix(command, "of="),
         "tar" | "bsdtar" | "gtar" => tar(command),
         "unzip" => {
             let folders = values(command, 'd', "");
@@ -181,7 +183,7 @@ fn last_component(word: &Word) -> Option<&str> {
     (!name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
-fn assigned(command: &Command, prefix: &str) -> Vec<Word> {
+fn assignments_with_prefix(command: &Command, prefix: &str) -> Vec<Word> {
     command
         .arguments()
         .iter()
@@ -190,7 +192,7 @@ fn assigned(command: &Command, prefix: &str) -> Vec<Word> {
 }
 
 fn remote_names(command: &Command, letters: &[char], long: &str) -> Vec<Word> {
-    if has_letter(command, letters) || has_long(command, long, long) {
+    if has_letter(command, letters) || has_long_option(command, long, long) {
         current_directory_words()
     } else {
         Vec::new()
@@ -204,7 +206,7 @@ fn tar(command: &Command) -> Vec<Word> {
     let has = |letter: char, long: &str| {
         old && mode.contains(letter)
             || has_letter(command, &[letter])
-            || has_long(command, long, long)
+            || has_long_option(command, long, long)
     };
     let folders = values(command, 'C', "directory");
     if has('x', "--extract") || has('x', "--get") {

@@ -115,7 +115,7 @@ impl Policy {
                 let files = &wanted.file_system;
                 let is_free = |path: &&PathBuf| {
                     paths::inside(path, call.folders.workspace)
-                        && !paths::says_what_is_hidden(path)
+                        && !paths::defines_hidden_files(path)
                         && !files.read.iter().any(|read| read.starts_with(path))
                 };
                 free.file_system.write = files.write.iter().filter(is_free).cloned().collect();
@@ -193,13 +193,13 @@ impl Policy {
         let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
         // A file that does not exist yet may exist when a later part of the line runs.
         let home = self.home.as_deref();
-        let shells = || call.shell.iter().flat_map(|shell| [shell, shell.expanded()]);
-        let named: Vec<PathBuf> = shells().flat_map(ShellCall::named).collect();
+        let shells = || call.shell.iter().flat_map(|shell| [shell, shell.expanded_line()]);
+        let named: Vec<PathBuf> = shells().flat_map(ShellCall::named_paths).collect();
         let written: Vec<PathBuf> =
-            shells().flat_map(|shell| sensitive_names::named(shell, home)).collect();
+            shells().flat_map(|shell| sensitive_names::named_secrets(shell, home)).collect();
         let all = all.chain(&files.read).chain(&files.write).chain(&named);
         let copied: Vec<PathBuf> =
-            shells().flat_map(|shell| sensitive_trees::copied(shell, home)).collect();
+            shells().flat_map(|shell| sensitive_trees::copied_directories(shell, home)).collect();
         let all = all.filter(|path| protected_names::is_sensitive(path, home));
         let all = all.chain(&written).chain(&copied);
         let mut found: Vec<String> = Vec::new();
@@ -218,7 +218,9 @@ impl Policy {
                 found.push(shown);
             }
         }
-        for command in call.shell.iter().flat_map(|shell| sensitive_trees::printed(shell)) {
+        for command in
+            call.shell.iter().flat_map(|shell| sensitive_trees::secret_printing_commands(shell))
+        {
             if found.len() < MOST {
                 found.push(format!("output of `{command}`"));
             }

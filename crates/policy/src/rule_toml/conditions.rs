@@ -11,7 +11,7 @@ use crate::tool_pattern::ToolPattern;
 use parallax_protocol::policy::ApprovalMode;
 use toml::de::{DeTable, DeValue};
 
-use super::{InvalidRule, RuleReader, bad_pattern, get, invalid, schema};
+use super::{InvalidRule, RuleReader, bad_pattern, get, invalid_rule, schema};
 
 impl RuleReader<'_> {
     pub(super) fn conditions(
@@ -43,7 +43,7 @@ impl RuleReader<'_> {
         let commands = self.commands(number, line, table, &tools)?;
         let arguments = match self.optional(table, "argsPattern", "args_pattern", text)? {
             Some(_) if !matches!(commands, Commands::Any) => {
-                return Err(invalid(
+                return Err(invalid_rule(
                     "`argsPattern` cannot be combined with `commandPrefix` or \
                     `commandRegex`",
                 ));
@@ -62,7 +62,7 @@ impl RuleReader<'_> {
         };
         let path_inside = match self.optional(table, "pathInside", "path_inside", text)? {
             Some(text) => Some(PathScope::parse(&text).ok_or_else(|| {
-                invalid(format!(
+                invalid_rule(format!(
                     "unknown `pathInside` `{text}`: use `workspace`, `plans`, or `tmp`"
                 ))
             })?),
@@ -73,7 +73,7 @@ impl RuleReader<'_> {
             modes.push(ApprovalMode::parse(&name).ok_or_else(|| InvalidRule {
                 suggestion:
                     nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
-                ..invalid(format!(
+                ..invalid_rule(format!(
                     "unknown mode `{name}`: use `default`, `autoEdit`, `plan`, or `yolo`"
                 ))
             })?);
@@ -149,7 +149,7 @@ impl RuleReader<'_> {
         let commands = match (prefixes, regex) {
             (None, None) => return Ok(Commands::Any),
             (Some(_), Some(_)) => {
-                return Err(invalid("`commandPrefix` and `commandRegex` cannot be combined"));
+                return Err(invalid_rule("`commandPrefix` and `commandRegex` cannot be combined"));
             }
             (Some(prefixes), None) => {
                 let (mut never, mut some) = (Vec::new(), Vec::new());
@@ -161,16 +161,16 @@ impl RuleReader<'_> {
                 }
                 // The other prefixes of the list still apply.
                 let prefixes = match (some.is_empty(), never.first()) {
-                    (true, Some(message)) => return Err(invalid(message.clone())),
+                    (true, Some(message)) => return Err(invalid_rule(message.clone())),
                     _ => some,
                 };
                 for message in &never {
-                    self.ignored(number, line, message);
+                    self.ignore_rule(number, line, message);
                 }
                 let prefixes: Vec<CommandPrefix> =
                     prefixes.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
                 if prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.words().is_empty()) {
-                    return Err(invalid(
+                    return Err(invalid_rule(
                         "`commandPrefix` is empty: omit it to match every command",
                     ));
                 }
@@ -186,7 +186,7 @@ impl RuleReader<'_> {
             }
         };
         if !matches!(tools, [ToolPattern::Exact(name)] if name == SHELL) {
-            return Err(invalid(format!(
+            return Err(invalid_rule(format!(
                 "`commandPrefix` and `commandRegex` require `toolName = \"{SHELL}\"`"
             )));
         }

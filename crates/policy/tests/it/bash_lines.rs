@@ -36,7 +36,7 @@ fn program(command: &Command) -> &str {
 }
 
 #[test]
-fn bash_lines_are_analyzed_as_the_table_says() {
+fn bash_analysis_matches_the_table() {
     let mut wrong = Vec::new();
     let mut rows = 0;
     for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
@@ -126,7 +126,7 @@ fn expansion_of_hostile_lines_is_bounded() {
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
-fn one(line: &str) -> Command {
+fn parse_single(line: &str) -> Command {
     analyse(line).commands.last().cloned().unwrap()
 }
 
@@ -168,10 +168,10 @@ fn written_paths_are_found() {
         ("ls a", ""),
     ] {
         let texts: Vec<String> =
-            written(&one(line)).into_iter().filter_map(|word| word.text).collect();
+            written(&parse_single(line)).into_iter().filter_map(|word| word.text).collect();
         assert_eq!(texts.join(" "), expected, "{line}");
     }
-    assert!(written(&one("rm $x")).iter().any(|word| word.text.is_none()));
+    assert!(written(&parse_single("rm $x")).iter().any(|word| word.text.is_none()));
 }
 
 #[test]
@@ -210,34 +210,34 @@ fn required_access_of_commands_is_found() {
         "pip install x",
         "ssh h",
     ] {
-        assert!(needs_network(&one(line)), "{line}");
+        assert!(needs_network(&parse_single(line)), "{line}");
     }
     for line in ["git log", "npm test", "cargo build", "yarn --version", "python x.py"] {
-        assert!(!needs_network(&one(line)), "{line}");
+        assert!(!needs_network(&parse_single(line)), "{line}");
     }
     assert!(needs_outside(&analyse("sudo ls").commands[0]).is_some());
-    assert!(needs_outside(&one("docker ps")).is_some());
-    assert!(needs_outside(&one("ls")).is_none());
+    assert!(needs_outside(&parse_single("docker ps")).is_some());
+    assert!(needs_outside(&parse_single("ls")).is_none());
 }
 
 #[test]
 fn git_call_is_parsed() {
-    let command = one("git -C sub --no-pager -c a=b log -5");
+    let command = parse_single("git -C sub --no-pager -c a=b log -5");
     let call = git_subcommand(&command).unwrap();
     assert_eq!(
         (call.name, call.words.len(), call.selects_other_repository, call.configured),
         ("log", 1, true, true)
     );
-    assert!(git_subcommand(&one("git $x")).is_none());
-    assert!(git_subcommand(&one("ls")).is_none());
+    assert!(git_subcommand(&parse_single("git $x")).is_none());
+    assert!(git_subcommand(&parse_single("ls")).is_none());
 }
 
 #[test]
 fn destructive_command_names_its_targets() {
-    let found = destructive(&one("rm -rf a \"$x\" -- b")).unwrap();
+    let found = destructive(&parse_single("rm -rf a \"$x\" -- b")).unwrap();
     let operands: Vec<&str> = found.operands.iter().map(|word| word.source.as_str()).collect();
     assert_eq!(operands, ["a", "\"$x\"", "b"]);
-    assert!(destructive(&one("git reset --hard")).unwrap().operands.is_empty());
+    assert!(destructive(&parse_single("git reset --hard")).unwrap().operands.is_empty());
 }
 
 #[test]
@@ -255,9 +255,9 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
         "git commit -am x",
         "git stash",
     ] {
-        assert_eq!(destructive(&one(line)), None, "{line}");
+        assert_eq!(destructive(&parse_single(line)), None, "{line}");
     }
-    assert_eq!(dangerous(&one("rm -f a")), None);
+    assert_eq!(dangerous(&parse_single("rm -f a")), None);
     for line in [
         "git clean -d",
         "git -c clean.requireForce=false clean -dxq",
@@ -279,7 +279,7 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
         "mkfs.ext4 /dev/sda1",
         "chmod -R 777 /",
     ] {
-        assert!(destructive(&one(line)).is_some(), "{line}");
+        assert!(destructive(&parse_single(line)).is_some(), "{line}");
     }
 }
 
@@ -308,7 +308,7 @@ fn build_tool_told_to_run_a_program_is_dangerous() {
         "cargo test --config target.x.runner=./x",
         "gradle -I x.gradle build",
     ] {
-        assert!(dangerous(&one(line)).is_some(), "{line}");
+        assert!(dangerous(&parse_single(line)).is_some(), "{line}");
     }
     for line in [
         "go test ./... -run TestExec -v",
@@ -319,7 +319,7 @@ fn build_tool_told_to_run_a_program_is_dangerous() {
         "cargo test -- --config x",
         "gradle build --info",
     ] {
-        assert_eq!(dangerous(&one(line)), None, "{line}");
+        assert_eq!(dangerous(&parse_single(line)), None, "{line}");
     }
 }
 
@@ -335,5 +335,5 @@ fn deletion_behind_a_program_that_starts_others_is_destructive() {
         let command = analyse(line).commands.first().cloned().unwrap();
         assert_eq!(may_destroy(&command), None, "{line}");
     }
-    assert_eq!(destructive(&one("git clean -ndx")), None);
+    assert_eq!(destructive(&parse_single("git clean -ndx")), None);
 }

@@ -129,7 +129,7 @@ fn lower_tiers_may_only_tighten() {
 }
 
 #[test]
-fn harmless_command_beside_an_allowed_one_obeys_all_other_rules() {
+fn harmless_command_next_to_an_allowed_one_obeys_other_rules() {
     let rule = |decision: &str| {
         format!(
             "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"cat\"\n\

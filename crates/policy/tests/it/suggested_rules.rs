@@ -20,7 +20,7 @@ fn suggested_rules(
     })
 }
 
-fn shown(suggested_rules: &[SuggestedRule]) -> Vec<String> {
+fn format_rules(suggested_rules: &[SuggestedRule]) -> Vec<String> {
     suggested_rules
         .iter()
         .map(|rule| {
@@ -110,7 +110,7 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
 }
 
 #[test]
-fn verdict_names_secrets_that_a_line_reaches_indirectly() {
+fn decision_names_secrets_that_a_line_reads_indirectly() {
     let world =
         World::with(&PolicyOptions { home: Some("/home/u".into()), ..PolicyOptions::default() });
     let mut wrong = Vec::new();
@@ -261,7 +261,7 @@ fn suggested_rule_allows_the_call_and_only_what_it_shows() {
     ] {
         let world = World::new(&[]);
         let suggested_rules = suggested_rules(&world, Default, SHELL, line);
-        assert_eq!(shown(&suggested_rules), wanted, "{line}");
+        assert_eq!(format_rules(&suggested_rules), wanted, "{line}");
         for rule in suggested_rules {
             let policy_engine = world.policy.with_rule(&rule).expect("a rule");
             let decide = |line: &str| {
@@ -311,7 +311,7 @@ fn missing_suggestion_has_a_reason() {
 fn file_tools_are_narrowed_to_paths() {
     let world = World::new(&[]);
     let offered = suggested_rules(&world, Default, "write_file", "src/a [1].rs");
-    assert_eq!(shown(&offered), ["src/a [[]1[]].rs", "src/**"]);
+    assert_eq!(format_rules(&offered), ["src/a [[]1[]].rs", "src/**"]);
     let exact = world.policy.with_rule(offered.first().expect("a draft")).expect("a rule");
     for (path, decision) in [("src/a [1].rs", Decision::Allow), ("src/a 1.rs", Decision::Ask)] {
         let policy_decision =

@@ -215,16 +215,16 @@ fn decisions_match_the_table() {
     assert!(lines >= 80, "{lines}");
 }
 
-fn why(options: &str, mode: ApprovalMode, tool: &str, target: &str) -> String {
+fn explain(options: &str, mode: ApprovalMode, tool: &str, target: &str) -> String {
     evaluate(&policy(options), TestQuery { mode, interactive: false, trusted: true, tool, target })
         .reason
 }
 
 #[test]
-fn headless_denial_names_the_remedy() {
+fn headless_denial_suggests_a_fix() {
     let default = ApprovalMode::Default;
     assert_eq!(
-        why("", default, "write_file", "a"),
+        explain("", default, "write_file", "a"),
         "`write_file` requires approval in `default` mode, but no user is present in this run; it requires \
          `--approval-mode auto_edit` or `--allowed-tools write_file`"
     );
@@ -283,14 +283,14 @@ fn headless_denial_names_the_remedy() {
             "the entry in the setting `tools.confirmationRequired` removed",
         ),
     ] {
-        let why = why(options, mode, tool, target);
+        let why = explain(options, mode, tool, target);
         assert!(why.contains(needs), "{why}");
     }
 }
 
 #[test]
-fn plan_mode_denial_names_what_is_possible() {
-    let why = why("", ApprovalMode::Plan, "write_file", "a");
+fn plan_mode_denial_says_what_is_allowed() {
+    let why = explain("", ApprovalMode::Plan, "write_file", "a");
     assert!(why.contains("read and search the project") && why.contains("`/plans`"), "{why}");
 }
 

@@ -221,7 +221,7 @@ impl ToolResult {
     }
     /// Sets what hooks read instead of what the user sees.
     #[must_use]
-    pub fn shown_to_hooks(mut self, display: Value) -> Self {
+    pub fn with_hook_display(mut self, display: Value) -> Self {
         self.for_hooks.display = Some(display);
         self
     }

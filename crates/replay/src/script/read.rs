@@ -55,7 +55,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
         take("when").map(|raw| read_conditions(&value(&raw))).transpose()?.unwrap_or_default();
     let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
     let (delays, delay) =
-        take("delayMs").map(|raw| delays(&value(&raw))).transpose()?.unwrap_or_default();
+        take("delayMs").map(|raw| read_delays(&value(&raw))).transpose()?.unwrap_or_default();
     Ok(ScriptLine { number, method, chunks, conditions, vars, delays, delay, error, digest })
 }
 
@@ -213,7 +213,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
 }
 
 /// Returns the delays before the chunks, and the default delay.
-fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
+fn read_delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
     let wrong =
         || "`delayMs` must be a whole number of milliseconds, or a list of such numbers".to_owned();
     match value {

@@ -17,7 +17,7 @@ fn model(text: &str) -> ScriptedModel {
     model.with_cwd(PathBuf::from("/place"))
 }
 
-fn say(text: &str) -> String {
+fn text_reply(text: &str) -> String {
     json!({"method": "generateContentStream", "response":
         [{"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]}]})
     .to_string()
@@ -44,7 +44,7 @@ async fn parts(model: &ScriptedModel, request: Request) -> Value {
 #[tokio::test]
 async fn each_method_uses_its_own_lines_in_order() {
     let side = r#"{"method":"generateContent","response":{"candidates":[{"content":{"parts":[{"text":"side"}]}}]}}"#;
-    let model = model(&[&say("one"), "", side, &say("two")].join("\n"));
+    let model = model(&[&text_reply("one"), "", side, &text_reply("two")].join("\n"));
     assert!(model.catalog().is_scripted());
     assert_eq!(model.catalog().utility("web-search", "gemini-3-x"), "gemini-3-x");
     assert_eq!(drain(&model, request()).await.text, "one");
@@ -59,14 +59,14 @@ async fn each_method_uses_its_own_lines_in_order() {
 #[tokio::test]
 async fn conditions_skip_a_line_without_using_it() {
     let with = |when: &str, text: &str| {
-        let line = say(text);
+        let line = text_reply(text);
         format!(r#"{{"when":{when},{}"#, line.trim_start_matches('{'))
     };
     let model = model(
         &[
             with(r#"{"lastToolResultContains":"fail"}"#, "repair"),
             with(r#"{"lastToolResultLacks":"fail","promptContains":"hi"}"#, "fine"),
-            say("else"),
+            text_reply("else"),
         ]
         .join("\n"),
     );
@@ -105,14 +105,14 @@ async fn prompt_variable_is_the_typed_text() {
         ])
         .seal(),
     ];
-    let unfit = format!(r#"{{"when":{{"promptContains":"Sunday"}},{}"#, &say("unfit")[1..]);
-    let model = model(&[unfit, say("<${prompt}>")].join("\n"));
+    let unfit = format!(r#"{{"when":{{"promptContains":"Sunday"}},{}"#, &text_reply("unfit")[1..]);
+    let model = model(&[unfit, text_reply("<${prompt}>")].join("\n"));
     assert_eq!(drain(&model, request).await.text, "<look at @a.txt>");
 }
 
 #[tokio::test]
 async fn placeholder_without_a_value_names_its_line() {
-    let model = model(&format!("\n{}", say("${result.3}")));
+    let model = model(&format!("\n{}", text_reply("${result.3}")));
     let error = drain(&model, request()).await.end.expect_err("no result").to_string();
     assert!(error.contains("s.jsonl:2:") && error.contains("${result.3}"), "{error}");
 }
@@ -162,7 +162,7 @@ fn invalid_script_lines_are_reported() {
             "`request` must be an object",
         ),
     ] {
-        let text = format!("{}\n{line}", say("x"));
+        let text = format!("{}\n{line}", text_reply("x"));
         let error = ScriptedModel::from_text("s.jsonl", &text, ScriptMode::Strict)
             .expect_err(line)
             .to_string();
@@ -181,7 +181,7 @@ async fn scripted_error_acts_as_a_service_error() {
 
 #[tokio::test]
 async fn scripted_delay_is_applied_and_cancellable() {
-    let line = say("a").replacen('{', r#"{"delayMs":60000,"#, 1);
+    let line = text_reply("a").replacen('{', r#"{"delayMs":60000,"#, 1);
     let model = model(&line);
     let cancel = CancellationToken::new();
     let mut stream = model.stream(request(), cancel.clone());
@@ -226,7 +226,7 @@ fn oversized_script_is_rejected() {
 fn invalid_utf8_is_reported_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.jsonl");
-    let text = [say("x").as_bytes(), b"\n\xff\n"].concat();
+    let text = [text_reply("x").as_bytes(), b"\n\xff\n"].concat();
     std::fs::write(&path, text).expect("a file");
     let error = ScriptedModel::from_file(&path, ScriptMode::Strict).expect_err("no text");
     assert!(error.to_string().contains("s.jsonl:2: "), "{error}");
@@ -245,9 +245,10 @@ fn empty_script_is_rejected() {
 async fn script_file_is_not_reported_as_built_in() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.jsonl");
-    std::fs::write(&path, say("x")).expect("a file");
+    std::fs::write(&path, text_reply("x")).expect("a file");
     let file = ScriptedModel::from_file(&path, ScriptMode::Embedded).expect("a script");
-    let ours = ScriptedModel::from_text("demo", &say("x"), ScriptMode::Embedded).expect("a script");
+    let ours =
+        ScriptedModel::from_text("demo", &text_reply("x"), ScriptMode::Embedded).expect("a script");
     for (model, name, origin) in
         [(file, &*path.display().to_string(), "`--model`"), (ours, "demo", "built in")]
     {

@@ -135,7 +135,7 @@ fn attempt(
         stderr: stderr.as_raw_fd(),
     };
     let job = in_memory(&job.encode(std::env::vars_os())?)?;
-    let words = in_memory(&joined(&words))?;
+    let words = in_memory(&join_arguments(&words))?;
     let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .refused("cannot open this program")?;
     let mut line: Vec<OsString> = vec![
@@ -191,7 +191,7 @@ fn become_program(program: &Path, line: &[OsString]) {
     let _ = std::io::stderr().write_all(words.as_bytes());
 }
 
-fn joined(words: &[OsString]) -> Vec<u8> {
+fn join_arguments(words: &[OsString]) -> Vec<u8> {
     words.iter().flat_map(|word| word.as_bytes().iter().copied().chain([0])).collect()
 }
 

@@ -45,13 +45,13 @@ type Variables = Vec<(OsString, OsString)>;
 
 fn read_job(number: i32) -> Result<(BwrapJob, Variables, OwnedFd), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
-    let file = kernel::inherited(number).map_err(|error| words(&error))?;
+    let file = kernel::inherited_descriptor(number).map_err(|error| words(&error))?;
     let mut bytes = Vec::new();
     fs::File::from(file).read_to_end(&mut bytes).map_err(|error| words(&error))?;
     let (job, environment) = BwrapJob::decode(&bytes)?;
-    let stderr = kernel::inherited(job.stderr).map_err(|error| words(&error))?;
+    let stderr = kernel::inherited_descriptor(job.stderr).map_err(|error| words(&error))?;
     rustix::stdio::dup2_stderr(&stderr).map_err(|error| words(&error))?;
-    let report = kernel::inherited(job.report).map_err(|error| words(&error))?;
+    let report = kernel::inherited_descriptor(job.report).map_err(|error| words(&error))?;
     Ok((job, environment, report))
 }
 

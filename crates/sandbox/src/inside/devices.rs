@@ -26,7 +26,7 @@ const LINKS: [(&str, &str); 5] = [
 ];
 
 /// Clones the harmless devices of the host.
-pub(crate) fn gather(root: &OwnedFd) -> SandboxResult<Vec<(&'static str, OwnedFd)>> {
+pub(crate) fn clone_devices(root: &OwnedFd) -> SandboxResult<Vec<(&'static str, OwnedFd)>> {
     let mut found = Vec::new();
     for name in HARMLESS {
         let path = format!("dev/{name}");

@@ -116,7 +116,7 @@ pub(crate) fn close_for_good_from(first: u32) {
 
 /// Returns a file descriptor that this process was started with, by its number, and marks it as
 /// close-on-exec.
-pub(crate) fn inherited(number: i32) -> Result<OwnedFd, Errno> {
+pub(crate) fn inherited_descriptor(number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: only a flag changes; a number that is not an open descriptor is an error.
     let open = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
     if !open {

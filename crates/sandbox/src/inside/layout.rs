@@ -20,8 +20,8 @@ use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts::{
-    READ_ONLY, WRITABLE, clone, is_folder, make_target, mount, open_entry, open_real, open_root,
-    strip_root, unusable,
+    READ_ONLY, WRITABLE, clone, is_folder, make_target, mount, mount_failure, open_entry,
+    open_real, open_root, strip_root,
 };
 use crate::inside::overmounts::{self, Stage};
 use crate::plan::Plan;
@@ -75,8 +75,8 @@ pub(crate) fn build(
 ) -> SandboxResult<MountView> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
-    let (mut steps, writable) = view.gather(around)?;
-    let devices = devices::gather(&view.root)?;
+    let (mut steps, writable) = view.collect_actions(around)?;
+    let devices = devices::clone_devices(&view.root)?;
 
     make_read_only(&view.root)?;
     let stage = Stage::make(&view.root, odd_user)?;
@@ -145,12 +145,15 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// Opens and clones everything to be shown.
-    fn gather(&self, around: &HostEnvironment) -> SandboxResult<(Vec<PathAction>, Vec<PathBuf>)> {
+    fn collect_actions(
+        &self,
+        around: &HostEnvironment,
+    ) -> SandboxResult<(Vec<PathAction>, Vec<PathBuf>)> {
         let plan = self.plan;
         let mut steps: Vec<PathAction> = Vec::new();
         let mut writable = Vec::new();
         for path in &plan.writable {
-            let tree = self.open(path).map_err(|error| unusable(path, error))?;
+            let tree = self.open(path).map_err(|error| mount_failure(path, error))?;
             writable.push(path.clone());
             if !is_already_writable(plan, path) {
                 steps.push((path.clone(), MountAction::Show(clone(&tree, WRITABLE)?, true)));
@@ -213,7 +216,7 @@ impl View<'_> {
                 .open(Path::new("/"))
                 .and_then(|root| make_target(root, path, is_folder(tree).unwrap_or(true)))
                 .refused(format!("cannot create a mount point for `{}`", path.display()))?,
-            Err(error) => return Err(unusable(path, error)),
+            Err(error) => return Err(mount_failure(path, error)),
         };
         mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
     }
@@ -224,10 +227,10 @@ impl View<'_> {
         let found = match self.open(path) {
             Ok(found) => found,
             Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
-            Err(error) => return Err(unusable(path, error)),
+            Err(error) => return Err(mount_failure(path, error)),
         };
         let what = || format!("`{}` cannot be filtered", path.display());
-        let cover = stage.filtered(filter)?;
+        let cover = stage.filtered_directory(filter)?;
         mount(&cover, &found).refused(what())?;
         filter.mount(&cover).refused(what())?;
         // Nothing writable is mounted in it yet.
@@ -272,7 +275,7 @@ impl View<'_> {
             let found = match open_entry(&at, name) {
                 Ok(found) => found,
                 Err(error) if is_missing(error) => return Ok(()),
-                Err(error) => return Err(unusable(&here, error)),
+                Err(error) => return Err(mount_failure(&here, error)),
             };
             let stat = fstat(&found).refused(here.display())?;
             let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
@@ -296,7 +299,7 @@ impl View<'_> {
                 };
             }
             self.pin(&found, &here)?;
-            at = open_entry(&at, name).map_err(|error| unusable(&here, error))?;
+            at = open_entry(&at, name).map_err(|error| mount_failure(&here, error))?;
         }
         Ok(())
     }
@@ -331,7 +334,7 @@ impl View<'_> {
             // A path that is inaccessible here is inaccessible to the command as well.
             Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
             Err(Errno::LOOP) => return Ok(()),
-            Err(error) => return Err(unusable(path, error)),
+            Err(error) => return Err(mount_failure(path, error)),
         };
         if !is_folder(&found)? {
             let looks = self.plan.placeholders.iter().find(|it| it.path == path);

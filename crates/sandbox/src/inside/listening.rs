@@ -17,7 +17,7 @@ pub(crate) fn host_sockets(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
     let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
     let mut found: Vec<PathBuf> = lines
-        .filter_map(|line| listening(&line))
+        .filter_map(|line| parse_listening_path(&line))
         .filter(|path| {
             let within = |tree: &PathBuf| path.starts_with(tree);
             let covered = match plan.writable.iter().any(within) {
@@ -41,7 +41,7 @@ pub(crate) fn host_sockets(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Parses a line `Num RefCount Protocol Flags Type St Inode Path`; a flag shows that the socket
 /// accepts connections.
-fn listening(line: &str) -> Option<PathBuf> {
+fn parse_listening_path(line: &str) -> Option<PathBuf> {
     const ACCEPTS: u32 = 0x1_0000;
     let mut rest = line;
     let mut word = || {
@@ -70,10 +70,16 @@ mod tests {
         let line = |flags: &str, path: &str| {
             format!("0000000000000000: 00000002 00000000 {flags} 0001 01 1234 {path}")
         };
-        assert_eq!(listening(&line("00010000", "/run/d.sock")), Some("/run/d.sock".into()));
-        assert_eq!(listening(&line("00010000", "/w/my  d.sock")), Some("/w/my  d.sock".into()));
-        assert_eq!(listening(&line("00000000", "/run/d.sock")), None);
-        assert_eq!(listening(&line("00010000", "@abstract")), None);
-        assert_eq!(listening("Num RefCount Protocol Flags Type St Inode Path"), None);
+        assert_eq!(
+            parse_listening_path(&line("00010000", "/run/d.sock")),
+            Some("/run/d.sock".into())
+        );
+        assert_eq!(
+            parse_listening_path(&line("00010000", "/w/my  d.sock")),
+            Some("/w/my  d.sock".into())
+        );
+        assert_eq!(parse_listening_path(&line("00000000", "/run/d.sock")), None);
+        assert_eq!(parse_listening_path(&line("00010000", "@abstract")), None);
+        assert_eq!(parse_listening_path("Num RefCount Protocol Flags Type St Inode Path"), None);
     }
 }

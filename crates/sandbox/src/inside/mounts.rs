@@ -121,7 +121,7 @@ pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
     move_mount(tree, "", target, "", flags)
 }
 
-pub(crate) fn unusable(path: &Path, error: Errno) -> SandboxFailure {
+pub(crate) fn mount_failure(path: &Path, error: Errno) -> SandboxFailure {
     let path = path.display();
     SandboxFailure::Refused(match error {
         Errno::LOOP => format!("`{path}` contains a symbolic link; use the resolved path"),

@@ -201,7 +201,7 @@ impl BrokerProcess {
                 let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
                     && let Ok(mut gate) = NetworkBroker::new(plan, offer.listener, parent, true)
-                    && see_as(&child, cell).is_ok()
+                    && enter_view_of(&child, cell).is_ok()
                     && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
                     if let Some(stage) = offer.stage
@@ -280,7 +280,7 @@ fn receive(wire: &OwnedFd) -> SandboxResult<(PassedDescriptors, OwnedFd)> {
 }
 
 /// Enters the view of files of the child.
-fn see_as(child: &OwnedFd, cell: &OwnedFd) -> Result<(), Errno> {
+fn enter_view_of(child: &OwnedFd, cell: &OwnedFd) -> Result<(), Errno> {
     move_into_thread_name_spaces(cell.as_fd(), ThreadNameSpaceType::USER)?;
     move_into_thread_name_spaces(child.as_fd(), ThreadNameSpaceType::MOUNT)
 }

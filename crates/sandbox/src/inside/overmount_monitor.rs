@@ -120,7 +120,7 @@ impl OvermountMonitor {
         let first_outside = overmounts.len();
         let outside = plan.hidden.iter().filter(|path| !in_tree(path));
         // The command cannot create these.
-        overmounts.extend(unfiltered(&root, &stage, outside).map(|path| {
+        overmounts.extend(in_real_directories(&root, &stage, outside).map(|path| {
             let path = path.clone();
             Overmount { path, hidden: true, existed_before: true }
         }));
@@ -333,7 +333,7 @@ impl OvermountMonitor {
 }
 
 /// Returns those of the paths whose directory is a real one, not one that the sandbox created.
-fn unfiltered<'a>(
+fn in_real_directories<'a>(
     root: &OwnedFd,
     stage: &OwnedFd,
     paths: impl Iterator<Item = &'a PathBuf>,

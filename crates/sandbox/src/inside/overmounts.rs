@@ -120,7 +120,7 @@ impl Stage {
     }
 
     /// Returns a directory with a mount point for each entry.
-    pub(crate) fn filtered(&self, filter: &OpenedFilter) -> SandboxResult<OwnedFd> {
+    pub(crate) fn filtered_directory(&self, filter: &OpenedFilter) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -154,7 +154,7 @@ pub(crate) enum ProcessVisibility {
 /// Installs the filters on this process and everything it starts. `no_new_privs` must be set.
 pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
     // In reverse order, because each filter must still allow installing the next.
-    for program in [blocked_calls(filters)?, old_kernel_filter()?, other_numbers()] {
+    for program in [blocked_calls(filters)?, old_kernel_filter()?, alternative_number_filter()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -412,7 +412,7 @@ fn old_kernel_filter() -> SandboxResult<BpfProgram> {
 
 /// Returns a filter for the alternative call numbers that some kernels of this architecture
 /// support.
-fn other_numbers() -> BpfProgram {
+fn alternative_number_filter() -> BpfProgram {
     #[cfg(not(target_arch = "x86_64"))]
     return Vec::new();
     #[cfg(target_arch = "x86_64")]

@@ -43,7 +43,7 @@ fn host_network_is_available_with_permission() {
 }
 
 #[test]
-fn one_command_reaches_the_server_of_another() {
+fn command_can_reach_the_server_of_another_command() {
     let Some(cell) = cell() else { return };
     let project = TestProject::new();
     let mut plan = project.plan(Tier::Namespaces);
@@ -52,7 +52,7 @@ fn one_command_reaches_the_server_of_another() {
     let script = "confine serve 127.0.0.1:80 /tmp/ready & while ! [ -e /tmp/ready ]; do :; done";
     let (code, said) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
     assert_eq!(code, 0, "{said}");
-    assert_eq!(project.say(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
+    assert_eq!(project.output_in_sandbox(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
     assert_eq!(cell.unroutable(), before);
     project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
     assert!(cell.unroutable() > before);
@@ -66,7 +66,7 @@ fn sockets_of_the_machine_are_out_of_reach_unless_named() {
         let _server = UnixListener::bind(&agent).unwrap();
         let mut plan = project.plan(tier);
         // No address, a covered one, or no permission, depending on which mechanism applies first.
-        let said = project.say(&plan, &["unix", text(&agent)]);
+        let said = project.output_in_sandbox(&plan, &["unix", text(&agent)]);
         let outside_of_tmp = !project.home.starts_with("/tmp");
         if tier != Tier::Bubblewrap || outside_of_tmp {
             assert!(said.starts_with("refused"), "{tier:?}: {said}");
@@ -85,7 +85,7 @@ fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
         let socket = deep.join("my sock");
         let _server = UnixListener::bind(&socket).unwrap();
         let mut plan = project.plan(tier);
-        let said = project.say(&plan, &["unix", text(&socket)]);
+        let said = project.output_in_sandbox(&plan, &["unix", text(&socket)]);
         assert!(said.starts_with("refused"), "{tier:?}: {said}");
         plan.network = Network::Host;
         project.works(&plan, &["unix", text(&socket)]);

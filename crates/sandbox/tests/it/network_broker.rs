@@ -18,7 +18,7 @@ fn plan(project: &TestProject, tier: Tier, network: Network) -> Plan {
 }
 
 /// Returns the address by which other hosts know this one, if any.
-fn known_as() -> Option<SocketAddr> {
+fn external_address() -> Option<SocketAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect(FAR).ok()?;
     let own = socket.local_addr().unwrap();
@@ -36,7 +36,7 @@ fn network_permission_does_not_reach_local_servers() {
     let four = ["127.0.0.1", "127.7.7.7", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]", "localhost"];
     let mut addresses: Vec<String> = four.iter().map(|host| format!("{host}:{port}")).collect();
     addresses.extend(six.map(|address| address.to_string()));
-    addresses.extend(known_as().map(|own| format!("{}:{port}", own.ip())));
+    addresses.extend(external_address().map(|own| format!("{}:{port}", own.ip())));
     for tier in gated_tiers() {
         let project = TestProject::new();
         let plan = plan(&project, tier, Network::Outward);
@@ -51,7 +51,7 @@ fn network_permission_does_not_reach_local_servers() {
         let outside = UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", FAR).is_ok();
         for way in ["send", "send-message", "send-connected"] {
             assert_eq!(
-                project.say(&plan, &[way, FAR]).starts_with("ok"),
+                project.output_in_sandbox(&plan, &[way, FAR]).starts_with("ok"),
                 outside,
                 "{tier:?} {way}"
             );
@@ -84,7 +84,7 @@ fn local_server_permission_reaches_only_the_loopback() {
         project.refused(&plan, &["connect", "192.0.2.1:80"], &[ENETUNREACH]);
         // Name servers query other servers.
         project.refused(&plan, &["send", "127.0.0.53:53"], &[ENETUNREACH]);
-        if let Some(own) = known_as() {
+        if let Some(own) = external_address() {
             project.refused(&plan, &["send", &own.to_string()], &[ENETUNREACH]);
         }
         project.works(&plan, &["listen", "127.0.0.1:0"]);
@@ -147,7 +147,7 @@ fn unix_sockets_work_as_without_a_broker() {
         project.works(&plan, &["unix", "../agent.sock"]);
         project.refused(&plan, &["unix", "missing.sock"], &[crate::test_project::ENOENT]);
         plan.sockets.clear();
-        let said = project.say(&plan, &["unix", text(&given)]);
+        let said = project.output_in_sandbox(&plan, &["unix", text(&given)]);
         if tier == Tier::Landlock || !project.home.starts_with("/tmp") {
             assert!(said.starts_with("refused"), "{tier:?}: {said}");
         }

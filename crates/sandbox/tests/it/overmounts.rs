@@ -33,7 +33,7 @@ impl Waiting {
         Self { child, stdin }
     }
 
-    fn go_on(mut self) -> String {
+    fn release(mut self) -> String {
         // The cover keeper must see the change first.
         std::thread::sleep(Duration::from_millis(100));
         self.stdin.write_all(b"\n").unwrap();
@@ -83,7 +83,7 @@ fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
         }
         fs::remove_dir_all(project.home.join(".ssh")).unwrap();
         fs::create_dir(project.home.join(".ssh")).unwrap();
-        let said = waiting.go_on();
+        let said = waiting.release();
         assert!(!said.contains("stolen") && !said.contains("secret"), "{tier:?}: {said}");
         let names_later = said.contains(".later") || said.contains(".aws");
         assert!(!names_later || tier == Tier::Landlock, "{tier:?}: {said}");
@@ -125,7 +125,7 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
     fs::create_dir_all(elsewhere.join("a/b")).unwrap();
     fs::write(elsewhere.join("a/b/later"), "stolen").unwrap();
     fs::write(project.home.join("f1200"), "plain").unwrap();
-    let said = waiting.go_on();
+    let said = waiting.release();
     assert_eq!(said, "plain");
 }
 
@@ -157,7 +157,7 @@ fn filtered_home_behaves_like_the_home() {
         fs::create_dir(project.home.join("other")).unwrap();
         let waiting = Waiting::start(&project, &plan, "cat ~/other/later");
         fs::write(project.home.join("other/later"), "later").unwrap();
-        assert_eq!(waiting.go_on(), "later", "{tier:?}");
+        assert_eq!(waiting.release(), "later", "{tier:?}");
     }
 }
 

@@ -136,7 +136,7 @@ impl TestProject {
     }
 
     /// Returns the output of the test program in the sandbox: `ok …` or `refused ERRNO …`.
-    pub fn say(&self, plan: &Plan, line: &[&str]) -> String {
+    pub fn output_in_sandbox(&self, plan: &Plan, line: &[&str]) -> String {
         let line: Vec<&str> = std::iter::once("confine").chain(line.iter().copied()).collect();
         let output = self.output(plan, &line);
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -147,13 +147,13 @@ impl TestProject {
 
     #[track_caller]
     pub fn works(&self, plan: &Plan, line: &[&str]) {
-        let said = self.say(plan, line);
+        let said = self.output_in_sandbox(plan, line);
         assert!(said.starts_with("ok"), "{:?} {line:?}: {said}", plan.tier);
     }
 
     #[track_caller]
     pub fn refused(&self, plan: &Plan, line: &[&str], errors: &[i32]) {
-        let said = self.say(plan, line);
+        let said = self.output_in_sandbox(plan, line);
         let error = said.strip_prefix("refused ").and_then(|said| said.split(' ').next());
         let error = error.and_then(|error| error.parse().ok()).unwrap_or(-1);
         assert!(errors.contains(&error), "{:?} {line:?}: {said}", plan.tier);

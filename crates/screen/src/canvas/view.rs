@@ -46,7 +46,7 @@ impl Canvas {
         let Some(PaintMode { size, resize, .. }) = self.turn(terminal)? else { return Ok(false) };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
-            bytes = self.taken_away(terminal, size, column);
+            bytes = self.remove_painted_rows(terminal, size, column);
             terminal.record_painted(size);
         }
         let capabilities = terminal.capabilities();

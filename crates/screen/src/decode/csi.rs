@@ -1,6 +1,6 @@
 //! Decodes control sequences: keys with modifiers, the mouse, and most answers.
 
-use super::keys::{coded, key_for_final, modifiers, normal, numbered};
+use super::keys::{coded, key_for_final, key_for_number, modifiers, normal};
 use super::{DecodeStep, DecodedInput, ESC, TerminalReply, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
 
@@ -38,7 +38,7 @@ pub(super) fn step(bytes: &[u8], cursor_report: bool) -> DecodeStep {
         Some(b'~') if body.get(..length) == Some(b"200") => DecodeStep::Paste(length + 3),
         Some(last @ 0x40..=0x7e) => {
             let parameters = body.get(..length).unwrap_or_default();
-            DecodeStep::Done(length + 3, interpret(parameters, *last, cursor_report))
+            DecodeStep::Done(length + 3, interpret_csi(parameters, *last, cursor_report))
         }
         // Not a sequence: Alt with a bracket, or interrupted by another sequence.
         Some(&ESC) if length > 0 => DecodeStep::Done(2 + length, None),
@@ -49,7 +49,7 @@ pub(super) fn step(bytes: &[u8], cursor_report: bool) -> DecodeStep {
     }
 }
 
-fn interpret(parameters: &[u8], last: u8, cursor_report: bool) -> Option<DecodedInput> {
+fn interpret_csi(parameters: &[u8], last: u8, cursor_report: bool) -> Option<DecodedInput> {
     let text = std::str::from_utf8(parameters).ok()?;
     match (text.as_bytes().first(), last) {
         (Some(b'?'), _) => private(text.get(1..)?, last),
@@ -123,7 +123,7 @@ fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<Deco
         b'~' if numbers.first(0) == 27 && numbers.count() >= 3 => {
             return coded_key(numbers.first(2), 0, modifier, numbers);
         }
-        b'~' => numbered(numbers.first(0))?,
+        b'~' => key_for_number(numbers.first(0))?,
         _ => key_for_final(last)?,
     };
     // Numeric keypad keys are reported as keys; releases are ignored.
@@ -151,7 +151,7 @@ fn coded_key(
 
 fn rxvt(number: &[u8], held: Modifiers) -> Option<DecodedInput> {
     let number = std::str::from_utf8(number).ok()?.parse().ok()?;
-    key(Key::with(numbered(number)?, held))
+    key(Key::with(key_for_number(number)?, held))
 }
 
 fn x10(button: u8, column: u8, row: u8) -> Option<DecodedInput> {

@@ -152,7 +152,7 @@ fn keypad(letter: u8) -> Option<KeyCode> {
 }
 
 /// Returns the key whose sequence ends with `~`.
-pub(super) fn numbered(number: u32) -> Option<KeyCode> {
+pub(super) fn key_for_number(number: u32) -> Option<KeyCode> {
     Some(match number {
         1 | 7 => KeyCode::Home,
         2 => KeyCode::Insert,

@@ -81,7 +81,7 @@ impl IndexedPalette {
     }
 
     /// Returns the color drawn for each pixel, if any, with Floyd–Steinberg dithering.
-    pub fn drawn(&mut self, pixels: &Pixels) -> Vec<Option<u8>> {
+    pub fn dither(&mut self, pixels: &Pixels) -> Vec<Option<u8>> {
         let (width, height) = pixels.size();
         let mut drawn = Vec::with_capacity(width * height);
         // One more column on each side for errors that spread beyond the picture.

@@ -36,7 +36,7 @@ impl Pixels {
     }
 
     /// Scales down to this size: each pixel is the mean of the pixels that it replaces.
-    pub fn scaled(&self, (width, height): (usize, usize)) -> Self {
+    pub fn scale_down(&self, (width, height): (usize, usize)) -> Self {
         let mut data = Vec::with_capacity(width * height * 4);
         for y in 0..height {
             let rows = share(y, height, self.height);

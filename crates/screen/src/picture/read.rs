@@ -69,7 +69,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
         }
         PictureKind::Jpeg => {
             let mut decoder = jpeg(bytes);
-            decoder.decode_headers().map_err(damaged)?;
+            decoder.decode_headers().map_err(damaged_error)?;
             let (width, height) = decoder.dimensions().ok_or_else(cut)?;
             (u32::try_from(width).unwrap_or(u32::MAX), u32::try_from(height).unwrap_or(u32::MAX))
         }
@@ -90,13 +90,13 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
     let size = (width as usize, height as usize);
     let (data, channels) = match kind {
         PictureKind::Png => png(bytes)?,
-        PictureKind::Jpeg => (jpeg(bytes).decode().map_err(damaged)?, 3),
+        PictureKind::Jpeg => (jpeg(bytes).decode().map_err(damaged_error)?, 3),
         PictureKind::Gif => (gif(bytes, size)?, 4),
         PictureKind::Webp => {
             let mut decoder = webp(bytes)?;
             let length = decoder.output_buffer_size().ok_or(PictureError::TooMuch)?;
             let mut data = vec![0; length];
-            decoder.read_image(&mut data).map_err(damaged)?;
+            decoder.read_image(&mut data).map_err(damaged_error)?;
             (data, if decoder.has_alpha() { 4 } else { 3 })
         }
     };
@@ -104,7 +104,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
         .ok_or_else(|| PictureError::Damaged("too few pixels".to_owned()))
 }
 
-fn damaged(error: impl std::fmt::Display) -> PictureError {
+fn damaged_error(error: impl std::fmt::Display) -> PictureError {
     PictureError::Damaged(error.to_string())
 }
 
@@ -112,10 +112,10 @@ fn png(bytes: &[u8]) -> Result<(Vec<u8>, usize), PictureError> {
     let limits = png::Limits { bytes: MOST_MEMORY };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().map_err(damaged)?;
+    let mut reader = decoder.read_info().map_err(damaged_error)?;
     let length = reader.output_buffer_size().ok_or(PictureError::TooMuch)?;
     let mut data = vec![0; length];
-    let info = reader.next_frame(&mut data).map_err(damaged)?;
+    let info = reader.next_frame(&mut data).map_err(damaged_error)?;
     data.truncate(info.buffer_size());
     Ok((data, info.color_type.samples()))
 }
@@ -126,7 +126,7 @@ fn jpeg(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
 }
 
 fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureError> {
-    let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
+    let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(damaged_error)?;
     decoder.set_memory_limit(MOST_MEMORY);
     Ok(decoder)
 }
@@ -137,8 +137,8 @@ fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, Picture
     options.set_color_output(gif::ColorOutput::RGBA);
     let limit = std::num::NonZeroU64::new(MOST_MEMORY as u64).ok_or(PictureError::TooMuch)?;
     options.set_memory_limit(gif::MemoryLimit::Bytes(limit));
-    let mut decoder = options.read_info(bytes).map_err(damaged)?;
-    let frame = decoder.read_next_frame().map_err(damaged)?;
+    let mut decoder = options.read_info(bytes).map_err(damaged_error)?;
+    let frame = decoder.read_next_frame().map_err(damaged_error)?;
     let Some(frame) = frame else { return Err(PictureError::Empty) };
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let mut data = vec![0; width * height * 4];

@@ -15,7 +15,7 @@ const RUN: usize = 4;
 pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
     let (width, height) = pixels.size();
     let mut palette = IndexedPalette::from_pixels(pixels, colors);
-    let drawn = palette.drawn(pixels);
+    let drawn = palette.dither(pixels);
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}").into_bytes();
     for (index, color) in palette.colors.iter().enumerate() {
         let [red, green, blue] = color.map(|level| (u32::from(level) * 100 + 127) / 255);

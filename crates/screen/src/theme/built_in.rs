@@ -65,7 +65,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
         .chain([NO_COLOR])
 }
 
-pub(super) fn named(name: &str) -> Option<Theme> {
+pub(super) fn find_theme(name: &str) -> Option<Theme> {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     match () {
         () if is("Default") => Some(default()),

@@ -7,10 +7,10 @@ fn every_theme_name_resolves() {
     let names: Vec<&str> = Theme::names().collect();
     assert_eq!(names.len(), 20);
     for name in names {
-        let theme = Theme::named(&name.to_uppercase()).expect("a theme");
+        let theme = Theme::by_name(&name.to_uppercase()).expect("a theme");
         assert_eq!(theme.name, name);
     }
-    let error = Theme::named("Nope").expect_err("no theme").to_string();
+    let error = Theme::by_name("Nope").expect_err("no theme").to_string();
     assert!(error.contains("`Nope`") && error.contains("`Tokyo Night`"), "{error}");
 }
 
@@ -44,7 +44,7 @@ fn texts(theme: &Theme) -> [(&'static str, Style); 21] {
 #[test]
 fn text_has_enough_contrast_on_every_background() {
     for name in Theme::names() {
-        let theme = Theme::named(name).expect("a theme");
+        let theme = Theme::by_name(name).expect("a theme");
         let Some(background) = theme.background else { continue };
         assert_eq!(theme.light, is_light(color::parts(background)), "{name}");
         for (what, style) in texts(&theme) {
@@ -80,7 +80,7 @@ fn tints_leave_the_terminals_own_text_readable() {
     ] {
         for depth in [ColorDepth::Ansi256, ColorDepth::True] {
             for name in ["Default", "Default Light", "ANSI", "ANSI Light"] {
-                let theme = Theme::named(name).expect("a theme").on_terminal(background, depth);
+                let theme = Theme::by_name(name).expect("a theme").on_terminal(background, depth);
                 let styles = [theme.added, theme.added_word, theme.removed, theme.removed_word];
                 for behind in styles.into_iter().map(|style| style.bg).chain([theme.band]) {
                     let behind = behind.expect("a background");
@@ -181,6 +181,6 @@ fn theme_errors_name_the_problem() {
 fn background_selects_the_default_theme() {
     assert_eq!(Theme::default_for((255, 255, 240)).name, "Default Light");
     assert_eq!(Theme::default_for((20, 20, 30)).name, "Default");
-    assert!(Theme::named("Xcode").expect("a theme").is_readable_on((250, 250, 250)));
+    assert!(Theme::by_name("Xcode").expect("a theme").is_readable_on((250, 250, 250)));
     assert!(!Theme::default().is_readable_on((250, 250, 250)));
 }

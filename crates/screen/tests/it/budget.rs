@@ -54,7 +54,7 @@ fn streamed_answer_costs_at_most_three_bytes_a_byte() {
         text_bytes += line.len() + 1;
     }
     assert!(sent <= 3 * text_bytes, "{sent} bytes for {text_bytes}");
-    for (name, seen) in emulators.seen() {
+    for (name, seen) in emulators.visible_rows() {
         assert_eq!(seen.rows[..lines.len()], lines[..], "{name}");
     }
 }

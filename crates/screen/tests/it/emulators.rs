@@ -39,7 +39,7 @@ impl Emulators {
     }
 
     /// Returns what both show; the names are for failure messages.
-    pub fn seen(&mut self) -> [(&'static str, Seen); 2] {
+    pub fn visible_rows(&mut self) -> [(&'static str, Seen); 2] {
         [("vt100", self.by_vt100()), ("avt", self.by_avt())]
     }
 

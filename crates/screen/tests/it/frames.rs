@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(finish, commit, edits, cursor)| Step { finish, commit, edits, cursor })
 }
 
-fn shown(line: &Line, columns: usize) -> String {
+fn render_line(line: &Line, columns: usize) -> String {
     // A new terminal shows one row correctly without any other.
     let mut alone = Region::new(columns, 2, LOOK);
     let mut emulators = Emulators::new(columns, 2);
@@ -76,7 +76,7 @@ fn shown(line: &Line, columns: usize) -> String {
         live: std::slice::from_ref(line),
         cursor: None,
     }));
-    let [(_, seen), _] = emulators.seen();
+    let [(_, seen), _] = emulators.visible_rows();
     seen.rows.into_iter().next().unwrap_or_default()
 }
 
@@ -116,13 +116,13 @@ proptest! {
             emulators.feed(&bytes);
             prop_assert!(region.frame(&Frame { commit: &[], ..frame }).is_empty(), "drawn twice");
 
-            document.extend(commit.iter().map(|line| shown(line, columns)));
+            document.extend(commit.iter().map(|line| render_line(line, columns)));
             let mut rows = document.clone();
-            rows.extend(live.iter().map(|line| shown(line, columns)));
+            rows.extend(live.iter().map(|line| render_line(line, columns)));
             while rows.last().is_some_and(String::is_empty) {
                 rows.pop();
             }
-            for (name, seen) in emulators.seen() {
+            for (name, seen) in emulators.visible_rows() {
                 prop_assert_eq!(&seen.rows, &rows, "{} after {:?}", name, String::from_utf8_lossy(&bytes));
                 // A hidden cursor waits in the first live row; avt does not report it.
                 let (column, row) = cursor.unwrap_or((0, 0));
@@ -233,7 +233,7 @@ proptest! {
             emulators.feed(pieces.next().unwrap().as_bytes());
             let mut drawn = 0;
             for piece in pieces {
-                for (name, seen) in emulators.seen() {
+                for (name, seen) in emulators.visible_rows() {
                     prop_assert_eq!(seen.cursor, (3, first), "{}", name);
                 }
                 drawn += 1;
@@ -243,7 +243,7 @@ proptest! {
             prop_assert_eq!(drawn, usize::from(rows.is_some_and(|rows| rows < height)));
             document.extend(commit.iter().map(|line| line.text().trim().to_owned()));
             let all: Vec<String> = document.iter().cloned().chain(live.iter().map(Line::text)).collect();
-            for (name, seen) in emulators.seen() {
+            for (name, seen) in emulators.visible_rows() {
                 prop_assert_eq!(&seen.rows, &all, "{}", name);
                 prop_assert_eq!(seen.cursor, (0, all.len() - 1), "{}", name);
             }

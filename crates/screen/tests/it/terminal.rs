@@ -45,7 +45,7 @@ impl Terminal {
         Screen::open_terminal((self.device(), self.device()), options, variable).unwrap()
     }
 
-    fn types(&mut self, text: &str) {
+    fn type_text(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
@@ -66,7 +66,7 @@ fn size(cols: u16, rows: u16) -> PtySize {
     PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
 }
 
-fn live(texts: &[&str]) -> Vec<Line> {
+fn live_rows(texts: &[&str]) -> Vec<Line> {
     texts.iter().map(|text| Line::raw((*text).to_owned())).collect()
 }
 
@@ -82,7 +82,7 @@ fn modes(device: &impl AsFd) -> String {
 async fn keys_typed_before_startup_are_delivered() {
     let mut terminal = Terminal::new();
     let device = terminal.device();
-    terminal.types("hé");
+    terminal.type_text("hé");
     // The line discipline has received it when it has echoed it.
     terminal.read_until("hé");
     let (_screen, mut input) = terminal.open(ScreenOptions::default());
@@ -111,13 +111,14 @@ async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
     }
     assert_ne!(modes(&device), before);
 
-    terminal.types("a\x1b[?0u\x1b]11;rgb:0000/8000/ffff\x1b\\b\x1bP>|kitty(0.40)\x1b\\\x1b[?62c");
+    terminal
+        .type_text("a\x1b[?0u\x1b]11;rgb:0000/8000/ffff\x1b\\b\x1bP>|kitty(0.40)\x1b\\\x1b[?62c");
     let events = [input.next().await, input.next().await, input.next().await];
     let expected = [typed('a'), InputEvent::Background(0, 127, 255), typed('b')];
     assert_eq!(events, expected.map(Some));
     terminal.read_until("\x1b[>1u");
 
-    screen.close(&live(&["bye"])).unwrap();
+    screen.close(&live_rows(&["bye"])).unwrap();
     let last = terminal.read_until("\x1b[?25h");
     for mode in ["bye", "\x1b[<u", "\x1b[?2004l", "\x1b[?1004l", "\x1b[?7h"] {
         assert!(last.contains(mode), "{mode:?} in {last:?}");
@@ -134,12 +135,12 @@ async fn image_capable_terminal_is_queried() {
     assert!(graphics.is_some_and(|at| at < asked.find("\x1b[c").unwrap()), "{asked:?}");
     assert_eq!(screen.drawing(None), None);
 
-    terminal.types("\x1b[?63;1;4cx");
+    terminal.type_text("\x1b[?63;1;4cx");
     assert_eq!(input.next().await, Some(typed('x')));
     terminal.read_until("\x1b[?1;1;0S\x1b[16t");
     let sixels = |colors, cell| Some(Drawing { graphics: Graphics::Sixel, cell, colors });
     assert_eq!(screen.drawing(None), sixels(256, (10, 20)));
-    terminal.types("\x1b[?1;0;16S\x1b[6;30;12ty");
+    terminal.type_text("\x1b[?1;0;16S\x1b[6;30;12ty");
     assert_eq!(input.next().await, Some(typed('y')));
     assert_eq!(screen.drawing(None), sixels(16, (12, 30)));
     let wanted = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
@@ -150,7 +151,7 @@ async fn image_capable_terminal_is_queried() {
     let mut terminal = Terminal::new();
     let options = ScreenOptions { query_pictures: false, ..ScreenOptions::default() };
     let (_screen, mut input) = terminal.open(options);
-    terminal.types("\x1b[?63;1;4cx");
+    terminal.type_text("\x1b[?63;1;4cx");
     assert_eq!(input.next().await, Some(typed('x')));
     let asked = terminal.read_until("\x1b[?7l");
     assert!(!asked.contains("\x1b_G") && !asked.contains("\x1b[16t"), "{asked:?}");
@@ -161,19 +162,19 @@ async fn resized_window_is_painted_after_the_cursor_report() {
     let mut terminal = Terminal::new();
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
     terminal.read_until("\x1b[?7l");
-    terminal.types("\x1b[?62cx");
+    terminal.type_text("\x1b[?62cx");
     assert_eq!(input.next().await, Some(typed('x')));
-    let rows = live(&["first", "second"]);
+    let rows = live_rows(&["first", "second"]);
     let frame = |commit| Frame { commit, live: &rows, cursor: Some((0, 1)) };
     assert!(screen.frame(frame(&[])).unwrap());
     terminal.read_until("second");
 
     terminal.master.resize(size(40, 24)).unwrap();
-    let finished = live(&["finished"]);
+    let finished = live_rows(&["finished"]);
     assert!(!screen.frame(frame(&finished)).unwrap());
     terminal.read_until("\x1b[6n");
     // Keys are delivered while an answer of the terminal is pending.
-    terminal.types("y\x1b[1;5R");
+    terminal.type_text("y\x1b[1;5R");
     assert_eq!(input.next().await, Some(typed('y')));
     assert_eq!(input.next().await, Some(InputEvent::Resize(40, 24)));
     assert!(screen.frame(frame(&[])).unwrap());
@@ -186,7 +187,7 @@ async fn resized_window_is_painted_after_the_cursor_report() {
 async fn terminal_that_does_not_answer_is_not_waited_for() {
     let mut terminal = Terminal::new();
     let (mut screen, _input) = terminal.open(ScreenOptions::default());
-    let rows = live(&["row"]);
+    let rows = live_rows(&["row"]);
     screen.frame(Frame { commit: &[], live: &rows, cursor: None }).unwrap();
     terminal.read_until("row");
     terminal.master.resize(size(40, 24)).unwrap();
@@ -200,11 +201,11 @@ async fn rows_finished_while_suspended_are_printed_afterwards() {
     let device = terminal.device();
     let before = modes(&device);
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
-    let finished = live(&["finished meanwhile"]);
+    let finished = live_rows(&["finished meanwhile"]);
     screen.release().unwrap();
     assert_eq!(modes(&device), before);
     assert!(!screen.frame(Frame { commit: &finished, live: &[], cursor: None }).unwrap());
-    terminal.types("for another\n");
+    terminal.type_text("for another\n");
     let mut line = [0; 64];
     let read = rustix::io::read(&device, &mut line).unwrap();
     assert_eq!(&line[..read], b"for another\n");
@@ -212,7 +213,7 @@ async fn rows_finished_while_suspended_are_printed_afterwards() {
     assert_ne!(modes(&device), before);
     assert!(screen.frame(Frame { commit: &[], live: &[], cursor: None }).unwrap());
     terminal.read_until("finished meanwhile");
-    terminal.types("k");
+    terminal.type_text("k");
     assert_eq!(input.next().await, Some(typed('k')));
 }
 
@@ -221,12 +222,12 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     let mut terminal = Terminal::new();
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
     terminal.read_until("\x1b[?7l");
-    terminal.types("\x1b[?0u\x1b[?62cx");
+    terminal.type_text("\x1b[?0u\x1b[?62cx");
     assert_eq!(input.next().await, Some(typed('x')));
     let mut shown = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 100);
-    let rows = live(&["composer", "footer"]);
-    let view = live(&["one", "two", "three", "four"]);
-    let (said, meanwhile) = (live(&["said"]), live(&["meanwhile"]));
+    let rows = live_rows(&["composer", "footer"]);
+    let view = live_rows(&["one", "two", "three", "four"]);
+    let (said, meanwhile) = (live_rows(&["said"]), live_rows(&["meanwhile"]));
     let inline = |commit| Frame { commit, live: &rows, cursor: Some((3, 0)) };
     let over = |commit| Frame { commit, live: &view, cursor: None };
 
@@ -266,7 +267,7 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     // Closing the screen in a view restores the terminal.
     screen.view(over(&[]), true).unwrap();
     terminal.read_until("four");
-    screen.close(&live(&["bye"])).unwrap();
+    screen.close(&live_rows(&["bye"])).unwrap();
     let last = terminal.read_until("\x1b[?2004l");
     let gone = last.find("\x1b[?1049l").expect("the view goes");
     assert!(last.find("bye").is_some_and(|bye| bye > gone), "{last:?}");

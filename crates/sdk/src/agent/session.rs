@@ -124,7 +124,7 @@ impl AgentTurn<'_> {
                     let sent = self.session.open.ops().send(Op::Decide(Box::new(decide))).await;
                     sent.map_err(|_| AgentError::Closed)?;
                 }
-                EventBody::TurnEnded(ended) => return self.ended(ended).map(Some),
+                EventBody::TurnEnded(ended) => return self.handle_end(ended).map(Some),
                 body => {
                     if let Some(event) = self.event(body) {
                         return Ok(Some(event));
@@ -170,7 +170,7 @@ impl AgentTurn<'_> {
         })
     }
 
-    fn ended(&mut self, ended: TurnEnded) -> Result<AgentEvent, AgentError> {
+    fn handle_end(&mut self, ended: TurnEnded) -> Result<AgentEvent, AgentError> {
         self.is_over = true;
         match ended.reason {
             EndReason::Done => Ok(AgentEvent::Ended(std::mem::take(&mut self.answer))),

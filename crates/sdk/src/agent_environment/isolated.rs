@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_agents::{Agent, IsolatedAgent, SessionSkills};
 use parallax_checkpoints::CheckpointManager;
-use parallax_context_files::{NestedContext, WarnFn, gather};
+use parallax_context_files::{NestedContext, WarnFn, build_context};
 use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::agent::{AgentTask, AgentWorkspace, FinishedWorkspace};
@@ -136,7 +136,7 @@ fn build_environment(
         (inputs.warn)(notice);
     }
     let context = own.context_sources();
-    let begun_with = gather(&context, &files, &[]).files;
+    let begun_with = build_context(&context, &files, &[]).files;
     let warn = Arc::clone(&inputs.warn);
     let folder_context = NestedContext::new(context, Arc::clone(&files), begun_with, warn);
     let environment = SessionEnvironment {

@@ -8,14 +8,14 @@ use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
 use parallax_engine::EventBus;
 use parallax_exec::StdioProgram;
-use parallax_exec::shell::quoted;
+use parallax_exec::shell::quote_word;
 use parallax_mcp::{ConfineFn, EndWatch, Watch};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
-use parallax_tools::run_shell_command::{mounts, sandboxed, write_scope};
+use parallax_tools::run_shell_command::{mounts, prepare_sandbox, write_scope};
 
 use super::Roots;
 
@@ -35,12 +35,19 @@ pub(super) fn confine(
         options.enabled = true;
         let tier = check_tier(options.tier)?;
         let words = std::iter::once(&program.program).chain(&program.arguments);
-        let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+        let line: Vec<String> = words.map(|word| quote_word(&word.to_string_lossy())).collect();
         let roots: Vec<PathBuf> = roots();
         let StdioProgram { directory, environment, .. } = &program;
         let (line, granted) = (line.join(" "), permissions(grants, directory, environment));
-        let (plan, environment) =
-            sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
+        let (plan, environment) = prepare_sandbox(
+            &options,
+            &line,
+            directory,
+            &roots,
+            mode,
+            &granted,
+            environment.clone(),
+        )?;
         if let Some(checkpoint_manager) = &checkpoint_manager {
             let write_scope = write_scope(&plan, mounts(tier));
             checkpoint_manager.serve(&granted.file_system.write, &write_scope);

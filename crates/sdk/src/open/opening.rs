@@ -11,7 +11,7 @@ use parallax_agents::{
 };
 use parallax_commands::Commands;
 use parallax_commands::{Expander, FileSearch};
-use parallax_context_files::{InitialContext, NestedContext, gather};
+use parallax_context_files::{InitialContext, NestedContext, build_context};
 use parallax_devtools::{Observers, SessionTap, TapSocket};
 use parallax_engine::prompt::PromptFlags;
 use parallax_engine::{
@@ -101,8 +101,11 @@ impl SessionBuilder {
                 .as_ref()
                 .and_then(|checkpoint_manager| checkpoint_manager.revert_abandoned()),
         );
-        let memory =
-            gather(&self.launch.context_sources(), &workspace_setup.workspace, &resumed.contents);
+        let memory = build_context(
+            &self.launch.context_sources(),
+            &workspace_setup.workspace,
+            &resumed.contents,
+        );
         self.warnings.extend(memory.warnings.iter().cloned());
         let sources = self.open_sources(
             &resumed.id,
@@ -115,7 +118,7 @@ impl SessionBuilder {
         let prompt = self.prompt_material(&workspace_setup, &tool_setup, &sources, &memory)?;
         let offered = system::declared_tools(
             &self.launch,
-            &tool_setup.declared(),
+            &tool_setup.declared_tools(),
             tool_setup.policy_engine.as_ref(),
         );
         system::write_built_in(&prompt, self.launch.mode, &offered)?;
@@ -230,7 +233,7 @@ impl SessionBuilder {
         let budget = budget::session_budget(&self.launch, &resumed.records, model.as_ref());
         let budget = budget.with_user_prompts(self.launch.options.budget_questions);
         let metered =
-            UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
+            UsageTrackingModel::new(Arc::clone(&model), hub.clone()).with_ledger(budget.ledger());
         let name = self.launch.model_name();
         self.warnings.extend(self.launch.provider_manager().model_table().warnings_for(&name));
         self.warnings.extend(web_search::start_notice(&self.launch, model.as_ref(), &name));
@@ -401,7 +404,7 @@ impl SessionBuilder {
     ) -> Result<system::PromptMaterial, Failure> {
         let files = system::prompt_files(&self.launch)?;
         self.warnings.extend(files.warnings.iter().cloned());
-        let tools = tool_setup.declared();
+        let tools = tool_setup.declared_tools();
         Ok(system::PromptMaterial {
             flags: self.prompt_flags(&workspace_setup.workspace, sources.hooks.is_some()),
             files,
@@ -483,10 +486,10 @@ impl SessionBuilder {
             true => Arc::new(NoStore),
             false => {
                 let path = self.launch.dirs().journal(&self.launch.options.directory, &resumed.id);
-                self.launch.session_library().mirrored(Arc::new(resumed.journal), path)
+                self.launch.session_library().mirror(Arc::new(resumed.journal), path)
             }
         };
-        if self.wants_name(&resumed.records) {
+        if self.needs_name(&resumed.records) {
             session_names::name(hub.subscribe(), metered, Arc::clone(&store));
         }
         let more_tools = CombinedToolSource {
@@ -579,7 +582,7 @@ impl SessionBuilder {
 
     /// Returns whether the model should name the session. A headless run would end before it gets a
     /// name.
-    fn wants_name(&self, records: &[Record]) -> bool {
+    fn needs_name(&self, records: &[Record]) -> bool {
         let named = |record: &Record| matches!(record, Record::Name(_));
         self.launch.options.interactive
             && self.launch.config.settings.text("general.sessionNames").as_deref() == Some("model")

@@ -60,7 +60,7 @@ impl ToolSetup {
     }
 
     /// Returns the tools that exist from the beginning, including the skill tool.
-    pub(super) fn declared(&self) -> Vec<Arc<dyn Tool>> {
+    pub(super) fn declared_tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.toolbox.tools();
         tools.extend(self.skills.tool());
         tools

@@ -10,8 +10,8 @@ use crate::support::World;
 #[tokio::test]
 async fn sessions_are_counted_searched_and_deleted() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["fix the Parser", "thanks"]).await;
-    let two = world.say(SessionChoice::New, &["write a \"poem\""]).await;
+    let one = world.send_prompts(SessionChoice::New, &["fix the Parser", "thanks"]).await;
+    let two = world.send_prompts(SessionChoice::New, &["write a \"poem\""]).await;
     let launch = world.launch();
     let entries = launch.session_library().sessions();
     let counts: Vec<_> =
@@ -43,14 +43,14 @@ async fn sessions_are_counted_searched_and_deleted() {
 #[tokio::test]
 async fn conversation_is_saved_under_a_name_and_resumed() {
     let world = World::new();
-    let id = SessionId::from(world.say(SessionChoice::New, &["one"]).await);
+    let id = SessionId::from(world.send_prompts(SessionChoice::New, &["one"]).await);
     let launch = world.launch();
     let tag = "../my plan/ü";
     let path = launch.session_library().save_chat(&id, tag, false).expect("saved");
     assert!(path.starts_with(world.root.join("home/.parallax/chats")), "{}", path.display());
     let taken = launch.session_library().save_chat(&id, tag, false).expect_err("taken").message;
     assert!(taken.contains("already"), "{taken}");
-    world.say(SessionChoice::Resume(id.to_string()), &["two"]).await;
+    world.send_prompts(SessionChoice::Resume(id.to_string()), &["two"]).await;
     let chat = launch.session_library().find_chat(tag).expect("found");
     let (session, _events) = world.open(SessionChoice::Import(chat.path));
     let items = recorded_items::items(&session.initial_records());
@@ -92,7 +92,7 @@ async fn conversation_is_saved_under_a_name_and_resumed() {
 #[tokio::test]
 async fn conversation_is_exported_as_a_document() {
     let world = World::new();
-    let id = SessionId::from(world.say(SessionChoice::New, &["say `it`"]).await);
+    let id = SessionId::from(world.send_prompts(SessionChoice::New, &["say `it`"]).await);
     let launch = world.launch();
     let file = launch.session_library().share_chat(&id, Some("talk.md")).expect("shared");
     let text = std::fs::read_to_string(&file).expect("the file");

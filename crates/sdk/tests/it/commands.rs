@@ -9,7 +9,7 @@ use parallax_sessions::SessionChoice;
 use crate::support::World;
 
 #[test]
-fn init_makes_an_empty_file_once() {
+fn init_creates_an_empty_file_once() {
     let world = World::new();
     let launch = world.launch();
     assert!(
@@ -113,7 +113,7 @@ fn bug_report_uses_the_configured_url() {
 }
 
 #[tokio::test]
-async fn tools_are_what_the_table_of_built_in_tools_says() {
+async fn tools_match_the_table_of_built_in_tools() {
     let world = World::new();
     let (session, _events) = world.open(SessionChoice::New);
     let tools = session.tools();

@@ -23,7 +23,7 @@ fn ids(hits: &[SearchHit]) -> Vec<&str> {
 }
 
 /// Prepares the configuration of a session in another directory of the same home.
-fn elsewhere(world: &World, folder: &str) -> SessionConfig {
+fn configuration_elsewhere(world: &World, folder: &str) -> SessionConfig {
     let directory = world.root.join(folder);
     fs::create_dir_all(&directory).expect("folder");
     SessionConfig::prepare(LaunchOptions { directory, ..world.trusted() }).expect("prepared")
@@ -37,7 +37,7 @@ const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","pro
 #[tokio::test]
 async fn search_index_follows_session_files_of_all_programs() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["fix the parser", "then the lexer"]).await;
+    let one = world.send_prompts(SessionChoice::New, &["fix the parser", "then the lexer"]).await;
     world.write("home/.gemini/tmp/other/.project_root", "/home/ada/other");
     world.write("home/.gemini/tmp/other/chats/session-2026-11-20T10-00-9f6f3b2a.jsonl", GEMINI);
     let launch = world.launch();
@@ -58,7 +58,7 @@ async fn search_index_follows_session_files_of_all_programs() {
     for nothing in ["", "\"", "-- *", "\"the lexer then\"", "parser nowhere"] {
         assert_eq!(ids(&search(&launch, nothing)), Vec::<&str>::new(), "{nothing}");
     }
-    world.say(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
+    world.send_prompts(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
     assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
     // A replaced file is noticed even if its length and time are the same.
     let path = launch.session_library().session(&one).expect("found").path;
@@ -77,7 +77,7 @@ async fn search_index_follows_session_files_of_all_programs() {
 #[tokio::test]
 async fn damaged_index_is_rebuilt_and_shared_by_several_processes() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["fix the parser"]).await;
+    let one = world.send_prompts(SessionChoice::New, &["fix the parser"]).await;
     let launch = world.launch();
     assert_eq!(search(&launch, "parser").len(), 1);
     let index = world.root.join("home/.parallax/index/sessions.sqlite");
@@ -128,12 +128,12 @@ async fn damaged_index_is_rebuilt_and_shared_by_several_processes() {
 #[tokio::test]
 async fn every_machine_readable_export_can_be_imported() {
     let world = World::new();
-    let id = world.say(SessionChoice::New, &["say <b>it</b>", "again"]).await;
+    let id = world.send_prompts(SessionChoice::New, &["say <b>it</b>", "again"]).await;
     let launch = world.launch();
     let entry = launch.session_library().any_session(&id[..12]).expect("found");
     let before = launch.session_library().session_items(&entry).expect("items");
     for (form, ending) in [(ExportForm::Json, "json"), (ExportForm::Jsonl, "jsonl")] {
-        let text = launch.session_library().exported(&entry, form).expect("exported");
+        let text = launch.session_library().export_document(&entry, form).expect("exported");
         let file = launch
             .session_library()
             .write_export(Path::new(&format!("x.{ending}")), &text)
@@ -143,8 +143,10 @@ async fn every_machine_readable_export_can_be_imported() {
             launch.session_library().write_export(&file, &text).is_err(),
             "a file that is there stays"
         );
-        let new =
-            elsewhere(&world, "other").session_library().import_session(&file).expect("imported");
+        let new = configuration_elsewhere(&world, "other")
+            .session_library()
+            .import_session(&file)
+            .expect("imported");
         let copy =
             launch.session_library().any_session(new.id.as_str()).expect("of another project");
         assert_eq!(copy.project, world.root.join("other"));
@@ -160,24 +162,31 @@ async fn every_machine_readable_export_can_be_imported() {
         let messages = record["messages"].as_array().expect("messages").iter();
         messages.map(|message| message["content"].to_string()).collect::<Vec<_>>()
     };
-    let text = launch.session_library().exported(&entry, ExportForm::Json).expect("exported");
+    let text =
+        launch.session_library().export_document(&entry, ExportForm::Json).expect("exported");
     let said = messages(&text);
     assert!(said[0].contains("<session_context>") && !said[0].contains("say <b>it"), "{}", said[0]);
     assert!(said[1].contains("say <b>it") && !said[1].contains("<session_context>"), "{}", said[1]);
     let file =
         launch.session_library().write_export(Path::new("again.json"), &text).expect("written");
-    let new = elsewhere(&world, "other").session_library().import_session(&file).expect("imported");
+    let new = configuration_elsewhere(&world, "other")
+        .session_library()
+        .import_session(&file)
+        .expect("imported");
     let copy = launch.session_library().any_session(new.id.as_str()).expect("found");
     assert_eq!(
-        messages(&launch.session_library().exported(&copy, ExportForm::Json).expect("exported")),
+        messages(
+            &launch.session_library().export_document(&copy, ExportForm::Json).expect("exported")
+        ),
         said
     );
     for form in [ExportForm::Claude, ExportForm::Codex] {
-        let text = launch.session_library().exported(&entry, form).expect("exported");
+        let text = launch.session_library().export_document(&entry, form).expect("exported");
         let file =
             launch.session_library().write_export(Path::new(&format!("{form:?}.jsonl")), &text);
-        let new =
-            elsewhere(&world, "other").session_library().import_session(&file.expect("written"));
+        let new = configuration_elsewhere(&world, "other")
+            .session_library()
+            .import_session(&file.expect("written"));
         let copy = launch
             .session_library()
             .any_session(new.expect("imported").id.as_str())
@@ -186,16 +195,17 @@ async fn every_machine_readable_export_can_be_imported() {
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
-    let page = launch.session_library().exported(&entry, ExportForm::Html).expect("exported");
+    let page =
+        launch.session_library().export_document(&entry, ExportForm::Html).expect("exported");
     assert!(page.contains("say &lt;b&gt;it&lt;/b&gt;") && !page.contains("<b>it"), "{page}");
 }
 
 #[tokio::test]
 async fn prompt_numbers_stay_unique_after_rewind() {
     let world = World::new();
-    let id = world.say(SessionChoice::New, &["aaa", "bbb", "ccc"]).await;
+    let id = world.send_prompts(SessionChoice::New, &["aaa", "bbb", "ccc"]).await;
     let back = SessionChoice::Rewind { id, keep_contents: 4 };
-    let id = world.say(back, &["ddd", "eee", "fff"]).await;
+    let id = world.send_prompts(back, &["ddd", "eee", "fff"]).await;
     let launch = world.launch();
     let shown = |id: &str| {
         let items = launch
@@ -216,15 +226,16 @@ async fn prompt_numbers_stay_unique_after_rewind() {
     assert_eq!(shown(copy.id.as_str()), named(&["aaa", "bbb", "ddd"]));
     let missing = launch.session_library().fork_session(&id, Some(6)).expect_err("there are five");
     assert_eq!(missing.message, "unknown prompt 6: the last one is 5");
-    let copy = world.say(SessionChoice::ForkBefore { from: id, prompt: 3 }, &["ggg"]).await;
+    let copy =
+        world.send_prompts(SessionChoice::ForkBefore { from: id, prompt: 3 }, &["ggg"]).await;
     assert_eq!(shown(&copy), named(&["aaa", "bbb", "ggg"]));
 }
 
 #[tokio::test]
 async fn session_copy_keeps_the_original_and_move_takes_all_files() {
     let world = World::new();
-    let id = world.say(SessionChoice::New, &["one", "two"]).await;
-    let other = elsewhere(&world, "moved/here");
+    let id = world.send_prompts(SessionChoice::New, &["one", "two"]).await;
+    let other = configuration_elsewhere(&world, "moved/here");
     let copy = other.session_library().fork_session(&id, Some(2)).expect("copied");
     let items = |launch: &SessionConfig, id: &str| {
         let entry = launch.session_library().any_session(id).expect("found");
@@ -264,7 +275,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let world = World::new();
     let mut made = Vec::new();
     for prompt in ["one", "two", "three", "four"] {
-        made.push(world.say(SessionChoice::New, &[prompt]).await);
+        made.push(world.send_prompts(SessionChoice::New, &[prompt]).await);
     }
     let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 86_400);
     let age = |id: &str, days_ago: u64| {
@@ -322,7 +333,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
     let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
     // A project's settings apply to its own sessions only.
-    let there = elsewhere(&world, "there");
+    let there = configuration_elsewhere(&world, "there");
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
     world.write("there/.gemini/settings.json", rule);
     let there = SessionConfig::prepare(there.options().clone()).expect("prepared");
@@ -343,7 +354,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let cleaned = folder.join(".cleaned");
     fs::remove_file(&cleaned).expect("stamp");
     age(&made[2], 31);
-    world.say(SessionChoice::New, &["five"]).await;
+    world.send_prompts(SessionChoice::New, &["five"]).await;
     let gone =
         || world.launch().session_library().sessions().iter().all(|entry| entry.id != made[2]);
     for _ in 0..200 {

@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Sends prompts, waiting for the end of each turn; returns the session id.
-    pub async fn say(&self, session: SessionChoice, prompts: &[&str]) -> String {
+    pub async fn send_prompts(&self, session: SessionChoice, prompts: &[&str]) -> String {
         let (open, mut events) = self.open(session);
         for prompt in prompts {
             let prompt = Prompt { text: (*prompt).to_owned(), ..Prompt::default() };

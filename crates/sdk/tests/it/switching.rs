@@ -19,8 +19,8 @@ fn prompts(items: &[RecordedItem]) -> Vec<(String, usize, u64)> {
 #[tokio::test]
 async fn one_process_opens_several_sessions_in_sequence() {
     let world = World::new();
-    let first = world.say(SessionChoice::New, &["one", "two"]).await;
-    let second = world.say(SessionChoice::New, &["other"]).await;
+    let first = world.send_prompts(SessionChoice::New, &["one", "two"]).await;
+    let second = world.send_prompts(SessionChoice::New, &["other"]).await;
     assert_ne!(first, second);
 
     let (session, _events) = world.open(SessionChoice::Resume(first.clone()));
@@ -35,21 +35,21 @@ async fn one_process_opens_several_sessions_in_sequence() {
     session.close().await;
 
     // The lock was released, so no copy is made.
-    world.say(SessionChoice::Resume(first.clone()), &["three"]).await;
+    world.send_prompts(SessionChoice::Resume(first.clone()), &["three"]).await;
     assert_eq!(world.launch().session_library().sessions().len(), 2);
 }
 
 #[tokio::test]
 async fn rewind_removes_turns_and_fork_keeps_the_original() {
     let world = World::new();
-    let id = world.say(SessionChoice::New, &["one", "two", "three"]).await;
+    let id = world.send_prompts(SessionChoice::New, &["one", "two", "three"]).await;
     let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
     let all = prompts(&recorded_items::items(&session.initial_records()));
     session.close().await;
     let before_two = all[1].1;
 
     let fork = SessionChoice::Fork { from: id.clone(), keep_contents: Some(before_two) };
-    let forked = world.say(fork, &["else"]).await;
+    let forked = world.send_prompts(fork, &["else"]).await;
     assert_ne!(forked, id);
     let texts = |id: &str| {
         let entry = world.launch().session_library().session(id).expect("a session");
@@ -60,10 +60,10 @@ async fn rewind_removes_turns_and_fork_keeps_the_original() {
     assert_eq!(texts(&id), ["one", "two", "three"]);
 
     let rewind = SessionChoice::Rewind { id: id.clone(), keep_contents: before_two };
-    assert_eq!(world.say(rewind, &["again"]).await, id);
+    assert_eq!(world.send_prompts(rewind, &["again"]).await, id);
     assert_eq!(texts(&id), ["one", "again"]);
     let rewind = SessionChoice::Rewind { id: id.clone(), keep_contents: 0 };
-    assert_eq!(world.say(rewind, &["again"]).await, id);
+    assert_eq!(world.send_prompts(rewind, &["again"]).await, id);
     assert_eq!(texts(&id), ["again"]);
     let entry = world.launch().session_library().session(&id).expect("a session");
     assert_eq!(world.launch().session_library().message_count(&entry), Some(2));

@@ -206,7 +206,7 @@ async fn run(
             let message = messages::client_message(params)?;
             let task = tasks.send(&message).await?;
             if message.is_blocking {
-                until_over(&task).await;
+                wait_until_over(&task).await;
             }
             messages::task_result(&task.snapshot(), version)
         }
@@ -241,7 +241,7 @@ async fn run(
 }
 
 /// Waits until the turn ends or needs input.
-async fn until_over(task: &Arc<Task>) {
+async fn wait_until_over(task: &Arc<Task>) {
     let (first, mut events) = task.follow();
     if first.state.is_over() {
         return;
@@ -434,7 +434,7 @@ async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBo
         ..messages::ClientMessage::default()
     };
     tasks.send(&message).await?;
-    until_over(&task).await;
+    wait_until_over(&task).await;
     let snapshot = task.snapshot();
     let said = snapshot.message.map_or(Value::Null, |said| match said.parts.first() {
         Some(super::task::TaskPart::Text(text)) => json!(text),

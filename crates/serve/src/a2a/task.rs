@@ -138,7 +138,7 @@ impl Task {
     }
 
     /// A task whose session is being loaded, and what tells when that is done.
-    pub(super) fn loading(id: &str) -> (Self, watch::Sender<bool>) {
+    pub(super) fn new_loading(id: &str) -> (Self, watch::Sender<bool>) {
         let (sender, loaded) = watch::channel(false);
         (Self::with_state(id, TaskState::Completed, loaded), sender)
     }
@@ -255,7 +255,7 @@ impl Task {
     }
 
     /// A file changed.
-    pub(super) fn changed(&self, path: &str, text: &str) {
+    pub(super) fn report_changed_file(&self, path: &str, text: &str) {
         let mut inner = self.lock();
         let part = TaskPart::File { name: path.to_owned(), text: text.to_owned() };
         let artifact = Artifact { id: path.to_owned(), part };

@@ -49,7 +49,7 @@ fn internal(error: &Value) -> A2aError {
     A2aError::Internal(text.to_owned())
 }
 
-fn in_use(id: &str) -> A2aError {
+fn in_use_error(id: &str) -> A2aError {
     A2aError::UnsupportedOperation(format!(
         "the session `{id}` is in use by another process: close it there first"
     ))
@@ -140,7 +140,7 @@ impl A2aTasks {
             match tasks.get(id) {
                 Some(task) => (Arc::clone(task), None),
                 None => {
-                    let (task, loaded) = Task::loading(id);
+                    let (task, loaded) = Task::new_loading(id);
                     let task = Arc::new(task);
                     tasks.insert(id.to_owned(), Arc::clone(&task));
                     let tasks = Arc::clone(self);
@@ -154,11 +154,11 @@ impl A2aTasks {
             }
             let turn = self.ended_turns(&[id]).await.remove(id);
             let is_in_use = turn.is_some_and(|turn| turn.is_in_use);
-            return Err(if is_in_use { in_use(id) } else { missing() });
+            return Err(if is_in_use { in_use_error(id) } else { missing() });
         };
         let ended = self.ended_turns(&[id]).await.remove(id);
         if ended.as_ref().is_some_and(|ended| ended.is_in_use) {
-            return Err(in_use(id));
+            return Err(in_use_error(id));
         }
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
         let loaded = self.client().request("session/load", params).await.map_err(|_| missing())?;
@@ -409,7 +409,7 @@ fn update(all: &A2aTasks, params: &Value) {
             for diff in diffs {
                 let field = |name: &str| diff.get(name).and_then(Value::as_str);
                 if let (Some(path), Some(text)) = (field("path"), field("newText")) {
-                    task.changed(path, text);
+                    task.report_changed_file(path, text);
                 }
             }
             if task.state() == TaskState::Working {

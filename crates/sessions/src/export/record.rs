@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, directories};
 use parallax_store::LoadedSession;
 
-use crate::gemini_record::{head as record_head, shaped};
+use crate::gemini_record::{head as record_head, to_gemini_message};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ pub(super) fn lines(session: &LoadedSession, title: &str) -> serde_json::Result<
     }
     let mut text = format!("{head}\n");
     for message in &messages {
-        text.push_str(&format!("{}\n", shaped(message)));
+        text.push_str(&format!("{}\n", to_gemini_message(message)));
     }
     Ok(text)
 }

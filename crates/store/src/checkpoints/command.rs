@@ -198,7 +198,7 @@ impl Checkpoints {
         write_scope: &WriteScope,
     ) -> (Changes, Vec<FileRecord>) {
         let rules = mark.walk_result.rules.as_deref();
-        let after = self.walk_after(&mark.walk_result.unvisited, rules);
+        let after = self.walk_after_command(&mark.walk_result.unvisited, rules);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| {
@@ -211,7 +211,7 @@ impl Checkpoints {
                 && !mark.walk_result.unvisited.contains(place)
         });
         changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
-        changes.set_id = set_id::changed(&mark.walk_result, &after);
+        changes.set_id = set_id::changed_programs(&mark.walk_result, &after);
         changes.set_id.retain(|path| write_scope.contains(path));
         let mut files = Vec::new();
         let before = mark.walk_result.repositories.iter();
@@ -275,7 +275,7 @@ impl Checkpoints {
     /// Walks the workspace after a command and makes directories readable that were not closed
     /// before. Directories that are ignored only since then, unlike by `rules_before`, are searched
     /// for protected files.
-    pub(super) fn walk_after(
+    pub(super) fn walk_after_command(
         &self,
         closed_before: &HashSet<ConfinedPath>,
         rules_before: Option<&IgnoreRules>,
@@ -449,7 +449,7 @@ impl Checkpoints {
         if budget.copied.fetch_add(stamp.size, Ordering::Relaxed).saturating_add(stamp.size) > cap {
             return Ok((PreviousContent::Budget, stamp));
         }
-        if !self.has_room(stamp.size) {
+        if !self.has_space_for(stamp.size) {
             return Ok((PreviousContent::Full, stamp));
         }
         let old = match self.objects.store(&file, stamp.size, self.options.file_bytes)? {

@@ -42,18 +42,18 @@ impl Comparison<'_> {
             self.mark.walk_result.entries.iter().zip(self.mark.previous_contents.iter())
         {
             while let Some(new) = after.next_if(|new| new.path < entry.path) {
-                self.created(new, &mut differences);
+                self.record_created(new, &mut differences);
             }
             let new = after.next_if(|new| new.path == entry.path);
             self.compare(entry, *old, new, &mut differences);
         }
         for new in after {
-            self.created(new, &mut differences);
+            self.record_created(new, &mut differences);
         }
         differences
     }
 
-    fn created(
+    fn record_created(
         &mut self,
         new: &WorkspaceEntry,
         differences: &mut Vec<(ConfinedPath, PathState, PathState)>,

@@ -61,13 +61,13 @@ impl Drop for Unfinished {
 impl Checkpoints {
     /// Makes sure that the command of this mark can be undone if the program is killed while it
     /// runs.
-    pub fn stand_by(&self, mark: &CommandMark) -> Unfinished {
+    pub fn protect_command(&self, mark: &CommandMark) -> Unfinished {
         let (mark, path) = (mark.clone(), self.journal_path());
         let path = path.with_extension(format!("{}.mark", mark.started_at()));
         let (end, ended) = sync_channel(0);
         let thread = std::thread::Builder::new()
             .name("unfinished".into())
-            .spawn(move || stand_by(&mark, &path, &ended));
+            .spawn(move || run_watch(&mark, &path, &ended));
         Unfinished { end: Some(end), thread: thread.ok() }
     }
 
@@ -86,7 +86,7 @@ impl Checkpoints {
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
             if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&file))
-                && self.take_up(written, beat).is_err()
+                && self.adopt_mark(written, beat).is_err()
             {
                 continue;
             }
@@ -94,7 +94,7 @@ impl Checkpoints {
         }
     }
 
-    fn take_up(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
+    fn adopt_mark(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
@@ -151,7 +151,7 @@ impl Checkpoints {
 }
 
 /// Runs the thread that accompanies a command.
-fn stand_by(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
+fn run_watch(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
     let is_over = |after| !matches!(ended.recv_timeout(after), Err(RecvTimeoutError::Timeout));
     if is_over(AT_ONCE) {
         return;

@@ -84,9 +84,11 @@ impl Repository {
         stamp: &Stamp,
         attributes: &[Arc<Attributes>],
     ) -> TrackedState {
-        let Some((index, tracked)) = self.tracked(name) else { return TrackedState::Untracked };
+        let Some((index, tracked)) = self.tracked_entry(name) else {
+            return TrackedState::Untracked;
+        };
         let mut rules = self.attributes.iter().chain(attributes);
-        let converts = self.converts_all || rules.any(|rules| rules.converts(name));
+        let converts = self.converts_all || rules.any(|rules| rules.is_converted(name));
         if !converts && index.is_clean(tracked, stamp) {
             TrackedState::Clean(tracked.blob)
         } else {
@@ -94,7 +96,7 @@ impl Repository {
         }
     }
 
-    fn tracked(&self, name: &[u8]) -> Option<(&Index, &Tracked)> {
+    fn tracked_entry(&self, name: &[u8]) -> Option<(&Index, &Tracked)> {
         let index = self.index.as_ref()?;
         Some((index, index.get(name)?))
     }
@@ -229,7 +231,7 @@ impl Attributes {
             let line = line.trim();
             let (pattern, attributes) =
                 line.split_once([' ', '\t']).unwrap_or((line, Default::default()));
-            if line.starts_with('#') || !attributes.split_whitespace().any(converts) {
+            if line.starts_with('#') || !attributes.split_whitespace().any(is_conversion) {
                 continue;
             }
             match pattern.strip_prefix('*') {
@@ -243,7 +245,7 @@ impl Attributes {
         (rules.all || !rules.suffixes.is_empty()).then(|| Arc::new(rules))
     }
 
-    fn converts(&self, name: &[u8]) -> bool {
+    fn is_converted(&self, name: &[u8]) -> bool {
         let name = Path::new(std::ffi::OsStr::from_bytes(name)).file_name().unwrap_or_default();
         let ends_so = |end: &Vec<u8>| name.as_bytes().ends_with(end);
         self.all || self.suffixes.iter().any(ends_so)
@@ -251,7 +253,7 @@ impl Attributes {
 }
 
 /// Whether an attribute causes a conversion.
-fn converts(attribute: &str) -> bool {
+fn is_conversion(attribute: &str) -> bool {
     let name = attribute.split('=').next().unwrap_or_default();
     ["text", "eol", "crlf", "filter", "ident", "working-tree-encoding"].contains(&name)
 }
@@ -270,9 +272,9 @@ mod tests {
         };
         assert!(read("*.png binary\n*.lock -text linguist-generated\n# * text\n").is_none());
         let rules = read("*.sh text eol=lf\n").expect("rules");
-        assert!(rules.converts(b"a/b.sh") && !rules.converts(b"a/b.rs"));
-        assert!(read("docs/** filter=lfs\n").expect("rules").converts(b"x"));
-        assert!(read("[attr]mine text\n").expect("rules").converts(b"x"));
+        assert!(rules.is_converted(b"a/b.sh") && !rules.is_converted(b"a/b.rs"));
+        assert!(read("docs/** filter=lfs\n").expect("rules").is_converted(b"x"));
+        assert!(read("[attr]mine text\n").expect("rules").is_converted(b"x"));
 
         let config = |text: &str| {
             std::fs::write(&file, text).expect("write");

@@ -106,7 +106,7 @@ impl CheckpointHistory {
                     let path = file.path.path();
                     self.referenced_objects.extend(file.before.object());
                     self.note_last(&path, file.after.as_ref(), at);
-                    self.turns.entry(turn).or_default().take_back(path, file.after, at);
+                    self.turns.entry(turn).or_default().record_undone(path, file.after, at);
                 }
                 self.turns.entry(turn).or_default().attempted = true;
             }
@@ -185,7 +185,7 @@ impl CheckpointHistory {
 impl TurnRecord {
     /// Handles an undone path. It has the state from before the turn or, if others changed it in
     /// between, the state that they left.
-    fn take_back(&mut self, path: PathBuf, after: Option<PathState>, at: i64) {
+    fn record_undone(&mut self, path: PathBuf, after: Option<PathState>, at: i64) {
         let Some(mut change) = self.changes.remove(&path) else {
             self.undone_paths.insert(path, None);
             return;

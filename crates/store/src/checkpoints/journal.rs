@@ -73,7 +73,7 @@ impl Journal {
             if file.metadata()?.nlink_is_positive() {
                 return file.try_clone();
             }
-            self.forget();
+            self.clear();
         }
         let file =
             OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
@@ -82,7 +82,7 @@ impl Journal {
         Ok(file)
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         *self = Self::new(std::mem::take(&mut self.path));
     }
 
@@ -93,7 +93,7 @@ impl Journal {
             result => result?,
         };
         if file.metadata()?.len() < self.offset {
-            self.forget();
+            self.clear();
         }
         file.seek(SeekFrom::Start(self.offset))?;
         let mut reader = BufReader::with_capacity(64 * 1024, file);

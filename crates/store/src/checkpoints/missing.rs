@@ -56,6 +56,6 @@ pub(super) fn identity(stamp: &Stamp) -> (u64, u64, i64) {
 }
 
 /// Renames a file back to its old name.
-pub(super) fn move_back(from: &ConfinedPath, to: &ConfinedPath) -> io::Result<()> {
+pub(super) fn rename_back(from: &ConfinedPath, to: &ConfinedPath) -> io::Result<()> {
     EntryHandle::open(from, false)?.move_to(&EntryHandle::open(to, true)?)
 }

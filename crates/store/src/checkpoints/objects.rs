@@ -75,7 +75,7 @@ impl Objects {
             return Ok(StoreResult::TooLarge);
         }
         if size > SMALL {
-            return self.take_large(file, limit);
+            return self.store_large(file, limit);
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -91,7 +91,7 @@ impl Objects {
         Ok(StoreResult::Kept(id))
     }
 
-    fn take_large(&self, file: &File, limit: u64) -> io::Result<StoreResult> {
+    fn store_large(&self, file: &File, limit: u64) -> io::Result<StoreResult> {
         let (path, mut out) = self.temporary()?;
         let copied = if reflink(&out, file) {
             // The clone no longer changes, so the hash matches the stored contents.

@@ -180,7 +180,9 @@ impl Checkpoints {
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let closed = unseen.iter().filter_map(|path| roots.locate(path)).collect();
-        for entry in self.walk_after(&closed, None).entries.iter().filter(|_| !saved.is_truncated) {
+        for entry in
+            self.walk_after_command(&closed, None).entries.iter().filter(|_| !saved.is_truncated)
+        {
             let path = entry.path.path();
             let protected =
                 is_protected(&entry.path.relative) || is_in_planted_repository(&entry.path);

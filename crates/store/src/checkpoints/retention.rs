@@ -121,7 +121,7 @@ impl Checkpoints {
             self.objects.added.store(0, Ordering::Relaxed);
             self.measured_size.store(total, Ordering::Relaxed);
         }
-        if self.has_room(bytes) {
+        if self.has_space_for(bytes) {
             return true;
         }
         if bytes > self.options.total_bytes {
@@ -139,7 +139,7 @@ impl Checkpoints {
         }
         // What still does not fit is reported before the command.
         let _ = self.clean_up_for(bytes);
-        let fits = self.has_room(bytes);
+        let fits = self.has_space_for(bytes);
         if fits {
             self.cleaned_at.store(0, Ordering::Relaxed);
         }

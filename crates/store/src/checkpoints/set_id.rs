@@ -17,7 +17,7 @@ const EXECUTABLE: u32 = 0o111;
 const CAPABILITIES: &str = "security.capability";
 
 /// Returns the programs that are new or changed.
-pub(super) fn changed(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
+pub(super) fn changed_programs(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
     let programs = after.entries.iter().filter(|entry| {
         matches!(entry.kind, EntryKind::File { .. })
             && entry.stamp.mode & (SET_ID | EXECUTABLE) != 0

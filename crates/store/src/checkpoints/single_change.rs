@@ -49,7 +49,7 @@ impl Checkpoints {
     /// # Errors
     /// Returns an error if the records cannot be read.
     pub fn edits(&self) -> Result<Vec<Edit>, CheckpointError> {
-        let journal = self.refreshed()?;
+        let journal = self.lock_refreshed()?;
         let history = &journal.history;
         let stands = |turn: u64, path: &PathBuf| {
             history.turns.get(&turn).is_some_and(|turn| turn.changes.contains_key(path))
@@ -88,7 +88,7 @@ impl Checkpoints {
         }
         let began = self.next_timestamp();
         let outcome = self.restore_all(wanted, force, &BTreeMap::new());
-        let undone = outcome.undone(turn);
+        let undone = outcome.to_undo_result(turn);
         if !outcome.files.is_empty() {
             let (ended, by, files) = (self.next_timestamp(), ChangedBy::Edit, outcome.files);
             self.append(&Record::Changed { turn, began, ended, by, files })?;
@@ -152,7 +152,7 @@ impl Checkpoints {
         &self,
         fits: impl Fn(u64, i64) -> bool,
     ) -> Result<Vec<RestoreCandidate>, CheckpointError> {
-        let journal = self.refreshed()?;
+        let journal = self.lock_refreshed()?;
         let history = &journal.history;
         let mut first: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
         let mut foreign_state: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();

@@ -53,7 +53,9 @@ impl Checkpoints {
                 Some(id) => StoredContent::Hashed(id),
                 None => StoredContent::Lost(too_large(stamp.size)),
             },
-            ContentHandling::Keep if !self.has_room(stamp.size) && !self.free_space(stamp.size) => {
+            ContentHandling::Keep
+                if !self.has_space_for(stamp.size) && !self.free_space(stamp.size) =>
+            {
                 StoredContent::Lost(store_full())
             }
             ContentHandling::Keep => match self.objects.store(&file, stamp.size, limit)? {

@@ -13,7 +13,7 @@ use super::confined_root::{
     ConfinedPath, EntryHandle, Roots, is_missing, mode_of, open_root, read_state, set_folder_mode,
 };
 use super::history::UndoneFiles;
-use super::missing::{UnrestoredFiles, identity, move_back, unavailable_contents};
+use super::missing::{UnrestoredFiles, identity, rename_back, unavailable_contents};
 use super::objects::{blob_id, file_blob_id, hash_of};
 use super::protected::{is_in_lost_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
@@ -77,7 +77,7 @@ impl UndoOutcome {
         self.force_helps |= force_helps;
     }
 
-    pub(super) fn undone(&self, turn: u64) -> UndoResult {
+    pub(super) fn to_undo_result(&self, turn: u64) -> UndoResult {
         let restored = self.files.iter().map(|file| file.path.path()).collect();
         UndoResult {
             turn,
@@ -100,7 +100,7 @@ impl Checkpoints {
     pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, CheckpointError> {
         self.recover();
         let (turn, changes) = {
-            let journal = self.refreshed()?;
+            let journal = self.lock_refreshed()?;
             let history = &journal.history;
             let number = match turn {
                 Some(turn) => turn,
@@ -124,7 +124,7 @@ impl Checkpoints {
             changes.iter().filter_map(|(due, later)| Some((due.path.clone(), (*later)?))).collect();
         let changes = changes.into_iter().map(|(due, _)| due);
         let outcome = self.restore_all(changes.collect(), force, &later);
-        let undone = outcome.undone(turn);
+        let undone = outcome.to_undo_result(turn);
         let kept = outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect();
         let at = self.next_timestamp();
         self.append(&Record::Undone { turn, at, files: outcome.files, kept })?;
@@ -137,12 +137,12 @@ impl Checkpoints {
     /// # Errors
     /// Returns an error if there is no undo to revert, or the records cannot be read or written.
     pub fn redo(&self, force: bool) -> Result<UndoResult, CheckpointError> {
-        let last = self.refreshed()?.history.redoable.last().cloned();
+        let last = self.lock_refreshed()?.history.redoable.last().cloned();
         let UndoneFiles { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
             files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
         let outcome = self.restore_changes(changes.collect(), force, &BTreeMap::new());
-        let redone = outcome.undone(turn);
+        let redone = outcome.to_undo_result(turn);
         let skipped_paths = match outcome.force_helps {
             true => outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect(),
             false => Vec::new(),
@@ -178,7 +178,7 @@ impl Checkpoints {
             Some((path.clone(), changes.before.get(path)?.clone(), None::<PathState>))
         });
         let outcome = self.restore_changes(wanted.collect(), true, &BTreeMap::new());
-        let undone = outcome.undone(changes.turn);
+        let undone = outcome.to_undo_result(changes.turn);
         if !outcome.files.is_empty() {
             let (turn, began, ended) = (changes.turn, changes.started_at, self.next_timestamp());
             let (by, files) = (ChangedBy::Command, outcome.files);
@@ -297,7 +297,7 @@ impl Checkpoints {
         // removed.
         let mut waiting = Vec::new();
         for (new, old) in moves {
-            match move_back(&new.confined_path, &old.confined_path) {
+            match rename_back(&new.confined_path, &old.confined_path) {
                 Ok(()) => done.extend([new, old]),
                 Err(_) => waiting.push((new, old)),
             }
@@ -341,7 +341,7 @@ impl Checkpoints {
             }
         }
         for (new, old) in waiting {
-            match move_back(&new.confined_path, &old.confined_path) {
+            match rename_back(&new.confined_path, &old.confined_path) {
                 Ok(()) => done.extend([new, old]),
                 Err(error) => {
                     outcome
@@ -371,7 +371,7 @@ impl Checkpoints {
                     continue;
                 }
             }
-            let after = Some(stamped(&plan));
+            let after = Some(with_current_stamp(&plan));
             let path = PathText::from_path(&plan.path);
             outcome.files.push(FileRecord { path, before: plan.current_state, after });
         }
@@ -493,7 +493,7 @@ impl Checkpoints {
             PathState::Link { target } => {
                 let leaf = EntryHandle::open(&plan.confined_path, true).map_err(text)?;
                 let temporary = leaf.temporary_link(&target.path()).map_err(text)?;
-                still_as_planned(&leaf, &plan.current_state)?;
+                check_unchanged(&leaf, &plan.current_state)?;
                 leaf.exchange(temporary, replaces(&plan.current_state)).map_err(text)
             }
             PathState::File { content, stamp } => {
@@ -508,7 +508,7 @@ impl Checkpoints {
                 }
                 rustix::fs::fchmod(&file, mode_of(stamp.mode))
                     .map_err(|error| error.to_string())?;
-                still_as_planned(&leaf, &plan.current_state)?;
+                check_unchanged(&leaf, &plan.current_state)?;
                 leaf.exchange(temporary, replaces(&plan.current_state)).map_err(text)
             }
         }
@@ -619,12 +619,12 @@ fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
             result => result.map_err(|error| error.to_string()),
         };
     }
-    still_as_planned(&leaf, &plan.current_state)?;
+    check_unchanged(&leaf, &plan.current_state)?;
     leaf.remove().map_err(|error| error.to_string())
 }
 
 /// Checks again, immediately before the change, that the entry did not change in the meantime.
-fn still_as_planned(leaf: &EntryHandle, planned: &PathState) -> Result<(), String> {
+fn check_unchanged(leaf: &EntryHandle, planned: &PathState) -> Result<(), String> {
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
         (PathState::File { stamp, content }, Some(now)) => {
@@ -674,7 +674,7 @@ fn open_parent(path: &Path, roots: &Roots) {
 }
 
 /// Returns the old state with the stamp of the file that now holds it.
-fn stamped(plan: &RestoreTarget) -> PathState {
+fn with_current_stamp(plan: &RestoreTarget) -> PathState {
     match (&plan.before, read_state(&plan.confined_path)) {
         (PathState::File { content, .. }, Ok(PathState::File { stamp, .. })) => {
             PathState::File { content: content.clone(), stamp }

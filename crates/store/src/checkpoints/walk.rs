@@ -384,7 +384,7 @@ impl Walker<'_, '_> {
                 continue;
             }
             let stamp = match kind {
-                FileType::Directory => self.opened(&folder, &name, &place, &stat, stamp),
+                FileType::Directory => self.make_readable(&folder, &name, &place, &stat, stamp),
                 _ => stamp,
             };
             if let Some(git) = &here.git {
@@ -510,7 +510,7 @@ impl Walker<'_, '_> {
     }
 
     /// Makes a directory of this user readable, if that is requested, and returns its stamp.
-    fn opened(
+    fn make_readable(
         &self,
         folder: &OwnedFd,
         name: &OsStr,

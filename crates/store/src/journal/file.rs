@@ -102,7 +102,7 @@ impl JournalFile {
             return Ok((opened, loaded));
         }
         opened.repair_end(path, &loaded).map_err(failed)?;
-        if opened.cipher.is_none() && keys.encrypts() {
+        if opened.cipher.is_none() && keys.is_enabled() {
             opened = opened
                 .encrypt_existing(path, loaded.head.session_id.as_str(), keys)
                 .map_err(failed)?;
@@ -143,7 +143,7 @@ impl JournalFile {
     }
 
     /// Copies the contents to a new file and returns that file for further writing.
-    pub(super) fn copied(&self, path: &Path) -> io::Result<Self> {
+    pub(super) fn copy_to(&self, path: &Path) -> io::Result<Self> {
         let mut made = Self::make(path)?;
         let mut old = self.file.try_clone()?;
         old.seek(SeekFrom::Start(0))?;
@@ -264,9 +264,9 @@ impl JournalFile {
     /// Writes the text of a record.
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let line = match &self.cipher {
-            Some((cipher, next)) => {
-                cipher.encrypted(*next, text).ok_or_else(|| io::Error::other(KeyError::NoRandom))?
-            }
+            Some((cipher, next)) => cipher
+                .encrypt_record(*next, text)
+                .ok_or_else(|| io::Error::other(KeyError::NoRandom))?,
             None => [text, b"\n"].concat(),
         };
         self.write_line(&line)?;

@@ -89,14 +89,16 @@ impl SearchIndex {
             .collect();
         if !gone.is_empty() {
             indexed.removed_sessions = gone.len();
-            self.write(|writing| gone.iter().try_for_each(|number| forget(writing, *number)))?;
+            self.write(|writing| {
+                gone.iter().try_for_each(|number| delete_session(writing, *number))
+            })?;
         }
         // The most recently used session is written last, so its rows have the highest numbers.
         changed.sort_by_key(|found| found.stamp.modified);
         if watch(UpdateProgress { read: 0, total: changed.len() }) && !changed.is_empty() {
             let opens =
                 if self.in_memory { SessionScope::All(&dirs.keys) } else { SessionScope::Plain };
-            indexed.read = self.take_in(&changed, texts, opens, watch)?;
+            indexed.read = self.index_sessions(&changed, texts, opens, watch)?;
         }
         let all: rusqlite::Result<i64> =
             self.connection
@@ -107,7 +109,7 @@ impl SearchIndex {
     }
 
     /// Writes sessions while other threads read the next ones. Returns their number.
-    fn take_in(
+    fn index_sessions(
         &mut self,
         files: &[ScannedFile],
         texts: TurnTextReader<'_>,
@@ -191,7 +193,7 @@ fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
+fn delete_session(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
     let first = number << TURN_BITS;
     let last = first | ((1 << TURN_BITS) - 1);
     writing
@@ -214,7 +216,7 @@ fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlit
         if stamp == read.file.stamp {
             return Ok(());
         }
-        forget(writing, number)?;
+        delete_session(writing, number)?;
     }
     let (id, title, project) = match &read.entry {
         Some(entry) => (entry.id.as_str(), entry.title.as_str(), entry.project.as_path()),

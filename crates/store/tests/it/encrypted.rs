@@ -47,7 +47,7 @@ impl TestProject {
         std::iter::once(opening.join("\n")).chain(records).collect()
     }
 
-    fn put(&self, lines: &[&str]) {
+    fn write_lines(&self, lines: &[&str]) {
         fs::write(&self.path, format!("{}\n", lines.join("\n"))).expect("written");
     }
 
@@ -119,7 +119,7 @@ fn tampered_encrypted_lines_end_the_session() {
         ("in the clear", vec![line[0], line[1], line[2], r#"{"name":{"time":"","text":"x"}}"#], 1),
     ];
     for (what, lines, left) in table {
-        project.put(&lines);
+        project.write_lines(&lines);
         let before = fs::read(&project.path).expect("bytes");
         let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
         assert_eq!(texts(&loaded), texts(&whole)[..left], "{what}");
@@ -140,10 +140,10 @@ fn tampered_encrypted_lines_end_the_session() {
     drop(write(&other, &project.keys, 4));
     let foreign = fs::read_to_string(&other).expect("text");
     let foreign = foreign.lines().nth(4).expect("a line");
-    project.put(&[line[0], line[1], line[2], foreign]);
+    project.write_lines(&[line[0], line[1], line[2], foreign]);
     assert_eq!((project.load().contents.len(), project.load().broken), (1, true));
     // The session is valid under another file name, but not with another session ID.
-    project.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
+    project.write_lines(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
     assert!(load(&project.path, &project.keys).is_err());
 }
 
@@ -158,10 +158,10 @@ fn truncated_end_is_detected_and_distinguished_from_a_crash() {
     assert_eq!((project.load().contents.len(), project.load().broken), (5, false));
     let lines = project.lines();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    project.put(&lines[..lines.len() - 1]);
+    project.write_lines(&lines[..lines.len() - 1]);
     assert_eq!((project.load().contents.len(), project.load().broken), (4, false));
     for (left, told) in [(4, "1 record is missing"), (2, "3 records are missing")] {
-        project.put(&lines[..left + 1]);
+        project.write_lines(&lines[..left + 1]);
         let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
         assert!(loaded.broken && loaded.notices[0].contains(told), "{:?}", loaded.notices);
         assert_eq!(loaded.contents.len(), left - 1);
@@ -177,20 +177,20 @@ fn truncated_end_is_detected_and_distinguished_from_a_crash() {
     let foreign = format!("{first}\n{}", other.lines().nth(1).expect("a seal"));
     let damaged = format!("{first}\n{}", seal.replace("\":\"", "\":\"AAAA"));
     for opening in [first, &foreign, &damaged] {
-        project.put(&[&[opening], &lines[1..3]].concat());
+        project.write_lines(&[&[opening], &lines[1..3]].concat());
         let loaded = project.load();
         assert!(loaded.broken && loaded.notices[0].contains("cannot be detected"));
         assert_eq!(loaded.contents.len(), 1);
     }
     // The seal is updated with each turn, and the file remains a valid journal.
-    project.put(&lines);
+    project.write_lines(&lines);
     let (journal, _) = Journal::open_append(&project.path, &project.keys).expect("open");
     journal.append(&user("marker 5")).expect("append");
     journal.sync().expect("durable");
     drop(journal);
     let longer = project.lines();
     assert_eq!((longer.len(), longer[0].len()), (lines.len() + 1, lines[0].len()));
-    project.put(&longer[..7].iter().map(String::as_str).collect::<Vec<_>>());
+    project.write_lines(&longer[..7].iter().map(String::as_str).collect::<Vec<_>>());
     assert!(project.load().notices[0].contains("1 record is missing"));
 }
 

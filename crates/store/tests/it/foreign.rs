@@ -160,7 +160,7 @@ fn home() -> Home {
 }
 
 impl Home {
-    fn ours(&self, id: &str, start: &str, prompt: &str) -> PathBuf {
+    fn write_session(&self, id: &str, start: &str, prompt: &str) -> PathBuf {
         let mut head = head(id);
         head.start_time = start.to_owned();
         head.project = self.project.display().to_string();
@@ -178,8 +178,8 @@ fn sessions_of_a_project_are_listed_and_selectable() {
     let home = home();
     let (dirs, project) = (&home.dirs, home.project.as_path());
     assert!(matches!(find(dirs, project, "latest"), Err(FindError::NoSessions { .. })));
-    let third = home.ours("abc-3", "2026-11-22T10:00:00.000Z", "third\n\u{1b}[1mprömpt");
-    home.ours("abd-1", "2026-11-19T10:00:00.000Z", &"x".repeat(300));
+    let third = home.write_session("abc-3", "2026-11-22T10:00:00.000Z", "third\n\u{1b}[1mprömpt");
+    home.write_session("abd-1", "2026-11-19T10:00:00.000Z", &"x".repeat(300));
     write(
         &dirs.gemini.join("projects.json"),
         &format!(r#"{{"projects":{{"{}":"my-app"}}}}"#, project.display()),
@@ -270,7 +270,7 @@ fn continued_parallax_cli_session_is_listed_once() {
     let home = home();
     let old = r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#;
     write(&home.dirs.parallax.join("0badcafe.json"), old);
-    home.ours("0badcafe", "2026-11-19T10:00:00.000Z", "state");
+    home.write_session("0badcafe", "2026-11-19T10:00:00.000Z", "state");
     let entries = list(&home.dirs, &home.project);
     let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.origin)).collect();
     assert_eq!(seen, [("0badcafe", SessionOrigin::Parallax)]);
@@ -284,7 +284,7 @@ fn diverged_gemini_cli_session_has_its_own_entry() {
     write(&folder.join(".project_root"), &home.project.display().to_string());
     let record = folder.join("chats/session-2026-11-20T10-00-9f6f3b2a.jsonl");
     write(&record, GEMINI);
-    home.ours(id, "2026-11-20T10:05:00.000Z", "list the files");
+    home.write_session(id, "2026-11-20T10:05:00.000Z", "list the files");
     let listed = || {
         let told = |e: SessionEntry| {
             (e.short_id(), e.origin, e.foreign_continuation, e.forked_from.is_some())

@@ -212,7 +212,7 @@ proptest::proptest! {
         if let Ok(loaded) = load(&path) {
             let loaded = match parallax_store::is_valid(&loaded.contents) {
                 true => loaded,
-                false => match parallax_store::repaired(loaded, &path) {
+                false => match parallax_store::repair_session(loaded, &path) {
                     Ok(repaired) => repaired,
                     Err(_) => return Ok(()),
                 },

@@ -58,7 +58,7 @@ async fn run(arguments: ServerArguments) -> Result<bool, String> {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
-        () = server.used_up(), if arguments.once => {}
+        () = server.wait_until_used(), if arguments.once => {}
     }
     let violations = server.violations();
     let count = server.requests().len();
@@ -66,7 +66,7 @@ async fn run(arguments: ServerArguments) -> Result<bool, String> {
         stdout,
         "{count} requests, {} violations, {} replies unused",
         violations.len(),
-        server.unused()
+        server.unused_replies()
     );
     for violation in &violations {
         let _ = writeln!(stdout, "  {violation}");

@@ -95,8 +95,9 @@ impl SceneRun {
             .build()
             .map_err(plain)?;
         let script = Value::Array(scene.script.clone()).to_string();
-        let server =
-            runtime.block_on(ModelServer::scripted(&script)).map_err(|error| error.to_string())?;
+        let server = runtime
+            .block_on(ModelServer::start_script(&script))
+            .map_err(|error| error.to_string())?;
         let home = TestHome::new().map_err(plain)?;
         home.write_home(".gemini/settings.json", SETTINGS).map_err(plain)?;
         let project = Project::new(options.parent.unwrap_or(home.root())).map_err(plain)?;

@@ -127,7 +127,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
         wide / 2.0,
         BAR / 2.0 + 4.0,
         mix_colors(palette.foreground, palette.bar),
-        escaped(title),
+        escape_xml(title),
     );
     for row in 0..used {
         for run in runs(shown, row) {
@@ -181,7 +181,7 @@ fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
         "<text x=\"{left:.1}\" y=\"{:.1}\" fill=\"#{fore:06x}\"{style} textLength=\"{width:.1}\" \
          lengthAdjust=\"spacingAndGlyphs\">{}</text>",
         top + FOOT,
-        escaped(&run.text),
+        escape_xml(&run.text),
     );
 }
 
@@ -240,6 +240,6 @@ fn down(rows: usize) -> f64 {
     rows as f64 * LINE_HEIGHT
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

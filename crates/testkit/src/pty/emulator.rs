@@ -122,7 +122,7 @@ impl Emulator {
     }
 
     /// Returns the number of rows that scrolled off the top of the window.
-    pub fn scrolled(&self) -> usize {
+    pub fn scrolled_rows(&self) -> usize {
         self.terminal.primary_screen().all_lines().count() - self.terminal.size().1
     }
 

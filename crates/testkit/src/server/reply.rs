@@ -366,11 +366,11 @@ async fn stream(
                 .collect::<String>();
             let first = text_response(&text, false);
             for _ in 1..chunks {
-                out.write(&framed(&mut events, reply.eol, &first)).await?;
+                out.write(&frame_document(&mut events, reply.eol, &first)).await?;
             }
             let last = with_usage(vec![StreamElement::Response(text_response(&text, true))]);
             if let Some(StreamElement::Response(last)) = last.first() {
-                out.write(&framed(&mut events, reply.eol, last)).await?;
+                out.write(&frame_document(&mut events, reply.eol, last)).await?;
             }
         }
         Pieces::List(pieces) => {
@@ -382,7 +382,7 @@ async fn stream(
                         sent.push(text);
                     }
                     StreamElement::Response(text) => {
-                        out.write(&framed(&mut events, reply.eol, &text)).await?;
+                        out.write(&frame_document(&mut events, reply.eol, &text)).await?;
                         sent.push(text);
                     }
                     StreamElement::Raw(bytes) => {
@@ -410,7 +410,7 @@ async fn stream(
     if let (Some(wire), Some(events)) = (wire, &mut events) {
         let rest = events.finish().concat();
         out.write(rest.as_bytes()).await?;
-        lock(&shared.state).rules.sent(wire, events.opaque());
+        lock(&shared.state).rules.record_reply(wire, events.opaque());
     }
     if reply.is_used {
         out.write(&event(reply.eol, "[DONE]")).await?;
@@ -427,7 +427,7 @@ async fn stream(
 }
 
 /// Returns a response document in the wire format.
-fn framed(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec<u8> {
+fn frame_document(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec<u8> {
     match events {
         Some(events) => events.chunk(text).concat().into_bytes(),
         None => event(eol, text),

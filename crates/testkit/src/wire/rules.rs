@@ -15,7 +15,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Records the data of a reply.
-    pub(crate) fn sent(&mut self, wire: WireFormat, opaque: Vec<(String, Value)>) {
+    pub(crate) fn record_reply(&mut self, wire: WireFormat, opaque: Vec<(String, Value)>) {
         for (call, data) in opaque {
             self.opaque.entry(call).or_insert((wire, Vec::new())).1.push(data);
         }

@@ -38,7 +38,7 @@ const HELLO: &str = r#"{"role":"user","parts":[{"text":"hello"}]}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn replies_come_in_order_and_as_scripted() {
-    let server = ModelServer::scripted(
+    let server = ModelServer::start_script(
         r#"[{"text":"one"},
             {"chunks":[{"text":"a"},{"raw":"data: x\n\n"}],"eol":"lf","done":true},
             {"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"},"headers":{"retry-after":"1"}},
@@ -65,7 +65,7 @@ async fn replies_come_in_order_and_as_scripted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn gates_cuts_and_matches_are_applied() {
-    let server = ModelServer::scripted(
+    let server = ModelServer::start_script(
         r#"[{"match":{"promptContains":"second"},"text":"matched"},
             {"chunks":[{"text":"a"},{"gate":"g"},{"cut":"mid_chunk"}]},
             {"chunks":[{"cut":true}]}]"#,
@@ -83,7 +83,7 @@ async fn gates_cuts_and_matches_are_applied() {
     assert_eq!(reset, "ERROR ConnectionReset");
     let matched = ask(&server, STREAM, &prompt(&HELLO.replace("hello", "my second"))).await;
     assert!(matched.contains("matched"));
-    assert_eq!(server.unused(), 0);
+    assert_eq!(server.unused_replies(), 0);
     server.assert_clean();
 }
 
@@ -108,7 +108,7 @@ async fn invalid_conversations_are_reported() {
         (good.replace("\"x\"", "\"secret-key\""), "API key"),
         (format!("{HELLO},{}", HELLO.replace("hello", "again")), "same role"),
     ] {
-        let server = ModelServer::scripted(&script).await.expect("server");
+        let server = ModelServer::start_script(&script).await.expect("server");
         ask(&server, STREAM, &prompt(HELLO)).await;
         ask(&server, STREAM, &prompt(&second)).await;
         let found = server.violations().join("\n");
@@ -124,7 +124,7 @@ async fn invalid_conversations_are_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn prefix_may_change_only_without_an_answer() {
     let script = r#"[{"text":"one"},{"text":""},{"text":"two"},{"text":"three"}]"#;
-    let server = ModelServer::scripted(script).await.expect("server");
+    let server = ModelServer::start_script(script).await.expect("server");
     let one = format!(r#"{HELLO},{{"role":"model","parts":[{{"text":"one"}}]}}"#);
     let next = r#"{"role":"user","parts":[{"text":"next"}]}"#;
     let nudged = r#"{"role":"user","parts":[{"text":"next"},{"text":"[answer]"}]}"#;

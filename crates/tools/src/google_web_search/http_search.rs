@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    fn made(url: &str, body: Option<Value>) -> Result<HttpSearch, String> {
+    fn http_search(url: &str, body: Option<Value>) -> Result<HttpSearch, String> {
         HttpSearch::new(url, &[], body, ClientOptions::default())
     }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn query_is_encoded_where_it_stands() {
+    fn query_is_encoded_in_place() {
         assert_eq!(with_query("http://h/?q={query}", "a b&c+ü"), "http://h/?q=a%20b%26c%2B%C3%BC");
         let body = json!({"q": "{query}", "n": 5, "in": ["x {query}"]});
         assert_eq!(substitute_query(&body, "a\"b"), json!({"q": "a\"b", "n": 5, "in": ["x a\"b"]}));
@@ -263,10 +263,10 @@ mod tests {
             ("http://h/search", None, "contains `{query}`"),
             ("http://h/search", Some(json!({"q": 1})), "contains `{query}`"),
         ] {
-            let error = made(url, body).err().expect("an error");
+            let error = http_search(url, body).err().expect("an error");
             assert!(error.contains(key), "{url}: {error}");
         }
-        assert!(made("http://h/search", Some(json!({"q": "{query}"}))).is_ok());
+        assert!(http_search("http://h/search", Some(json!({"q": "{query}"}))).is_ok());
         let headers = [("bad name".to_owned(), "x".to_owned())];
         let made = HttpSearch::new("http://h/{query}", &headers, None, ClientOptions::default());
         assert!(made.err().expect("an error").contains("webSearch.headers.bad name"));

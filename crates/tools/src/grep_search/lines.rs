@@ -8,7 +8,7 @@ use parallax_files::SHOWN_NUL;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::ContextLines;
-use super::sweep::{CancellableReader, Hits, decoded, searcher};
+use super::sweep::{CancellableReader, Hits, decode_file, searcher};
 use crate::search_place::Stop;
 
 /// Once a result has this many bytes, no further file is shown.
@@ -38,7 +38,7 @@ pub(super) fn append(
         line_matches: Vec::new(),
     };
     // A file that can no longer be read shows what was read so far.
-    let text_of_file = file.decoded.then(|| decoded(file.path(), stop)).flatten();
+    let text_of_file = file.decoded.then(|| decode_file(file.path(), stop)).flatten();
     let result = match file.file.open() {
         Ok(_) if text_of_file.is_some() => {
             let text = text_of_file.unwrap_or_default();

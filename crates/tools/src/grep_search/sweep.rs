@@ -203,7 +203,7 @@ impl SearchWorker<'_> {
         // A file that is not read to its end has enough matches, but in another encoding they may
         // be wrong.
         if (file.utf8.is_broken() || by_mark)
-            && let Some(text) = decoded(path, self.stop)
+            && let Some(text) = decode_file(path, self.stop)
         {
             sink.hits.clear();
             let _ = self.searcher.search_slice(&self.matcher, text.as_bytes(), &mut sink);
@@ -228,7 +228,7 @@ const MAX_DECODED: u64 = 32 * 1024 * 1024;
 
 /// Returns the text of a file as `read_file` decodes it; `None` if it is UTF-8, valid or not, or
 /// too large.
-pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
+pub(super) fn decode_file(path: &Path, stop: &Stop) -> Option<String> {
     let mut bytes = Vec::new();
     let file = CancellableReader { file: open(path).ok()?, stop };
     file.take(MAX_DECODED + 1).read_to_end(&mut bytes).ok()?;

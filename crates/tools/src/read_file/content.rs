@@ -9,7 +9,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
-use crate::failure::{invalid, read_failure};
+use crate::failure::{invalid_params, read_failure};
 use crate::kind::FileKind;
 use crate::suggest::similar_names;
 
@@ -109,7 +109,7 @@ pub(crate) fn read(
     }
     let lines = read_text(seen, target, range, facts.size, cancel).map_err(failed)?;
     if lines.first > lines.total && !lines.may_have_more {
-        return Err(invalid(format!(
+        return Err(invalid_params(format!(
             "`start_line` {} is past the end: {} has {} lines",
             lines.first,
             target.display_path().display(),
@@ -143,7 +143,7 @@ fn read_text(
             Ok((bytes, facts)) => {
                 let lines = lines_from_bytes(&bytes, facts, range);
                 seen.record(target.path(), lines.snapshot, Some(&bytes));
-                return Ok(shortened(lines));
+                return Ok(truncate_lines(lines));
             }
             // The file grew, or it is a kernel file without a size.
             Err(FileError::TooLarge { .. }) => {}
@@ -152,11 +152,11 @@ fn read_text(
     }
     let lines = read_lines(target, range, &|| cancel.is_cancelled())?;
     seen.record(target.path(), lines.snapshot, None);
-    Ok(shortened(lines))
+    Ok(truncate_lines(lines))
 }
 
 /// Truncates the lines to the character limit.
-fn shortened(mut lines: TextLines) -> TextLines {
+fn truncate_lines(mut lines: TextLines) -> TextLines {
     let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
     // A single line is below the limit, so there is a line boundary.
     let (given, rest) = lines.text.split_at(end);

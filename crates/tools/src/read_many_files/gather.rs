@@ -28,7 +28,7 @@ pub(crate) struct CollectedFiles {
     pub(crate) unmatched_patterns: Vec<String>,
 }
 
-pub(crate) fn gather(
+pub(crate) fn collect_files(
     workspace: &Workspace,
     wanted: &ReadMany,
     cancel: &CancellationToken,
@@ -142,7 +142,7 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
         let text = text.trim_start_matches("./").trim_end_matches('/');
         if root.join(text).is_dir() {
             let below =
-                if text.is_empty() { "**".to_owned() } else { format!("{}/**", escaped(text)) };
+                if text.is_empty() { "**".to_owned() } else { format!("{}/**", escape_glob(text)) };
             set.add(glob(&below)?);
         } else {
             set.add(glob(&literal_names::escape_existing(root, text))?);
@@ -164,13 +164,13 @@ fn excluded(wanted: &ReadMany) -> Result<GlobSet, ToolError> {
             set.add(glob(&format!("**/{name}"))?);
         }
         for name in &wanted.context_names {
-            set.add(glob(&format!("**/{}", escaped(name)))?);
+            set.add(glob(&format!("**/{}", escape_glob(name)))?);
         }
     }
     set.build().map_err(|error| glob_error(&error))
 }
 
-fn escaped(text: &str) -> String {
+fn escape_glob(text: &str) -> String {
     globset::escape(text)
 }
 

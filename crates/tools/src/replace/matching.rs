@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_line_ends_stay_where_nothing_changed() {
+    fn mixed_line_endings_are_preserved_where_nothing_changed() {
         let text = "a\r\nb\nc\r\nd\n";
         assert_eq!(edit(text, "b\nc", "b\nx\nc").1, "a\r\nb\nx\r\nc\r\nd\n");
         assert_eq!(edit(text, "b", "B").1, "a\r\nB\nc\r\nd\n");

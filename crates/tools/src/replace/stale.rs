@@ -19,7 +19,7 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
         // wrote it.
         (None, _) => {
             neighbor_before(text, range).rest_of_word.is_empty()
-                && after(text, range).rest_of_word.is_empty()
+                && neighbor_after(text, range).rest_of_word.is_empty()
         }
         (Some(place), None) => {
             contains_lines(&old, touched_lines(text, range))
@@ -36,7 +36,7 @@ fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<u
     let (was, now) = (neighbor_before(old, place), neighbor_before(text, range));
     let same_start =
         was.rest_of_word == now.rest_of_word && (!now.same_line || was.token == now.token);
-    let (was, now) = (after(old, place), after(text, range));
+    let (was, now) = (neighbor_after(old, place), neighbor_after(text, range));
     let same_end = was.rest_of_word == now.rest_of_word
         && (!now.same_line || was.token == now.token || is_line_end(now.rest));
     same_start && same_end
@@ -71,7 +71,7 @@ fn neighbor_before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     Neighbor { rest_of_word, token, same_line: !token.is_empty() && !gap.contains('\n'), rest }
 }
 
-fn after<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
+fn neighbor_after<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     let tail = text.get(range.end..).unwrap_or_default();
     let quoted = text.get(range.clone()).unwrap_or_default();
     let ends_in_word = quoted.chars().next_back().is_some_and(is_word);

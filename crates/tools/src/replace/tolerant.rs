@@ -149,11 +149,11 @@ fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
         ('.', '…') if run(file, '.') == 3 => Some((3, 1)),
         (one, '-') if DASHES.contains(&one) => Some((1, run(old, '-'))),
         ('-', two) if DASHES.contains(&two) => Some((run(file, '-'), 1)),
-        _ => (folded(one) == folded(two)).then_some((1, 1)),
+        _ => (fold_character(one) == fold_character(two)).then_some((1, 1)),
     }
 }
 
-fn folded(character: char) -> char {
+fn fold_character(character: char) -> char {
     match character {
         '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
         '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',

@@ -113,7 +113,8 @@ impl StartingCommand {
             git::forbid_bare_repositories(&mut environment, &directory, &named_directories);
             if mode != ApprovalMode::Yolo
                 && may_write(&line)
-                && let Some(obstacle) = git::included(&directory, &named_directories, &roots)
+                && let Some(obstacle) =
+                    git::uncontrolled_include(&directory, &named_directories, &roots)
             {
                 return Err(format!(
                     "the command line may write a file that git reads its configuration from \
@@ -205,7 +206,7 @@ fn may_write(line: &ShellLine) -> bool {
     };
     line.unanalyzable_reason.is_some()
         || !line.commands.iter().all(quiet)
-        || !line.redirections.iter().all(bash::redirects_nowhere)
+        || !line.redirections.iter().all(bash::is_harmless_redirection)
 }
 
 /// Returns the message about hidden files whose current location in the workspace is unknown.
@@ -285,7 +286,8 @@ pub(super) fn denied_permissions(
     if SupervisorError::read(code, &output).is_some() {
         return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
-    let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.has_placeholders);
+    let stumbled =
+        tracked::encountered_hidden_files(&plan, line, directory, &output, signs.has_placeholders);
     let ran = SandboxRun { plan, missed_network: signs.missed_network };
     let places = predicted_permissions::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
@@ -321,11 +323,11 @@ pub(super) fn denied_permissions(
             }
         }
     }
-    if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
+    if (missing.network || missing.host_loopback) && !Support::separates_server_permissions() {
         // Here one permission includes the other, and the approval request says so.
         (missing.network, missing.host_loopback) = (true, true);
     }
-    let copied = denial_evidence::copied(&output, &ran.plan.hidden);
+    let copied = denial_evidence::copied_hidden_files(&output, &ran.plan.hidden);
     let files = &mut missing.file_system;
     if code == 0 && bash::uses_git(line) {
         // `git commit` in a worktree tries this in vain for a missing ref, and succeeds.

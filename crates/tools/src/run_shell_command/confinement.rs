@@ -224,8 +224,8 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
         plan.placeholders = placeholders::find(&mut left_alone);
     }
     plan.hidden.extend(left_alone);
-    plan.hidden.extend(secrets_of_main(options, subject.roots));
-    plan.hidden.extend(secrets::that_may_appear(subject.roots));
+    plan.hidden.extend(main_worktree_secrets(options, subject.roots));
+    plan.hidden.extend(secrets::possible_environment_files(subject.roots));
     // The ignore file determines what is hidden, so it is read-only even in YOLO mode.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
@@ -283,7 +283,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
 
 /// Returns the secrets of the main working tree for a command in a linked one: what is hidden in
 /// sessions of the project is hidden in its worktrees, too.
-fn secrets_of_main(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> {
+fn main_worktree_secrets(options: &SandboxOptions, roots: &[PathBuf]) -> Vec<PathBuf> {
     let Some(main) = options.worktree.as_ref().and_then(|own| own.main.clone()) else {
         return Vec::new();
     };
@@ -356,8 +356,8 @@ fn network(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Network {
     match (others, own) {
         (false, false) => Network::Own,
         // If the two cannot be distinguished, permission for one includes the other.
-        (true, false) if Support::tells_servers_apart() => Network::Outward,
-        (false, true) if Support::tells_servers_apart() => Network::Loopback,
+        (true, false) if Support::separates_server_permissions() => Network::Outward,
+        (false, true) if Support::separates_server_permissions() => Network::Loopback,
         // The mode permits local servers by default. That must not restore network access that the
         // configuration removed.
         (false, true) if subject.mode == ApprovalMode::Yolo && !permissions.host_loopback => {
@@ -473,7 +473,7 @@ fn open_git_directories(
     plan: &mut Plan,
 ) {
     let roots = subject.roots;
-    plan.readable.extend(options.git_directories.borrowed(roots));
+    plan.readable.extend(options.git_directories.borrowed_object_directories(roots));
     for repository in repositories(options, roots, found) {
         let folders = options.git_directories.for_repository(&repository, roots);
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));

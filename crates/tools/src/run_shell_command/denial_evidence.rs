@@ -245,7 +245,7 @@ pub(super) fn missing_permissions(
 
 /// Returns the hidden files that a copy of their directory encountered: their placeholders cannot
 /// be copied, and programs name only the destination.
-pub(super) fn copied(output: &str, hidden: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn copied_hidden_files(output: &str, hidden: &[PathBuf]) -> Vec<PathBuf> {
     const SPECIAL: [&str; 3] = ["cannot create special file", "mknod ", "mknod("];
     let lines = output.lines().rev().take(LINES).filter(|line| {
         let lower = line.to_lowercase();
@@ -488,7 +488,7 @@ mod tests {
         let said = "cp: cannot create special file 'c/a/.env': Operation not permitted\n\
                     rsync: [generator] mknod \"/w/c/b.key\" failed: Operation not permitted (1)\n\
                     cp: cannot create special file 'c/fifo': No space left on device";
-        assert_eq!(copied(said, &hidden), &hidden[..2]);
-        assert!(copied("cat: 'a/.env': Permission denied", &hidden).is_empty());
+        assert_eq!(copied_hidden_files(said, &hidden), &hidden[..2]);
+        assert!(copied_hidden_files("cat: 'a/.env': Permission denied", &hidden).is_empty());
     }
 }

@@ -80,7 +80,7 @@ impl EditorTerminalCall {
             }
         };
         match ended {
-            Ok(exit) => finished(exit, stopped, options),
+            Ok(exit) => finished_result(exit, stopped, options),
             Err(message) => {
                 let message = format!("the editor could not run the command: {message}");
                 ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, message))
@@ -90,7 +90,7 @@ impl EditorTerminalCall {
 }
 
 /// Reports a command that ended or was stopped.
-fn finished(
+fn finished_result(
     exit: TerminalExit,
     stopped: Option<report::StopReason>,
     options: &ShellOptions,

@@ -193,7 +193,7 @@ pub(super) fn forbid_bare_repositories(
 
 /// Returns a file in the workspace that the configuration of a repository around `directory`
 /// includes: write access to that file gives control over what git runs.
-pub(super) fn included(
+pub(super) fn uncontrolled_include(
     directory: &Path,
     others: &[PathBuf],
     roots: &[PathBuf],

@@ -81,7 +81,11 @@ const OWN: &[&str] = &[
 
 /// Returns the effective aliases where the line runs. Looks up none if all git commands in the text
 /// are git's own. Blocking.
-pub(super) fn called(text: &str, line: &ShellLine, directory: &Path) -> BTreeMap<String, String> {
+pub(super) fn effective_aliases(
+    text: &str,
+    line: &ShellLine,
+    directory: &Path,
+) -> BTreeMap<String, String> {
     let is_own = |command: &&bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| OWN.contains(&call.name))
     };
@@ -89,13 +93,13 @@ pub(super) fn called(text: &str, line: &ShellLine, directory: &Path) -> BTreeMap
         return BTreeMap::new();
     }
     let mut directories = vec![directory.to_owned()];
-    directories.extend(named(line).map(|named| directory.join(named)));
+    directories.extend(named_directories(line).map(|named| directory.join(named)));
     let found = directories.iter().take(MOST).filter(|directory| directory.is_dir());
     found.flat_map(|directory| git::aliases(directory)).collect()
 }
 
 /// Returns the directories that `cd` and `git -C` name.
-fn named(line: &ShellLine) -> impl Iterator<Item = PathBuf> {
+fn named_directories(line: &ShellLine) -> impl Iterator<Item = PathBuf> {
     line.commands.iter().filter_map(|command| {
         let words = command.arguments();
         let named = match command.name()? {
@@ -127,7 +131,7 @@ mod tests {
         };
         git(&["init", "-q", "sub"]);
         git(&["-C", "sub", "config", "alias.zap", "reset --hard"]);
-        let called = |text: &str| called(text, &bash::analyse(text), folder.path());
+        let called = |text: &str| effective_aliases(text, &bash::analyse(text), folder.path());
         for line in ["cd sub && git zap", "git -C sub zap", "cd sub; G=git; $G zap"] {
             assert_eq!(called(line).get("zap").map(String::as_str), Some("reset --hard"), "{line}");
         }

@@ -51,7 +51,7 @@ fn from_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
     match remote {
         Some(None) => unknown(),
         Some(Some(remote)) => from_name(remote, place),
-        None => configured(place).iter().find_map(|remote| from_name(remote, place)),
+        None => configured_remotes(place).iter().find_map(|remote| from_name(remote, place)),
     }
 }
 
@@ -66,7 +66,7 @@ fn operands<'a>(words: &[Option<&'a str>]) -> Option<Option<&'a str>> {
 }
 
 /// Returns the remotes that a push without an operand may use.
-fn configured(place: &Path) -> Vec<String> {
+fn configured_remotes(place: &Path) -> Vec<String> {
     let mut names = lines(place, &["remote"]);
     let keys = r"^(branch\..*\.(remote|pushremote)|remote\.pushdefault)$";
     let set = lines(place, &["config", "--get-regexp", keys]);
@@ -89,13 +89,13 @@ fn from_name(name: &str, place: &Path) -> Option<PathRemote> {
         addresses.push(name.to_owned());
     }
     let rewritten: Vec<String> =
-        addresses.iter().flat_map(|address| rewritten(address, place)).collect();
+        addresses.iter().flat_map(|address| rewrite_url(address, place)).collect();
     addresses.into_iter().chain(rewritten).find(|address| is_path(address, place)).map(PathRemote)
 }
 
 /// Returns the results of `url.<base>.insteadOf` and `pushInsteadOf` for a URL. Git applies the
 /// longest match; here every match counts.
-fn rewritten(address: &str, place: &Path) -> Vec<String> {
+fn rewrite_url(address: &str, place: &Path) -> Vec<String> {
     let rules = lines(place, &["config", "--get-regexp", r"^url\..*\.(push)?insteadof$"]);
     let rules = rules.iter().filter_map(|rule| {
         let (key, prefix) = rule.split_once(' ')?;

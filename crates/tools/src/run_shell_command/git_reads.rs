@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::git;
 use super::repository;
-use crate::git_directories::unquoted;
+use crate::git_directories::unquote;
 use crate::small_files::{bytes_of, line_of};
 
 /// Lowercase keys whose values are files or directories that git reads.
@@ -108,7 +108,7 @@ fn alternates(repository: &Path) -> Vec<PathBuf> {
     let Some(bytes) = bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| objects.join(&*unquoted(line))).collect()
+    lines.map(|line| objects.join(&*unquote(line))).collect()
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub(super) fn permissions(
     };
     let targets = |kinds: &[RedirectionKind]| -> Vec<&Redirection> {
         let of_kind = |found: &&Redirection| kinds.contains(&found.kind);
-        let counts = |found: &&Redirection| !bash::redirects_nowhere(found);
+        let counts = |found: &&Redirection| !bash::is_harmless_redirection(found);
         line.redirections.iter().filter(of_kind).filter(counts).collect()
     };
     for written in targets(&[RedirectionKind::Write, RedirectionKind::Append]) {

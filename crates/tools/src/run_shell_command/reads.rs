@@ -97,7 +97,7 @@ pub(super) fn read_paths(
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
         let folders = match named.is_empty() {
-            true if searches_elsewhere(command, roots) => Vec::new(),
+            true if searches_outside_workspace(command, roots) => Vec::new(),
             true => bases.clone(),
             false => named,
         };
@@ -162,7 +162,7 @@ fn searches_folders(words: &[String]) -> bool {
 
 /// Whether the line is one search of a directory in the home directory or outside of the workspace:
 /// its last operand behind the pattern names one.
-fn searches_elsewhere(command: &str, roots: &[PathBuf]) -> bool {
+fn searches_outside_workspace(command: &str, roots: &[PathBuf]) -> bool {
     let line = bash::analyse(command);
     let [search] = line.commands.as_slice() else { return false };
     let operands = search

@@ -25,7 +25,7 @@ pub(super) fn preparation_error(why: &str) -> ToolResult {
 }
 
 /// Reports a command that ended or was stopped.
-pub(super) fn finished(done: &FinishedCommand) -> ToolResult {
+pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
     let mut text = String::new();
     let output = output_text(&done.output);
     if done.stop == Some(StopReason::Cancelled) {
@@ -108,7 +108,11 @@ fn full_output_file(output: &Output) -> Option<PathBuf> {
 
 /// Reports a command that continues in the background, as requested or because the user moved it
 /// there.
-pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -> ToolResult {
+pub(super) fn detached_result(
+    detached: &DetachedCommand,
+    command: &str,
+    asked: bool,
+) -> ToolResult {
     let pid = detached.pid;
     let mut text = if asked {
         format!("The command runs in the background with PID {pid}.")

@@ -101,7 +101,7 @@ const LATER: &[&str] = &[
 ];
 
 /// Returns the environment files that do not exist yet in these directories.
-pub(super) fn that_may_appear(roots: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+pub(super) fn possible_environment_files(roots: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let paths = roots.iter().flat_map(|root| LATER.iter().map(|name| root.join(name)));
     paths.filter(|path| path.symlink_metadata().is_err())
 }

@@ -22,7 +22,7 @@ struct TestProject {
     tool: RunShellCommand,
 }
 
-fn place_with(change: impl FnOnce(&mut ShellOptions)) -> TestProject {
+fn test_project_with(change: impl FnOnce(&mut ShellOptions)) -> TestProject {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("project");
     fs::create_dir(&root).expect("the project");
@@ -36,8 +36,8 @@ fn place_with(change: impl FnOnce(&mut ShellOptions)) -> TestProject {
     TestProject { folder, processes, tool }
 }
 
-fn place() -> TestProject {
-    place_with(|_| {})
+fn test_project() -> TestProject {
+    test_project_with(|_| {})
 }
 
 /// Returns the text inside the wrapper, without the process group ID.
@@ -51,7 +51,7 @@ fn inside(outcome: &ToolResult) -> String {
     }
 }
 
-fn shown(outcome: &ToolResult) -> &str {
+fn display_text(outcome: &ToolResult) -> &str {
     match &outcome.for_user {
         Some(Display::Text { text }) => text,
         other => panic!("no text: {other:?}"),
@@ -67,7 +67,7 @@ fn refusal(place: &TestProject, args: Value) -> ToolError {
 
 #[tokio::test]
 async fn model_output_has_the_documented_form() {
-    let place = place();
+    let place = test_project();
     for (command, expected) in [
         ("echo a; echo b >&2", "Output: a\nb"),
         ("true", "Output: (empty)"),
@@ -89,20 +89,20 @@ async fn model_output_has_the_documented_form() {
 
 #[tokio::test]
 async fn display_shows_colors_or_end_state_and_data_has_the_code() {
-    let place = place();
+    let place = test_project();
     let outcome = run(&place.tool, json!({"command": "printf '\\033[31mred\\n'; exit 3"})).await;
-    assert_eq!(shown(&outcome), "\x1b[31mred");
+    assert_eq!(display_text(&outcome), "\x1b[31mred");
     assert_eq!(outcome.data, Some(json!({"exitCode": 3, "isError": true})));
     let outcome = run(&place.tool, json!({"command": "exit 4"})).await;
-    assert_eq!(shown(&outcome), "Command exited with code 4");
-    let plain = place_with(|options| options.show_color = false);
+    assert_eq!(display_text(&outcome), "Command exited with code 4");
+    let plain = test_project_with(|options| options.show_color = false);
     let outcome = run(&plain.tool, json!({"command": "printf '\\033[31mred\\n'"})).await;
-    assert_eq!((shown(&outcome), outcome.data.as_ref()), ("red", None));
+    assert_eq!((display_text(&outcome), outcome.data.as_ref()), ("red", None));
 }
 
 #[tokio::test]
 async fn long_output_is_truncated_and_its_file_named() {
-    let place = place_with(|options| options.truncate_threshold = 1000);
+    let place = test_project_with(|options| options.truncate_threshold = 1000);
     let outcome = run(&place.tool, json!({"command": "seq 1 5000"})).await;
     let text = inside(&outcome);
     let path = place.folder.path().join("outputs/run_shell_command_call.txt");
@@ -116,7 +116,7 @@ async fn long_output_is_truncated_and_its_file_named() {
 
 #[tokio::test]
 async fn arguments_are_validated_before_execution() {
-    let place = place();
+    let place = test_project();
     fs::write(place.folder.path().join("project/file"), "").expect("a file");
     for (args, kind, message) in [
         (json!({}), ToolErrorKind::InvalidToolParams, "must have required property 'command'"),
@@ -135,7 +135,7 @@ async fn arguments_are_validated_before_execution() {
 
 #[tokio::test]
 async fn shown_and_evaluated_command_is_the_one_run() {
-    let place = place();
+    let place = test_project();
     fs::create_dir(place.folder.path().join("project/sub")).expect("a folder");
     let args = json!({
         "command": "bash -c \"pwd\"", "dir_path": "sub", "description": "Where\n am I"
@@ -168,7 +168,7 @@ async fn shown_and_evaluated_command_is_the_one_run() {
 
 #[tokio::test]
 async fn background_process_is_stopped_by_its_pid() {
-    let place = place();
+    let place = test_project();
     let kill = KillBackgroundProcess::new(place.processes.clone());
     let background = run(&place.tool, json!({"command": "sleep 60", "is_background": true})).await;
     let pid = background.data.as_ref().and_then(|data| data["pid"].as_i64()).expect("a pid");
@@ -188,14 +188,14 @@ async fn background_process_is_stopped_by_its_pid() {
 
 #[tokio::test]
 async fn command_environment_is_built_not_inherited() {
-    let place = place();
+    let place = test_project();
     let outcome = run(&place.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
     assert_eq!(inside(&outcome), "Output: 1 1 cat");
 }
 
 #[tokio::test]
 async fn editors_do_not_block_without_a_terminal() {
-    let place = place();
+    let place = test_project();
     let command = "echo $GIT_EDITOR $GIT_SEQUENCE_EDITOR; git init -q . && git -c user.name=x \
                    -c user.email=x@y commit --allow-empty -qm one && git -c user.name=x \
                    -c user.email=x@y commit --amend --allow-empty -q && git log --format=%s";
@@ -243,7 +243,7 @@ fn workspace_program_on_path_is_not_known_safe() {
 
 #[tokio::test]
 async fn cancelled_and_timed_out_commands_keep_their_output() {
-    let silent = place_with(|options| {
+    let silent = test_project_with(|options| {
         options.inactivity_timeout = Some(Duration::from_millis(100));
     });
     let outcome = run(&silent.tool, json!({"command": "echo so far; sleep 20"})).await;
@@ -255,7 +255,7 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
     assert!(text.ends_with("The output before that:\nso far"), "{text}");
     assert_eq!(outcome.error, None);
 
-    let place = place();
+    let place = test_project();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let outcome = run_until(&place.tool, json!({"command": "sleep 20"}), cancel).await;
@@ -269,7 +269,7 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
 
 #[tokio::test]
 async fn background_command_is_listed_and_read() {
-    let place = place();
+    let place = test_project();
     let command = "echo up; while [ ! -e go ]; do sleep 0.01; done; echo down; exit 6";
     let args = json!({"command": command, "is_background": true, "delay_ms": 100});
     let outcome = run(&place.tool, args).await;
@@ -299,7 +299,7 @@ async fn background_command_is_listed_and_read() {
 
 #[tokio::test]
 async fn children_left_running_are_named() {
-    let place = place();
+    let place = test_project();
     let outcome = run(&place.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
     let text = inside(&outcome);
     let (pid, rest) = text.strip_prefix("Output: ").and_then(|t| t.split_once('\n')).expect("two");
@@ -322,7 +322,7 @@ impl Progress for Heard {
 
 #[tokio::test]
 async fn interactive_session_uses_a_terminal_and_streams_output() {
-    let place = place();
+    let place = test_project();
     for (interactive, expected) in [(true, "terminal"), (false, "none")] {
         let heard = Arc::new(Heard::default());
         let scope = Scope { interactive, ..scope("run_shell_command") };
@@ -340,7 +340,7 @@ async fn interactive_session_uses_a_terminal_and_streams_output() {
 #[test]
 fn tool_description_is_short() {
     for interactive_shell in [true, false] {
-        let place = place_with(|options| options.interactive_shell = interactive_shell);
+        let place = test_project_with(|options| options.interactive_shell = interactive_shell);
         let spec = place.tool.spec();
         assert!(spec.description.len() <= 500, "{}", spec.description.len());
         assert_eq!(spec.description.contains("not `&`"), interactive_shell);

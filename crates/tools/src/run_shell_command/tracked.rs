@@ -142,7 +142,7 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
 
 /// Returns the hidden tracked files at which git failed or that it reports as changed, as git names
 /// them. `shown`: the files are covered by placeholders, which git takes for changes. Blocking.
-pub(super) fn stumbled_over(
+pub(super) fn encountered_hidden_files(
     plan: &Plan,
     line: &ShellLine,
     directory: &Path,
@@ -183,7 +183,7 @@ pub(super) fn stumbled_over(
         output.lines().any(|said| {
             let lower = said.to_lowercase();
             let told = TOLD.iter().any(|words| lower.contains(words));
-            let changed = compares.then(|| changed(said)).flatten();
+            let changed = compares.then(|| parse_changed_file(said)).flatten();
             names.iter().any(|name| {
                 changed == Some(name)
                     || told && said.split([' ', ':', '\'']).any(|word| word == name)
@@ -208,7 +208,7 @@ fn compares(command: &bash::Command) -> bool {
 }
 
 /// Returns the file that a line of `git status` or `git diff --name-status` reports as changed.
-fn changed(line: &str) -> Option<&str> {
+fn parse_changed_file(line: &str) -> Option<&str> {
     let line = line.trim_end();
     for mark in ["modified:", "typechange:"] {
         if let Some(name) = line.trim_start().strip_prefix(mark) {
@@ -368,7 +368,7 @@ mod tests {
         plan.confine = true;
         plan.hidden = [".env", "sub/.env.local", ".env.other"].map(|name| root.join(name)).to_vec();
         let found = |line: &str, output: &str, shown: bool| {
-            let found = stumbled_over(&plan, &bash::analyse(line), &root, output, shown);
+            let found = encountered_hidden_files(&plan, &bash::analyse(line), &root, output, shown);
             let names = found.iter().filter_map(|path| path.strip_prefix(&root).ok());
             names.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
         };

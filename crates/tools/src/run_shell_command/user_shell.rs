@@ -90,7 +90,7 @@ impl Shell for UserShell {
 
     fn background(&self, lines: usize) -> Vec<BackgroundProcess> {
         let processes = self.processes.background().into_iter();
-        processes.map(|process| described(process, lines)).collect()
+        processes.map(|process| with_output(process, lines)).collect()
     }
 
     fn end_background(&self, pid: i32) -> bool {
@@ -109,7 +109,7 @@ impl Shell for UserShell {
     }
 }
 
-fn described(process: background::BackgroundProcess, lines: usize) -> BackgroundProcess {
+fn with_output(process: background::BackgroundProcess, lines: usize) -> BackgroundProcess {
     let background::BackgroundProcess { pid, command, log, state } = process;
     let last_lines = match lines {
         0 => Vec::new(),
@@ -152,12 +152,12 @@ impl UserCommand {
         if let Err(why) = making.await.map_err(|error| error.to_string()).and_then(|made| {
             made.map_err(|error| format!("failed to create the directory for its output: {error}"))
         }) {
-            return failed(why);
+            return failure_outcome(why);
         }
         let began = command.directory.clone();
         let running = match processes.start(command).await {
             Ok(running) => running,
-            Err(error) => return failed(error.to_string()),
+            Err(error) => return failure_outcome(error.to_string()),
         };
         run.progress.process_group(running.pid());
         run.progress.control(Arc::new(CommandControl(running.control())));
@@ -166,7 +166,7 @@ impl UserCommand {
         match running.follow(&run.cancel, detach_after, &mut live).await {
             CommandOutcome::Finished(done) => {
                 let looking = tokio::task::spawn_blocking(move || changed_directory(&end, &began));
-                finished(&done, looking.await.ok().flatten())
+                finished_outcome(&done, looking.await.ok().flatten())
             }
             CommandOutcome::Detached(detached) => ShellOutcome {
                 ending: ShellEnding::Background { pid: detached.pid },
@@ -178,7 +178,7 @@ impl UserCommand {
     }
 }
 
-fn failed(message: String) -> ShellOutcome {
+fn failure_outcome(message: String) -> ShellOutcome {
     ShellOutcome {
         ending: ShellEnding::Failed { message },
         output: String::new(),
@@ -187,7 +187,7 @@ fn failed(message: String) -> ShellOutcome {
     }
 }
 
-fn finished(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome {
+fn finished_outcome(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome {
     let ending = match (done.stop, done.ending) {
         (Some(StopReason::Cancelled | StopReason::Inactive(_) | StopReason::Runtime(_)), _) => {
             ShellEnding::Cancelled
@@ -241,7 +241,7 @@ mod tests {
         shell: UserShell,
     }
 
-    fn place() -> TestProject {
+    fn test_project() -> TestProject {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("it's a project");
         std::fs::create_dir(&root).expect("the project");
@@ -264,7 +264,7 @@ mod tests {
 
     impl Heard {
         /// Waits until the screen shows a text, and returns the control of the process.
-        async fn until(&self, text: &str) -> Arc<dyn ProcessControl> {
+        async fn wait_for_text(&self, text: &str) -> Arc<dyn ProcessControl> {
             let seen = async {
                 while !self.screen.lock().expect("screen").rows.concat().contains(text) {
                     self.news.notified().await;
@@ -297,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn user_command_has_a_terminal_all_variables_and_an_exit_code() {
-        let place = place();
+        let place = test_project();
         let done =
             run(&place, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
         assert_eq!(done.output, "30 80\n11");
@@ -312,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn final_directory_is_reported_and_not_kept() {
-        let place = place();
+        let place = test_project();
         let done = run(&place, "mkdir -p sub && cd sub; false").await;
         let sub = place.folder.path().canonicalize().expect("real").join("it's a project/sub");
         assert_eq!(done.directory.as_deref(), Some(sub.as_path()));
@@ -325,16 +325,16 @@ mod tests {
 
     #[tokio::test]
     async fn user_command_receives_keys_and_shows_its_screen() {
-        let place = place();
+        let place = test_project();
         let heard = Arc::new(Heard::default());
         let text = "stty -echo; printf '10%%\\r20%%\\r'; printf 'name? '; read name; \
                     printf '\\033[?1049hhello %s' \"$name\"; read end";
         let run = Run::new(CancellationToken::new(), heard.clone());
         let running = tokio::spawn(place.shell.run(command(text), run));
-        let control = heard.until("name?").await;
+        let control = heard.wait_for_text("name?").await;
         assert_eq!(heard.screen.lock().expect("screen").rows, ["name?"]);
         control.input(b"Jo\n".to_vec());
-        heard.until("hello Jo").await;
+        heard.wait_for_text("hello Jo").await;
         assert!(heard.screen.lock().expect("screen").full_screen);
         control.resize(Size { columns: 0, rows: 0 });
         control.input(b"\n".to_vec());
@@ -344,12 +344,12 @@ mod tests {
 
     #[tokio::test]
     async fn user_command_moves_to_the_background_and_is_stopped_there() {
-        let place = place();
+        let place = test_project();
         let mut changes = place.shell.changes();
         let heard = Arc::new(Heard::default());
         let run = Run::new(CancellationToken::new(), heard.clone());
         let running = tokio::spawn(place.shell.run(command("echo serving; sleep 60"), run));
-        heard.until("serving").await.to_background();
+        heard.wait_for_text("serving").await.to_background();
         let done = running.await.expect("an outcome");
         let ShellEnding::Background { pid } = done.ending else { panic!("{done:?}") };
         assert_eq!(done.output, "serving");
@@ -373,7 +373,7 @@ mod tests {
         assert!(shell.background(0).iter().all(|known| known.state != BackgroundState::Running));
     }
 
-    fn lives(pid: i32) -> bool {
+    fn is_alive(pid: i32) -> bool {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
             !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z"))
         })
@@ -381,7 +381,7 @@ mod tests {
 
     #[tokio::test]
     async fn cancelled_user_command_ends_within_500_ms_and_background_stays() {
-        let place = place();
+        let place = test_project();
         let staying = ShellCommand { background: true, ..command("sleep 60") };
         let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
         let staying = place.shell.run(staying, run).await.ending;
@@ -396,7 +396,7 @@ mod tests {
         let cancel = CancellationToken::new();
         let run = Run::new(cancel.clone(), heard.clone());
         let running = tokio::spawn(place.shell.run(command(text), run));
-        heard.until("ready").await;
+        heard.wait_for_text("ready").await;
         let begun = Instant::now();
         cancel.cancel();
         let done = running.await.expect("an outcome");
@@ -406,8 +406,8 @@ mod tests {
         let pids: Vec<i32> =
             pids.expect("pids").lines().filter_map(|line| line.trim().parse().ok()).collect();
         assert_eq!(pids.len(), 3);
-        assert!(pids.iter().all(|pid| !lives(*pid)));
+        assert!(pids.iter().all(|pid| !is_alive(*pid)));
         assert!(took < Duration::from_millis(500), "{took:?}");
-        assert!(lives(stays));
+        assert!(is_alive(stays));
     }
 }

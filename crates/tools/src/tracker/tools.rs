@@ -10,9 +10,9 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
 use super::store::{STATUSES, Status, TYPES, TaskChanges, Tracker, json_of};
-use super::tree::{drawn, todos};
+use super::tree::{render_graph, todos};
 use crate::arguments::Arguments;
-use crate::failure::invalid;
+use crate::failure::invalid_params;
 
 /// Maximum number of characters of a title.
 const TITLE: usize = 300;
@@ -129,13 +129,13 @@ impl Tool for TrackerTool {
         let args = Arguments::check(args, &self.spec)?;
         for (name, most) in [("title", TITLE), ("description", DESCRIPTION)] {
             if args.text(name).chars().nth(most).is_some() {
-                return Err(invalid(format!(
+                return Err(invalid_params(format!(
                     "params/{name} must NOT have more than {most} characters"
                 )));
             }
         }
         if args.optional_text("title").is_some_and(|title| title.trim().is_empty()) {
-            return Err(invalid("params/title must not be empty".to_owned()));
+            return Err(invalid_params("params/title must not be empty".to_owned()));
         }
         Ok(Box::new(Call {
             args,
@@ -183,14 +183,14 @@ impl Invocation for Call {
                 Ok((Ok(text), todos)) => {
                     ToolResult::text(text).with_display(Display::Todos { todos })
                 }
-                Ok((Err(why), _)) => failed(why),
-                Err(error) => failed(error.to_string()),
+                Ok((Err(why), _)) => error_result(why),
+                Err(error) => error_result(error.to_string()),
             }
         })
     }
 }
 
-fn failed(why: String) -> ToolResult {
+fn error_result(why: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
 }
 
@@ -253,7 +253,7 @@ impl Call {
                 self.tracker.add_dependency(task, dependency)?;
                 Ok(format!("Linked {task} -> {dependency}."))
             }
-            Action::Visualize => Ok(drawn(&self.tracker.all())),
+            Action::Visualize => Ok(render_graph(&self.tracker.all())),
         }
     }
 }

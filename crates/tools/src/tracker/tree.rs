@@ -32,7 +32,7 @@ fn tree_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
 }
 
 /// Returns the graph for the model.
-pub(super) fn drawn(tasks: &Tasks) -> String {
+pub(super) fn render_graph(tasks: &Tasks) -> String {
     let mut text = "Task Tracker Graph:\n".to_owned();
     for (task, depth) in tree_order(tasks) {
         let sign = match task.status {
@@ -107,6 +107,6 @@ mod tests {
             lines,
             ["title b", "  title c", "    title a", "title d", "title e", "  title f"]
         );
-        assert!(drawn(&tasks).contains("\n  ⭕ [TASK] title c (c)\n"));
+        assert!(render_graph(&tasks).contains("\n  ⭕ [TASK] title c (c)\n"));
     }
 }

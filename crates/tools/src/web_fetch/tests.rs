@@ -58,7 +58,7 @@ fn text(text: &str) -> Result<Answer, ModelError> {
     Ok(Answer { parts: vec![Part::text(text)], metadata: Chunk::default() })
 }
 
-fn broken() -> Result<Answer, ModelError> {
+fn broken_response() -> Result<Answer, ModelError> {
     Err(ModelError::BadRequest { status: 400, code: None, message: "no page reader".into() })
 }
 
@@ -150,7 +150,7 @@ async fn pages_are_downloaded_when_the_service_cannot_read_them() {
         _ => http("404 Not Found", "text/html", b"gone"),
     })
     .await;
-    let model = FakeModel::new([broken(), text("answer")]);
+    let model = FakeModel::new([broken_response(), text("answer")]);
     let prompt = format!("Read {base}/big {base}/html {base}/huge {base}/none");
     let output = run(&tool(&model, false, true), json!({"prompt": prompt})).await.for_model.output;
     assert!(output.contains(&format!("[Not read] {base}/none: status 404")), "{output}");
@@ -192,7 +192,7 @@ async fn pages_the_service_missed_are_downloaded_alone() {
 #[tokio::test]
 async fn failed_fallback_and_cancelled_fetch_are_reported() {
     let (base, _) = serve(|_| http("404 Not Found", "text/plain", b"")).await;
-    let model = FakeModel::new([broken()]);
+    let model = FakeModel::new([broken_response()]);
     let fetch = tool(&model, false, true);
     let args = json!({"prompt": format!("{base}/x")});
     let error = run(&fetch, args.clone()).await.error.expect("failed");

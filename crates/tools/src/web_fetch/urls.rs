@@ -90,9 +90,9 @@ fn address(word: &str) -> Option<&str> {
         let closes = match last {
             '.' | ',' | ';' | ':' | '!' | '?' | '"' | '\'' | '`' | '>' | '*' | '…' | '。'
             | '，' | '”' | '’' | '»' => true,
-            ')' => unmatched(address, '(', ')'),
-            ']' => unmatched(address, '[', ']'),
-            '}' => unmatched(address, '{', '}'),
+            ')' => has_unmatched_bracket(address, '(', ')'),
+            ']' => has_unmatched_bracket(address, '[', ']'),
+            '}' => has_unmatched_bracket(address, '{', '}'),
             _ => false,
         };
         if !closes {
@@ -103,7 +103,7 @@ fn address(word: &str) -> Option<&str> {
     Some(address)
 }
 
-fn unmatched(text: &str, open: char, close: char) -> bool {
+fn has_unmatched_bracket(text: &str, open: char, close: char) -> bool {
     text.matches(close).count() > text.matches(open).count()
 }
 
@@ -128,14 +128,14 @@ mod tests {
 
     use super::*;
 
-    fn found(prompt: &str) -> Vec<String> {
+    fn find_urls(prompt: &str) -> Vec<String> {
         find(prompt).expect("addresses").into_iter().map(String::from).collect()
     }
 
     #[test]
     fn urls_are_extracted_and_counted_once() {
         assert_eq!(
-            found(
+            find_urls(
                 "Compare (https://A.example:443/x), <http://b.example/y?q=1>. And \
                  https://a.example/x/ with [wiki](https://c.example/Rust_(language))!"
             ),

@@ -5,7 +5,7 @@ use crate::test_project::{TestProject, edit};
 
 fn edited(before: &[u8], old: &str, new: &str) -> Vec<u8> {
     let project = TestProject::new();
-    project.put("a.txt", before);
+    project.write_file("a.txt", before);
     let outcome = project.replace("a.txt", old, new);
     assert_eq!(outcome.error, None);
     project.bytes("a.txt")
@@ -39,7 +39,7 @@ fn bytes_outside_the_edit_are_kept() {
 fn character_that_the_encoding_lacks_is_refused() {
     let project = TestProject::new();
     let latin = b"Gr\xf6\xdfe f\xfcr B\xe4ren\nzwei\n";
-    project.put("a.txt", latin);
+    project.write_file("a.txt", latin);
     let (kind, message) = project.replace_fails("a.txt", "zwei", "二");
     assert_eq!(kind, Kind::FileWriteFailure);
     assert!(message.contains("windows-1252") && message.contains("U+4E8C"), "{message}");
@@ -50,7 +50,7 @@ fn character_that_the_encoding_lacks_is_refused() {
 fn result_names_the_file_the_count_and_the_code() {
     let project = TestProject::new();
     let lines: String = (1..=30).map(|n| format!("line {n}\n")).collect();
-    project.put("a.txt", &lines);
+    project.write_file("a.txt", &lines);
     let call = project.prepare("replace", edit("a.txt", "line 15", "changed")).expect("a call");
     assert_eq!(call.effects().writes, [project.path("a.txt")]);
     let Some(Preview::Diff(diff)) = call.preview() else { panic!("a diff") };
@@ -76,7 +76,7 @@ fn result_names_the_file_the_count_and_the_code() {
 #[test]
 fn edit_failures_suggest_the_correction() {
     let project = TestProject::new();
-    project.put("a.txt", "fn one() {\n    first();\n}\n\nfn two() {\n    first();\n}\n");
+    project.write_file("a.txt", "fn one() {\n    first();\n}\n\nfn two() {\n    first();\n}\n");
     let (kind, message) = project.replace_fails("a.txt", "first();", "x");
     assert_eq!(kind, Kind::EditExpectedOccurrenceMismatch);
     assert!(message.contains("found 2, at line(s) 2, 6") && message.contains("allow_multiple"));
@@ -98,7 +98,8 @@ fn edit_failures_suggest_the_correction() {
 #[test]
 fn tolerant_match_is_named_and_other_differences_are_refused() {
     let project = TestProject::new();
-    project.put("a.txt", "class A {\n    one() {\n        go();\n    }\n\n    two() {}\n}\n");
+    project
+        .write_file("a.txt", "class A {\n    one() {\n        go();\n    }\n\n    two() {}\n}\n");
     let outcome = project.replace("a.txt", "one() {\n    go();\n}\n", "one() {\n    stay();\n}\n");
     assert!(
         outcome.for_model.output.contains("differs from the file in whitespace"),
@@ -110,7 +111,7 @@ fn tolerant_match_is_named_and_other_differences_are_refused() {
         b"class A {\n    one() {\n        stay();\n    }\n\n    two() {}\n}\n"
     );
     let text = "host: app15\nretries: 5\nmode: slow\n";
-    project.put("b.txt", text);
+    project.write_file("b.txt", text);
     let (kind, message) = project.replace_fails(
         "b.txt",
         "host: app14\nretries: 3\nmode: slow",
@@ -130,10 +131,10 @@ fn files_are_created_and_paths_guessed() {
     let outcome = project.replace("new/a.txt", "", "text\n");
     assert!(outcome.for_model.output.starts_with("Created new file: "));
     assert_eq!(project.bytes("new/a.txt"), b"text\n");
-    project.put("deep/er/only.rs", "x");
+    project.write_file("deep/er/only.rs", "x");
     assert_eq!(project.replace("er/only.rs", "x", "y").error, None);
     assert_eq!(project.bytes("deep/er/only.rs"), b"y");
-    project.put("other/only.rs", "x");
+    project.write_file("other/only.rs", "x");
     assert!(project.replace_fails("only.rs", "x", "y").1.contains("ambiguous"));
 }
 
@@ -146,11 +147,11 @@ fn whole_files_keep_their_encoding_and_line_ends() {
     let outcome = write("new/a.txt", "one\ntwo\n");
     assert!(outcome.for_model.output.starts_with("Successfully created"));
     assert!(outcome.for_model.output.ends_with("Here is the updated code:\none\ntwo\n"));
-    project.put("crlf", "\u{feff}one\r\ntwo\r\n");
+    project.write_file("crlf", "\u{feff}one\r\ntwo\r\n");
     let outcome = write("crlf", "one\n2\n");
     assert!(outcome.for_model.output.contains("had not been read"), "{outcome:?}");
     assert_eq!(project.bytes("crlf"), "\u{feff}one\r\n2\r\n".as_bytes());
-    project.put("mixed", "a\r\nb\nc\r\n");
+    project.write_file("mixed", "a\r\nb\nc\r\n");
     write("mixed", "a\nb\nC\n");
     assert_eq!(project.bytes("mixed"), b"a\r\nb\nC\r\n");
     std::fs::create_dir(project.path("folder")).expect("a folder");
@@ -169,7 +170,7 @@ fn whole_files_keep_their_encoding_and_line_ends() {
 #[test]
 fn too_many_occurrences_are_rejected_not_partially_replaced() {
     let project = TestProject::new();
-    project.put("a.txt", "\n".repeat(100_001));
+    project.write_file("a.txt", "\n".repeat(100_001));
     let all = json!({"file_path": "a.txt", "instruction": "", "old_string": "\n", "new_string": "x", "allow_multiple": true});
     let (kind, message) = project.failure("replace", all);
     assert_eq!(kind, Kind::EditExpectedOccurrenceMismatch);

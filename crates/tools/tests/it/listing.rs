@@ -6,15 +6,15 @@ use crate::test_project::TestProject;
 #[test]
 fn listing_shows_directories_first_and_omits_protected_files() {
     let project = TestProject::new();
-    project.put("b.txt", "12345");
-    project.put("A.txt", "");
-    project.put("zoo/x", "");
-    project.put("a.log", "");
-    project.put("skip.tmp", "");
-    project.put(".env", "");
-    project.put("node_modules/x", "");
-    project.put(".git/HEAD", "");
-    project.put(".gitignore", "*.log\n");
+    project.write_file("b.txt", "12345");
+    project.write_file("A.txt", "");
+    project.write_file("zoo/x", "");
+    project.write_file("a.log", "");
+    project.write_file("skip.tmp", "");
+    project.write_file(".env", "");
+    project.write_file("node_modules/x", "");
+    project.write_file(".git/HEAD", "");
+    project.write_file(".gitignore", "*.log\n");
     let text = project.output("list_directory", json!({"dir_path": ".", "ignore": ["*.tmp"]}));
     assert_eq!(
         text,
@@ -30,7 +30,7 @@ fn listing_shows_directories_first_and_omits_protected_files() {
 #[test]
 fn listing_a_non_directory_fails() {
     let project = TestProject::new();
-    project.put("file", "");
+    project.write_file("file", "");
     std::fs::create_dir(project.path("empty")).expect("a folder");
     let fails = |path: &str| project.failure("list_directory", json!({"dir_path": path}));
     assert_eq!(fails("file").0, Kind::PathIsNotADirectory);

@@ -9,7 +9,7 @@ use crate::test_project::TestProject;
 #[test]
 fn line_ranges_have_a_header() {
     let project = TestProject::new();
-    project.put("a.txt", "one\r\ntwo\nthree\n");
+    project.write_file("a.txt", "one\r\ntwo\nthree\n");
     let read = |args| project.call("read_file", args);
     assert_eq!(read(json!({"file_path": "a.txt"})).for_model.output, "one\ntwo\nthree\n");
     let cut = read(json!({"file_path": "a.txt", "start_line": 2, "end_line": 2}));
@@ -39,8 +39,8 @@ fn line_ranges_have_a_header() {
 #[test]
 fn long_files_and_long_lines_are_cut() {
     let project = TestProject::new();
-    project.put("many", "x\n".repeat(2_500));
-    project.put("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
+    project.write_file("many", "x\n".repeat(2_500));
+    project.write_file("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
     let many = project.output("read_file", json!({"file_path": "many"}));
     assert!(many.starts_with(
         "[Truncated: showing lines 1-2000 of 2500. Continue with start_line: 2001.]\n---\nx\n"
@@ -55,8 +55,8 @@ fn long_files_and_long_lines_are_cut() {
 fn one_call_gives_a_bounded_text() {
     let project = TestProject::new();
     let line = "é".repeat(999);
-    project.put("large", format!("{line}\n").repeat(1_000));
-    project.put("empty lines", "\n".repeat(500_000));
+    project.write_file("large", format!("{line}\n").repeat(1_000));
+    project.write_file("empty lines", "\n".repeat(500_000));
     let all = json!({"file_path": "large", "start_line": 101, "end_line": 1_000});
     let text = project.output("read_file", all);
     let (header, text) = text.split_once("\n---\n").expect("a header");
@@ -73,20 +73,20 @@ fn one_call_gives_a_bounded_text() {
 #[test]
 fn every_file_kind_is_read() {
     let project = TestProject::new();
-    project.put("a.png", b"\x89PNG\r\n\x1a\n\0");
-    project.put("photo.png", b"\xff\xd8\xff\xe0\0");
-    project.put("no ending", b"GIF89a\0");
-    project.put("page.png", "<html></html>");
-    project.put("page.pdf", "<html></html>");
-    project.put("empty.png", "");
-    project.put("archive.png", b"PK\x03\x04\0\0");
-    project.put("a.ts", "let x = 1;");
-    project.put("a.mp3", [0xff, 0xfb, 0x90, 0]);
-    project.put("text.mp3", "lyrics");
-    project.put("a.bin", [0, 1, 2, 3]);
-    project.put("a.m4a", [0, 1, 2, 3]);
-    project.put("a.svg", "<svg/>");
-    project.put("big.svg", " ".repeat(1024 * 1024 + 1));
+    project.write_file("a.png", b"\x89PNG\r\n\x1a\n\0");
+    project.write_file("photo.png", b"\xff\xd8\xff\xe0\0");
+    project.write_file("no ending", b"GIF89a\0");
+    project.write_file("page.png", "<html></html>");
+    project.write_file("page.pdf", "<html></html>");
+    project.write_file("empty.png", "");
+    project.write_file("archive.png", b"PK\x03\x04\0\0");
+    project.write_file("a.ts", "let x = 1;");
+    project.write_file("a.mp3", [0xff, 0xfb, 0x90, 0]);
+    project.write_file("text.mp3", "lyrics");
+    project.write_file("a.bin", [0, 1, 2, 3]);
+    project.write_file("a.m4a", [0, 1, 2, 3]);
+    project.write_file("a.svg", "<svg/>");
+    project.write_file("big.svg", " ".repeat(1024 * 1024 + 1));
     let media = |name: &str| {
         let outcome = project.call("read_file", json!({"file_path": name}));
         outcome.for_model.media.first().map(|part| match part.view() {
@@ -113,7 +113,7 @@ fn every_file_kind_is_read() {
         project.failure("read_file", json!({"file_path": "a.m4a"})).0,
         Kind::ReadContentFailure
     );
-    project.put("big.png", b"\x89PNG\r\n\x1a\n\0");
+    project.write_file("big.png", b"\x89PNG\r\n\x1a\n\0");
     let big =
         std::fs::OpenOptions::new().write(true).open(project.path("big.png")).expect("a file");
     big.set_len(21 * 1024 * 1024).expect("sparse");
@@ -123,8 +123,8 @@ fn every_file_kind_is_read() {
 #[test]
 fn encodings_are_decoded_and_named() {
     let project = TestProject::new();
-    project.put("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
-    project.put("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);
+    project.write_file("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
+    project.write_file("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);
     let latin = project.output("read_file", json!({"file_path": "latin"}));
     assert_eq!(latin, "[Decoded from windows-1252.]\n---\nGröße, für alle Bären und Äpfel\n");
     assert_eq!(project.output("read_file", json!({"file_path": "wide"})), "hi");
@@ -133,10 +133,10 @@ fn encodings_are_decoded_and_named() {
 #[test]
 fn unreadable_path_names_the_reason_and_alternatives() {
     let project = TestProject::new();
-    project.put("src/main.rs", "");
-    project.put(".env", "SECRET=1");
-    project.put("secret.txt", "");
-    project.put(".geminiignore", "secret.txt\n");
+    project.write_file("src/main.rs", "");
+    project.write_file(".env", "SECRET=1");
+    project.write_file("secret.txt", "");
+    project.write_file(".geminiignore", "secret.txt\n");
     symlink("/etc/passwd", project.path("out")).expect("link");
     let fails = |name: &str| project.failure("read_file", json!({"file_path": name}));
     let (kind, message) = fails("src/mian.rs");
@@ -165,15 +165,15 @@ fn unreadable_path_names_the_reason_and_alternatives() {
 #[test]
 fn read_many_files_returns_all_contents() {
     let project = TestProject::new();
-    project.put("b.txt", "two");
-    project.put("src/a.rs", "one");
-    project.put("src/[id].rs", "odd name");
-    project.put("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
-    project.put("src/lib.so", [0, 1]);
-    project.put("node_modules/x.rs", "no");
-    project.put("GEMINI.md", "context");
-    project.put("src/hidden.rs", "no");
-    project.put(".geminiignore", "hidden.rs\n");
+    project.write_file("b.txt", "two");
+    project.write_file("src/a.rs", "one");
+    project.write_file("src/[id].rs", "odd name");
+    project.write_file("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
+    project.write_file("src/lib.so", [0, 1]);
+    project.write_file("node_modules/x.rs", "no");
+    project.write_file("GEMINI.md", "context");
+    project.write_file("src/hidden.rs", "no");
+    project.write_file(".geminiignore", "hidden.rs\n");
     let read = |include: &[&str]| project.call("read_many_files", json!({"include": include}));
     let outcome = read(&["**/*.RS", "b.txt", "src/[id].rs", "b.txt"]);
     let path = |name: &str| project.path(name).display().to_string();

@@ -7,9 +7,9 @@ use crate::test_project::{TestProject, edit, run};
 #[test]
 fn file_changed_since_it_was_read_is_not_written() {
     let project = TestProject::new();
-    project.put("a.txt", "one\ntwo\n");
+    project.write_file("a.txt", "one\ntwo\n");
     project.output("read_file", json!({"file_path": "a.txt"}));
-    project.put("a.txt", "one\nTWO\n");
+    project.write_file("a.txt", "one\nTWO\n");
     let (kind, message) =
         project.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
     assert_eq!(kind, Kind::FileChangedOnDisk);
@@ -18,7 +18,7 @@ fn file_changed_since_it_was_read_is_not_written() {
     assert_eq!(project.replace("a.txt", "TWO", "2").error, None);
     // The model's own writes count as seen.
     assert_eq!(project.replace("a.txt", "2", "3").error, None);
-    project.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
+    project.write_file("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
     for _ in 0..2 {
         let (kind, message) =
             project.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
@@ -30,9 +30,9 @@ fn file_changed_since_it_was_read_is_not_written() {
 #[test]
 fn exact_unique_edit_is_applied_when_other_lines_changed() {
     let project = TestProject::new();
-    project.put("a.txt", "one\ntwo\nthree\n");
+    project.write_file("a.txt", "one\ntwo\nthree\n");
     project.output("read_file", json!({"file_path": "a.txt"}));
-    project.put("a.txt", "ONE\ntwo\nthree\n");
+    project.write_file("a.txt", "ONE\ntwo\nthree\n");
     let outcome = project.replace("a.txt", "two", "2");
     assert_eq!(outcome.error, None);
     assert_eq!(project.bytes("a.txt"), b"ONE\n2\nthree\n");
@@ -41,15 +41,15 @@ fn exact_unique_edit_is_applied_when_other_lines_changed() {
 
     // The text to replace has changed or is no longer unique.
     for changed in ["ONE\n3\nthree\n", "ONE\n2\n2\n", "ONE\n2 \nthree\n"] {
-        project.put("a.txt", "ONE\n2\nthree\n");
+        project.write_file("a.txt", "ONE\n2\nthree\n");
         project.output("read_file", json!({"file_path": "a.txt"}));
-        project.put("a.txt", changed);
+        project.write_file("a.txt", changed);
         assert_eq!(project.replace_fails("a.txt", "2\n", "x").0, Kind::FileChangedOnDisk);
         assert_eq!(project.bytes("a.txt"), changed.as_bytes());
     }
 
     // A change that is too large to be shown does not count as seen.
-    project.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
+    project.write_file("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
     let output = project.replace("a.txt", "499\n", "end\n").for_model.output;
     assert!(output.contains("read it again before you rely"), "{output}");
     let (kind, _) = project.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
@@ -59,14 +59,14 @@ fn exact_unique_edit_is_applied_when_other_lines_changed() {
 #[test]
 fn previewed_change_is_applied_exactly_or_not_at_all() {
     let project = TestProject::new();
-    project.put("a.txt", "one\n");
+    project.write_file("a.txt", "one\n");
     let call = project.prepare("replace", edit("a.txt", "one", "two")).expect("a call");
-    project.put("a.txt", "one, by someone else\n");
+    project.write_file("a.txt", "one, by someone else\n");
     assert_eq!(run(call).error.map(|error| error.kind), Some(Kind::FileChangedOnDisk));
     assert_eq!(project.bytes("a.txt"), b"one, by someone else\n");
     let call =
         project.prepare("write_file", json!({"file_path": "b", "content": "x"})).expect("a call");
-    project.put("b", "appeared");
+    project.write_file("b", "appeared");
     assert_eq!(run(call).error.map(|error| error.kind), Some(Kind::FileChangedOnDisk));
     assert_eq!(project.bytes("b"), b"appeared");
 }
@@ -75,7 +75,7 @@ fn previewed_change_is_applied_exactly_or_not_at_all() {
 fn overwriting_an_unread_file_can_be_forbidden() {
     let mut project = TestProject::new();
     project.unseen = UnseenOverwrite::Block;
-    project.put("a.txt", "precious");
+    project.write_file("a.txt", "precious");
     let args = json!({"file_path": "a.txt", "content": "x"});
     assert!(project.failure("write_file", args.clone()).1.contains("not read in this session"));
     project.output("read_file", json!({"file_path": "a.txt"}));

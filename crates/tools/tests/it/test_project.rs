@@ -48,7 +48,7 @@ impl TestProject {
         self.folder.path().canonicalize().expect("real").join("work").join(name)
     }
 
-    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write_file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         std::fs::write(&path, content).expect("written");

@@ -113,20 +113,20 @@ impl App {
         };
         match response {
             Response::Stay => {}
-            Response::Closed => self.closed(purpose),
-            Response::Chosen(id) => self.chosen(purpose, &id),
+            Response::Closed => self.handle_close(purpose),
+            Response::Chosen(id) => self.handle_choice(purpose, &id),
             Response::Moved(id) => match purpose {
                 Purpose::Theme(_) => self.show_theme(&id),
                 Purpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
-            Response::Pressed(key, id) => self.pressed(&purpose, key, &id),
+            Response::Pressed(key, id) => self.handle_key(&purpose, key, &id),
         }
         sessions::search(self);
     }
 
     /// Handles a dialog that was closed without a choice.
-    fn closed(&mut self, purpose: Purpose) {
+    fn handle_close(&mut self, purpose: Purpose) {
         self.dialogs.close();
         match purpose {
             // Without an answer, nothing in the folder is read.
@@ -146,7 +146,7 @@ impl App {
             Purpose::DeleteSession(_) => sessions::open(self),
             Purpose::CustomShell => custom_commands::handle_answer(self, "no"),
             Purpose::Outside { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
-                outside_files::closed(self, &text, steer.as_ref());
+                outside_files::handle_close(self, &text, steer.as_ref());
             }
             Purpose::Consent => extensions::handle_consent_answer(self, "no"),
             Purpose::Hooks => skills_and_hooks::apply_hook_changes(self),
@@ -166,7 +166,7 @@ impl App {
         }
     }
 
-    fn chosen(&mut self, purpose: Purpose, id: &str) {
+    fn handle_choice(&mut self, purpose: Purpose, id: &str) {
         match purpose {
             Purpose::Trust => {
                 let answer = match id {
@@ -179,7 +179,7 @@ impl App {
             }
             Purpose::Ide => {
                 self.dialogs.close();
-                editor::chosen(self, id);
+                editor::handle_choice(self, id);
             }
             Purpose::LooseSettings => {
                 self.dialogs.close();
@@ -189,7 +189,7 @@ impl App {
                 self.dialogs.close();
                 startup_questions::policy_update_answered(self, id == "accept");
             }
-            Purpose::Auth => sign_in::chosen(self, id),
+            Purpose::Auth => sign_in::handle_choice(self, id),
             Purpose::Key(kind) => self.key_typed(kind, id),
             Purpose::ProviderKey(provider) => sign_in::provider_key_typed(self, provider, id),
             Purpose::ProviderModel => sign_in::provider_model_chosen(self, id),
@@ -221,7 +221,7 @@ impl App {
                     rewind::ask_rewind_scope(self, turn);
                 }
             }
-            Purpose::RewindHow(turn) => rewind::chosen(self, turn, id),
+            Purpose::RewindHow(turn) => rewind::handle_choice(self, turn, id),
             Purpose::Restore => {
                 self.dialogs.close();
                 rewind::restore(self, id);
@@ -232,10 +232,10 @@ impl App {
                     self.effect(Effect::Send(Op::Continue));
                 }
             }
-            Purpose::Settings => settings::chosen(self, id),
+            Purpose::Settings => settings::handle_choice(self, id),
             // These have nothing to choose.
             Purpose::Help | Purpose::DocsPage | Purpose::Pages => {}
-            Purpose::Footer => status_line_items::chosen(self, id),
+            Purpose::Footer => status_line_items::handle_choice(self, id),
             Purpose::Docs => info::docs_page(self, id),
             Purpose::SettingValue(key) => settings::handle_typed(self, &key, id),
             Purpose::Editor => {
@@ -253,7 +253,7 @@ impl App {
             Purpose::Mode => {
                 self.dialogs.close();
                 match ApprovalMode::parse(id) {
-                    Some(ApprovalMode::Yolo) => self.want_yolo(),
+                    Some(ApprovalMode::Yolo) => self.request_yolo(),
                     Some(ApprovalMode::Plan) => plan::run(self, ""),
                     Some(mode) => self.set_mode(mode),
                     None => {}
@@ -276,7 +276,7 @@ impl App {
                 self.dialogs.close();
                 match id {
                     "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
-                    _ => outside_files::closed(self, &text, steer.as_ref()),
+                    _ => outside_files::handle_close(self, &text, steer.as_ref()),
                 }
             }
             Purpose::Outside { text, steer, paths } => {
@@ -284,7 +284,7 @@ impl App {
             }
             Purpose::Hooks => skills_and_hooks::hook_chosen(self, id),
             Purpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, id == "yes"),
-            Purpose::AgentSettings(name) => config::chosen(self, &name, id),
+            Purpose::AgentSettings(name) => config::handle_choice(self, &name, id),
             Purpose::AgentSetting(name, setting) => config::handle_typed(self, &name, setting, id),
             Purpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
             Purpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
@@ -297,7 +297,7 @@ impl App {
     }
 
     /// Handles keys that only some lists use.
-    fn pressed(&mut self, purpose: &Purpose, key: Key, id: &str) {
+    fn handle_key(&mut self, purpose: &Purpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
             || (key.character() == Some('x') && !matches!(purpose, Purpose::Sessions));
@@ -373,7 +373,7 @@ impl App {
     }
 
     /// Switches to YOLO mode. Asks for another confirmation if it would affect all files.
-    pub(crate) fn want_yolo(&mut self) {
+    pub(crate) fn request_yolo(&mut self) {
         let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
         if let Some(why) = refused {
             return self.error(why);

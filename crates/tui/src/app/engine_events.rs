@@ -19,7 +19,7 @@ use crate::app::effect::Effect;
 use crate::components::dialog_stack::Purpose;
 use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::status_line::Quota;
 use crate::transcript::LocalItem;
 
@@ -57,7 +57,7 @@ impl App {
                 if let Some(companion) = self.editor.companion().cloned() {
                     editor::apply_editor_trust(self, &companion);
                 }
-                for text in self.prompt_queue.take_early() {
+                for text in self.prompt_queue.take_early_prompts() {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
                 }
             }
@@ -70,7 +70,7 @@ impl App {
                 }
                 skills_and_hooks::files_changed(self);
                 if self.session.stats().turns.len() == 1 {
-                    mcp::say_starting(self);
+                    mcp::report_starting_servers(self);
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
@@ -85,7 +85,7 @@ impl App {
             }
             EventBody::ItemDelta { item, .. } => {
                 self.shell.output(item, self.clock.now_ms());
-                self.turn.thinks_about(self.transcript.thought_subject());
+                self.turn.set_thought(self.transcript.thought_subject());
             }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
             EventBody::CallState(state) => {
@@ -128,7 +128,7 @@ impl App {
                 if call.error.is_none() {
                     self.facts.quota = None;
                 }
-                self.tell_counts();
+                self.update_counts();
             }
             EventBody::Sources(sources) if self.settings.citations => {
                 self.transcript.push(LocalItem::Sources(sources.clone()));
@@ -141,7 +141,7 @@ impl App {
                 if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
                     self.toast(why.clone());
                 }
-                self.compacted();
+                self.handle_compaction();
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextBreakdown(picture) => context::show(self, picture),
@@ -155,7 +155,7 @@ impl App {
                     self.toast("too late: the model already has this message");
                 }
             }
-            EventBody::Rewound(rewound) => self.rewound(rewound),
+            EventBody::Rewound(rewound) => self.handle_rewind(rewound),
             EventBody::Prompts { prompts } => rewind::show(self, prompts),
             EventBody::Background { processes } => {
                 lists::background_changed(self, processes);
@@ -211,7 +211,7 @@ impl App {
             if let Some(Display::Todos { todos }) = &tool.display {
                 self.todos.update(todos);
             }
-            self.tell_counts();
+            self.update_counts();
         }
     }
 
@@ -225,7 +225,7 @@ impl App {
 
     /// Announces a turn that began to a screen reader, once and after its prompt.
     fn announce_work(&mut self) {
-        if self.turn.take_begun() && self.settings.screen_reader {
+        if self.turn.take_turn_started() && self.settings.screen_reader {
             self.transcript.push(LocalItem::Announcement("Working (esc to stop).".to_owned()));
         }
     }
@@ -278,7 +278,8 @@ impl App {
         if !is_cancelled {
             let prompt =
                 self.session.typed_prompts().last().map(|prompt| crate::sanitize::one_row(prompt));
-            let prompt = prompt.map(|prompt| format!(": {}", shortened(&prompt, PROMPT_COLUMNS)));
+            let prompt =
+                prompt.map(|prompt| format!(": {}", truncate_text(&prompt, PROMPT_COLUMNS)));
             let done = format!("{} is done{}", self.notifier(), prompt.unwrap_or_default());
             self.notify(&done);
             // A compaction that waited for this turn comes first.
@@ -319,7 +320,7 @@ impl App {
     }
 
     /// Handles the end of a compaction, successful or not, and sends the queued prompts.
-    fn compacted(&mut self) {
+    fn handle_compaction(&mut self) {
         if !self.turn.end_compaction() {
             return;
         }
@@ -334,7 +335,7 @@ impl App {
     }
 
     /// Shows an error that did not come from the engine.
-    pub(crate) fn failed(&mut self, message: &str) {
+    pub(crate) fn show_error(&mut self, message: &str) {
         self.notice(Level::Error, message.to_owned());
     }
 

@@ -116,7 +116,7 @@ impl App {
 
     /// Gives the key to the composer; the dialog waits for a pause in typing.
     fn write_on(&mut self, key: Key) {
-        self.dialogs.step_aside(self.clock.now_ms());
+        self.dialogs.hide_while_typing(self.clock.now_ms());
         if key.character().is_some() {
             self.composer_key(key);
         }
@@ -154,7 +154,7 @@ impl App {
             return self.quit_key(false);
         }
         // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
-        let yes = self.dialogs.take_yes();
+        let yes = self.dialogs.take_pressed_yes();
         let says_yes = key.character() == Some('y') && !yes && self.dialogs.has_yes_choice();
         if !typing && (yes || !says_yes) && is_text_key(key, if yes { "" } else { "ejk" }) {
             self.dialogs.note_typing(self.clock.now_ms());
@@ -163,7 +163,7 @@ impl App {
             }
             return self.composer_key(key);
         }
-        if !typing && says_yes && self.dialogs.stand_on_yes() {
+        if !typing && says_yes && self.dialogs.select_yes() {
             return;
         }
         let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
@@ -279,7 +279,7 @@ impl App {
             Ok(ExpandedContent { rows, has_more }) => {
                 self.show_rows(rows);
                 if has_more {
-                    let key = self.keymap.hinted(KeyCommand::ShowMoreLines);
+                    let key = self.keymap.hint_key(KeyCommand::ShowMoreLines);
                     self.toast(format!("{key} again for earlier truncated content"));
                 }
             }
@@ -317,7 +317,7 @@ impl App {
 
     /// Shows a hint that the key does more when pressed again.
     pub(super) fn hint_second_press(&mut self, again: SecondPress, text: &str) {
-        self.hints.announce(again, text, self.clock.now_ms());
+        self.hints.show_repeat_hint(again, text, self.clock.now_ms());
     }
 
     /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
@@ -362,20 +362,20 @@ impl App {
             self.composer.insert_before(&text);
         }
         self.effect(Effect::Send(Op::Interrupt));
-        self.turn.stopping();
+        self.turn.record_stop();
     }
 
     /// Tells Gemini CLI users once what the Gemini CLI key for YOLO did here.
-    fn tell_yank(&mut self, key: Key) {
+    fn explain_yank(&mut self, key: Key) {
         let has_both = |it: &Self| {
             let mut both = it.keymap.commands_for(key, KeymapContext::COMPOSER);
             both.any(|command| command == KeyCommand::ToggleYolo)
         };
-        if !self.composer.take_yanked() || self.hints.told_yank() || !has_both(self) {
+        if !self.composer.take_yanked() || self.hints.has_explained_yank() || !has_both(self) {
             return;
         }
         self.hints.note_yank();
-        let name = |command| self.keymap.hinted(command);
+        let name = |command| self.keymap.hint_key(command);
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
         // Before that, the key inserts deleted text.
         self.toast(format!(
@@ -386,7 +386,7 @@ impl App {
     fn toggle_yolo(&mut self) {
         match self.facts.mode {
             ApprovalMode::Yolo => self.set_mode(ApprovalMode::Default),
-            _ => self.want_yolo(),
+            _ => self.request_yolo(),
         }
     }
 
@@ -402,7 +402,7 @@ impl App {
     pub(super) fn suspend(&mut self) {
         let composing = !self.dialogs.is_asking() && !self.is_paging();
         if self.is_second(PendingSecondPress::Suspend) {
-            if composing && self.hints.take_undone() {
+            if composing && self.hints.take_undo() {
                 // The first press was not meant as undo.
                 self.composer.buffer_mut().redo();
             }
@@ -428,7 +428,7 @@ impl App {
             self.background_key();
         } else {
             if commands.contains(&KeyCommand::ShellUnfocusWarning) {
-                let key = self.keymap.hinted(KeyCommand::UnfocusShell);
+                let key = self.keymap.hint_key(KeyCommand::UnfocusShell);
                 self.toast(format!("{key} returns to the input"));
             }
             self.type_to_shell(terminal_keys::bytes(key, self.shell.application_cursor()));
@@ -464,7 +464,7 @@ impl App {
 
     /// Passes the state around the composer to it.
     pub(super) fn update_composer_context(&mut self) {
-        self.composer.set_surroundings(ComposerContext {
+        self.composer.set_context(ComposerContext {
             busy: self.is_busy(),
             running: self.is_busy() || self.shell.is_running(),
             steering: true,
@@ -483,7 +483,7 @@ impl App {
             ComposerAction::Ignored => self.program_key(key),
             ComposerAction::Changed => {
                 self.hints.hide_shortcuts();
-                self.tell_yank(key);
+                self.explain_yank(key);
                 completions::update(self);
             }
             ComposerAction::Submit(submission) => self.submitted(&submission),
@@ -507,7 +507,7 @@ impl App {
             ComposerAction::PasteClipboard => self.effect(Effect::PasteClipboard),
             ComposerAction::OpenEditor => self.edit_prompt(),
             ComposerAction::EditorHint => {
-                let key = self.keymap.hinted(KeyCommand::OpenExternalEditor);
+                let key = self.keymap.hint_key(KeyCommand::OpenExternalEditor);
                 self.toast(format!("{key} opens the external editor"));
             }
             ComposerAction::ToggleShortcuts => self.hints.toggle_shortcuts(),

@@ -46,7 +46,7 @@ pub(crate) fn toggle_mouse(app: &mut App) {
     }
     let is_captured = app.window.toggle_mouse();
     app.effect(Effect::Mouse(is_captured));
-    let key = app.keymap.hinted(KeyCommand::ToggleMouseMode);
+    let key = app.keymap.hint_key(KeyCommand::ToggleMouseMode);
     app.toast(match is_captured {
         true => "mouse: scrolls and sets the cursor".to_owned(),
         false => format!("mouse: selects text in the terminal; {key} switches back"),

@@ -35,7 +35,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
 /// Announces changes of the mode, hints, and compactions, one line each.
 fn announce(app: &mut App, finished: &mut Vec<Line>) {
     if app.session.is_ready() {
-        finished.extend(app.screen_reader.opened(&app.facts));
+        finished.extend(app.screen_reader.announce_session(&app.facts));
     }
     let now_ms = app.clock.now_ms();
     finished.extend(app.screen_reader.retry(app.turn.retries_at(), now_ms));
@@ -46,7 +46,7 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     finished.extend(app.screen_reader.waiting(app.prompt_queue.screen_reader_lines()));
     let around = app.shell_context();
     finished.extend(app.shell.announce(&around));
-    finished.extend(app.transcript.take_heard(&app.theme));
+    finished.extend(app.transcript.take_announcements(&app.theme));
     if app.screen_reader.shortcuts(app.hints.shows_shortcuts()) {
         finished.extend(app.shortcuts(59));
     }

@@ -154,7 +154,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Plan => plan::run(app, arguments),
         SlashCommand::PlanCopy => plan::copy(app, arguments),
         SlashCommand::Policies => info::policies(app),
-        SlashCommand::Privacy => app.say_wrapped(plain_rows(PRIVACY)),
+        SlashCommand::Privacy => app.show_wrapped_rows(plain_rows(PRIVACY)),
         SlashCommand::Quit => match arguments {
             "" | "--delete" => app.effect(Effect::Quit { delete: !arguments.is_empty() }),
             other => app.error(format!("Unknown argument `{other}` of `/quit`; nothing was done")),

@@ -50,7 +50,7 @@ fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
 
 impl App {
     /// Applies the facts of a session before it opens.
-    pub(crate) fn launched(&mut self, launch: &SessionConfig) {
+    pub(crate) fn apply_launch(&mut self, launch: &SessionConfig) {
         self.settings = UiSettings {
             screen_reader: self.settings.screen_reader,
             ..launch.settings_manager().ui()
@@ -102,9 +102,9 @@ impl App {
     }
 
     /// Handles an opened session and shows its history.
-    pub(crate) fn opened(&mut self, open: &OpenSession) {
-        self.session.opened(open.id.as_str(), || open.initial_stats());
-        self.tell_counts();
+    pub(crate) fn handle_open_session(&mut self, open: &OpenSession) {
+        self.session.adopt_session(open.id.as_str(), || open.initial_stats());
+        self.update_counts();
         self.turn.resume(open.route_before());
         let again = self.session.is_shown();
         self.session.set_shown(false);
@@ -144,12 +144,12 @@ impl App {
             }
             self.transcript.resume(items);
         }
-        self.extensions.opened(open);
-        agents::opened(self);
+        self.extensions.adopt_session(open);
+        agents::adopt_session(self);
         if open.is_cut_off() {
             rewind::offer_to_continue(self);
         }
-        self.catalog.opened(open.commands.clone());
+        self.catalog.adopt_session(open.commands.clone());
         custom_commands::load(self);
     }
 
@@ -191,7 +191,7 @@ impl App {
     }
 
     /// Updates the counts in the footer.
-    pub(super) fn tell_counts(&mut self) {
+    pub(super) fn update_counts(&mut self) {
         let stats = self.session.stats();
         let tokens = stats.tokens();
         let files = &stats.totals.files;
@@ -203,7 +203,7 @@ impl App {
     }
 
     /// Clears everything that belongs to the previous session.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear_session(&mut self) {
         self.session.close();
         self.turn.clear();
         self.dialogs.clear_approvals();
@@ -231,7 +231,7 @@ impl App {
 
     /// Previews a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
-        if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
+        if let Ok(theme) = theme::find_theme(name, &self.settings.custom_themes) {
             self.theme = theme::adapt_theme(theme, &self.settings, self.window.colors());
         }
     }
@@ -299,7 +299,7 @@ impl App {
         self.effect(Effect::Run(Box::new(move || {
             let result = command.run(&facts);
             Box::new(move |app| {
-                if let Some(why) = app.status_line_command.ended(result) {
+                if let Some(why) = app.status_line_command.handle_result(result) {
                     app.warn(why);
                 }
                 // The facts may have changed in the meantime.

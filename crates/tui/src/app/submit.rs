@@ -16,7 +16,7 @@ use crate::copied::CopyTarget;
 use crate::debug_console::LogLevel;
 
 /// Returns the error for an invalid word after a command, with suggestions.
-fn stray(command: &str, word: &str, near: &[String]) -> String {
+fn unexpected_word_error(command: &str, word: &str, near: &[String]) -> String {
     let words: Vec<String> = near.iter().map(|name| format!("`/{command} {name}`")).collect();
     match words.is_empty() {
         true => format!("`/{command}` takes no argument, but got `{word}`; nothing was run"),
@@ -77,7 +77,7 @@ impl App {
             }
             ParsedLine::Stray { command, word, near } => {
                 self.echo(&text);
-                self.error(stray(&command, &word, &near));
+                self.error(unexpected_word_error(&command, &word, &near));
             }
         }
     }
@@ -97,29 +97,29 @@ impl App {
                 run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Command(spec, _) => {
-                self.composer.take_back();
+                self.composer.restore_sent();
                 self.toast(format!(
                     "/{} is not available while the agent is running (esc to stop)",
                     spec.name
                 ));
             }
             ParsedLine::Custom => {
-                self.composer.take_back();
+                self.composer.restore_sent();
                 self.toast(
                     "Custom commands are not available while the agent is running (esc to stop)",
                 );
             }
             ParsedLine::Elsewhere(name, hint) => {
-                self.composer.take_back();
+                self.composer.restore_sent();
                 self.toast(format!("Unknown command `/{name}`: {hint}"));
             }
             ParsedLine::Unknown(name, near) => {
-                self.composer.take_back();
+                self.composer.restore_sent();
                 self.toast(no_command(&name, &near));
             }
             ParsedLine::Stray { command, word, near } => {
-                self.composer.take_back();
-                self.toast(stray(&command, &word, &near));
+                self.composer.restore_sent();
+                self.toast(unexpected_word_error(&command, &word, &near));
             }
         }
     }
@@ -142,8 +142,8 @@ impl App {
     }
 
     /// Returns the command that a prompt being sent came from.
-    pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
-        let typed = self.sent_prompts.typed_for(text)?.to_owned();
+    pub(crate) fn command_for(&mut self, text: &str) -> Option<String> {
+        let typed = self.sent_prompts.command_for(text)?.to_owned();
         self.note_expanded(&typed, text);
         Some(typed)
     }
@@ -179,7 +179,7 @@ impl App {
             })));
         }
         if !self.session.is_ready() {
-            self.composer.take_back();
+            self.composer.restore_sent();
             return self.too_early();
         }
         let trimmed = line.trim_end();
@@ -209,7 +209,7 @@ impl App {
     }
 
     /// Handles a completed rewind.
-    pub(super) fn rewound(&mut self, rewound: &RewindResult) {
+    pub(super) fn handle_rewind(&mut self, rewound: &RewindResult) {
         if rewound.chat {
             self.session.set_prompted(rewound.number > 1);
             self.composer.set_mode(InputMode::Prompt);
@@ -229,7 +229,7 @@ impl App {
         self.composer.buffer_mut().insert(&format!("@{escaped} "));
     }
 
-    pub(crate) fn copied(&mut self, copied: CopyTarget) {
+    pub(crate) fn report_copy(&mut self, copied: CopyTarget) {
         match copied.words() {
             Ok(words) => self.toast(words),
             Err(why) => self.error(why),

@@ -79,13 +79,13 @@ impl Bench {
     }
 
     #[track_caller]
-    fn shows(&mut self, text: &str) {
+    fn assert_visible(&mut self, text: &str) {
         let rows = self.rows();
         assert!(rows.iter().any(|row| row.contains(text)), "{text}: {rows:#?}");
     }
 
     #[track_caller]
-    fn hides(&mut self, text: &str) {
+    fn assert_hidden(&mut self, text: &str) {
         let rows = self.rows();
         assert!(!rows.iter().any(|row| row.contains(text)), "{text}: {rows:#?}");
     }
@@ -124,7 +124,7 @@ fn leading_whitespace_before_a_command_is_ignored() {
     assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { delete: false })));
     bench.keys("/quit now\n");
     assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
-    bench.shows("Unknown argument `now` of `/quit`");
+    bench.assert_visible("Unknown argument `now` of `/quit`");
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn key_hints_leave_room_for_the_composer_in_a_small_window() {
         bench.keys("?");
         let live = bench.app.frame(Layout::Inline).live.len();
         assert!(live <= usize::from(size.1), "{size:?}: {live}");
-        bench.shows("> ");
-        bench.shows("/help shows");
+        bench.assert_visible("> ");
+        bench.assert_visible("/help shows");
     }
 }
 
@@ -152,7 +152,7 @@ fn removing_a_queued_message_keeps_the_selection() {
     bench.keys("xx");
     assert_eq!(bench.queued(), ["one", "four"]);
     bench.keys("x");
-    bench.shows("❯ 1. one");
+    bench.assert_visible("❯ 1. one");
     assert_eq!(bench.queued(), ["one"]);
 }
 
@@ -160,40 +160,40 @@ fn removing_a_queued_message_keeps_the_selection() {
 fn silent_command_shows_a_notice_and_the_key_focus() {
     let mut bench = Bench::new(Layout::Inline);
     bench.shell("cat");
-    bench.hides("to type into it");
+    bench.assert_hidden("to type into it");
     // Not before five seconds have passed.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
     bench.app.clock.advance(std::time::Duration::from_secs(6));
-    bench.shows("has had no output for a while; press tab to type into it");
+    bench.assert_visible("has had no output for a while; press tab to type into it");
     bench.keys("\t");
     assert!(bench.app.shell.has_focus());
-    bench.shows("Keys go to the command; press shift+tab to return to the input");
-    bench.hides("Type your message");
+    bench.assert_visible("Keys go to the command; press shift+tab to return to the input");
+    bench.assert_hidden("Type your message");
     bench.keys("x");
     assert!(matches!(bench.ops().back(), Some(Op::ToolInput { .. })));
     bench.press(Key::with(KeyCode::Tab, parallax_screen::Modifiers::SHIFT));
-    bench.shows("keys go to the input again");
-    bench.shows("Type your message");
+    bench.assert_visible("keys go to the input again");
+    bench.assert_visible("Type your message");
 }
 
 #[test]
 fn screen_reader_omits_an_empty_composer_during_an_answer() {
     let mut bench = Bench::new(Layout::Plain);
-    bench.shows("Type your message");
+    bench.assert_visible("Type your message");
     bench.turn();
     bench.prompt();
-    bench.shows("Working (esc to stop).");
+    bench.assert_visible("Working (esc to stop).");
     for piece in ["one\n\n", "two\n\n", "three\n\n"] {
         if piece.starts_with("one") {
             let start = ItemStart::Text;
             bench.event(EventBody::ItemStarted { item: "a".into(), start });
         }
         bench.event(EventBody::ItemDelta { item: "a".into(), text: piece.to_owned() });
-        bench.hides("Type your message");
+        bench.assert_hidden("Type your message");
     }
     // A draft is announced anyway.
     bench.keys("no");
-    bench.shows("> no");
+    bench.assert_visible("> no");
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn screen_reader_announces_a_started_command() {
     })));
     let told = bench.rows();
     assert_eq!(told.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{told:?}");
-    bench.hides("Running:");
+    bench.assert_hidden("Running:");
     bench.app.clock.advance(std::time::Duration::from_secs(6));
-    bench.shows("to type into it");
+    bench.assert_visible("to type into it");
 }
 
 fn shorter(bench: &mut Bench) {
@@ -229,12 +229,12 @@ fn prompts_wait_until_a_compaction_ends() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/compress\n");
     assert!(matches!(bench.ops().back(), Some(Op::Compact { .. })));
-    bench.shows("Compacting the history");
+    bench.assert_visible("Compacting the history");
     bench.keys("go on\n");
-    bench.shows("› go on");
+    bench.assert_visible("› go on");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
     shorter(&mut bench);
-    bench.hides("Compacting the history");
+    bench.assert_hidden("Compacting the history");
     assert_eq!(bench.prompts(), ["go on"]);
 }
 
@@ -246,7 +246,7 @@ fn escape_cancels_compaction_and_restores_queued_prompts() {
     bench.keys("\u{1b}");
     assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
     shorter(&mut bench);
-    bench.shows("> go on");
+    bench.assert_visible("> go on");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
 }
 
@@ -255,24 +255,24 @@ fn compaction_requested_during_a_turn_runs_after_it() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("/compress\n");
-    bench.hides("Compacting the history");
+    bench.assert_hidden("Compacting the history");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.shows("Compacting the history");
+    bench.assert_visible("Compacting the history");
     shorter(&mut bench);
-    bench.hides("Compacting the history");
+    bench.assert_hidden("Compacting the history");
 }
 
 #[test]
 fn unknown_command_argument_runs_nothing() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/chat debug\n");
-    bench.shows("Unknown argument of `/chat`: `debug`. Did you mean");
+    bench.assert_visible("Unknown argument of `/chat`: `debug`. Did you mean");
     assert!(!bench.app.dialogs.is_open());
     bench.keys("/vim x\n");
-    bench.shows("`/vim` takes no argument");
+    bench.assert_visible("`/vim` takes no argument");
     bench.keys("/ \n");
-    bench.shows("Unknown command `/`");
+    bench.assert_visible("Unknown command `/`");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
 }
 
@@ -282,7 +282,7 @@ fn partially_typed_prompt_command_is_completed_and_not_sent() {
     completions::set_commands(&mut bench.app);
     bench.keys("/commi\n");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
-    bench.shows("> /commit");
+    bench.assert_visible("> /commit");
     bench.keys("\n");
     assert_eq!(bench.prompts().len(), 1);
 }
@@ -296,18 +296,18 @@ fn cancelled_todo_counts_the_same_in_tray_and_block() {
         todo("b", TodoStatus::Cancelled),
         todo("c", TodoStatus::InProgress),
     ]);
-    bench.shows("To-do list 1/2 done");
+    bench.assert_visible("To-do list 1/2 done");
     bench.app.todos.toggle();
-    bench.shows("  - b");
+    bench.assert_visible("  - b");
     // When the work is over the list is hidden but can still be shown.
     bench.app.todos.toggle();
     bench.turn();
-    bench.shows("To-do list 1/2 done");
+    bench.assert_visible("To-do list 1/2 done");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.hides("To-do list 2/3 done");
+    bench.assert_hidden("To-do list 2/3 done");
     bench.app.todos.toggle();
-    bench.shows("To-do list 1/2 done");
+    bench.assert_visible("To-do list 1/2 done");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn unrequested_context_report_updates_only_the_footer() {
         items: Vec::new(),
     };
     bench.event(EventBody::ContextBreakdown(Box::new(picture)));
-    bench.shows(" 25%");
+    bench.assert_visible(" 25%");
     assert!(!bench.app.dialogs.is_open());
 }
 
@@ -361,7 +361,7 @@ impl Costs {
     }
 
     /// A pause in typing.
-    fn rest(&mut self) {
+    fn pause(&mut self) {
         self.bench.app.clock.advance(std::time::Duration::from_millis(200));
         self.frame();
     }
@@ -383,7 +383,7 @@ fn command_list_keys_are_cheap() {
                 let bytes = costs.key(Key::plain(code));
                 assert!(bytes <= 200, "{bytes} bytes for {code:?} at {size:?}, rests: {rests}");
                 if rests {
-                    costs.rest();
+                    costs.pause();
                 }
             }
         }
@@ -394,11 +394,11 @@ fn command_list_keys_are_cheap() {
 fn command_descriptions_appear_when_typing_pauses() {
     let mut costs = Costs::new((100, 30));
     costs.bench.keys("/ab");
-    costs.bench.shows("❯ about");
-    costs.bench.hides("Show version, model");
+    costs.bench.assert_visible("❯ about");
+    costs.bench.assert_hidden("Show version, model");
     assert!(costs.bench.app.next_tick_ms().is_some_and(|ms| ms <= 100));
-    costs.rest();
-    costs.bench.shows("Show version, model");
+    costs.pause();
+    costs.bench.assert_visible("Show version, model");
     assert_eq!(costs.bench.app.next_tick_ms(), None);
 }
 
@@ -412,21 +412,21 @@ fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     let at = |text: &str| rows.iter().position(|row| row == text);
     assert!(at("You: go").is_some() && at("You: go") < at("Working (esc to stop)."), "{rows:?}");
     bench.event(EventBody::TurnEnded(ended()));
-    bench.shows("Done. (12s)");
+    bench.assert_visible("Done. (12s)");
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.event(EventBody::TurnEnded(ended()));
-    bench.shows("─ 12s · ");
+    bench.assert_visible("─ 12s · ");
     // Not in a window without space for it.
     let mut bench = Bench::new(Layout::Inline);
     bench.app.window.resize((20, 5));
     bench.turn();
     bench.event(EventBody::TurnEnded(ended()));
-    bench.hides("12s");
+    bench.assert_hidden("12s");
 }
 
 /// Sends an approval request for a command.
-fn asks(bench: &mut Bench) {
+fn send_request(bench: &mut Bench) {
     use parallax_protocol::event::{ApprovalRequest, Question};
     use parallax_protocol::op::ApprovalResponse;
     use parallax_protocol::permissions::Permissions;
@@ -453,13 +453,13 @@ fn asks(bench: &mut Bench) {
 }
 
 /// An approval request that opened over text and was visible for long.
-fn asked_over(text: &str) -> Bench {
+fn bench_with_draft_request(text: &str) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys(text);
     bench.app.clock.advance(std::time::Duration::from_secs(5));
-    asks(&mut bench);
-    bench.shows("Allow execution of this command?");
+    send_request(&mut bench);
+    bench.assert_visible("Allow execution of this command?");
     bench.app.clock.advance(std::time::Duration::from_secs(5));
     bench.ops();
     bench
@@ -472,24 +472,24 @@ fn decided(bench: &mut Bench) -> bool {
 #[test]
 fn first_enter_with_a_draft_focuses_the_request() {
     for key in ["\n", "1"] {
-        let mut bench = asked_over("my draft");
-        bench.shows("Your text is kept.");
+        let mut bench = bench_with_draft_request("my draft");
+        bench.assert_visible("Your text is kept.");
         bench.keys(key);
         assert!(!decided(&mut bench), "{key:?}");
-        bench.shows("press it again to answer");
-        bench.hides("Your text is kept.");
+        bench.assert_visible("press it again to answer");
+        bench.assert_hidden("Your text is kept.");
         bench.keys(key);
         assert!(decided(&mut bench), "{key:?}");
-        bench.shows("> my draft");
+        bench.assert_visible("> my draft");
     }
     // Choosing an answer moves the focus, and without a text there is no conflict.
-    let mut bench = asked_over("my draft");
+    let mut bench = bench_with_draft_request("my draft");
     bench.press(Key::plain(KeyCode::Down));
     bench.press(Key::plain(KeyCode::Up));
     bench.keys("\n");
     assert!(decided(&mut bench));
-    let mut bench = asked_over("");
-    bench.hides("Your text is kept.");
+    let mut bench = bench_with_draft_request("");
+    bench.assert_hidden("Your text is kept.");
     bench.keys("\n");
     assert!(decided(&mut bench));
 }
@@ -502,12 +502,14 @@ fn key_that_yanks_instead_of_toggling_yolo_shows_a_hint_once() {
     bench.keys("foo bar");
     bench.press(Key::ctrl('u'));
     bench.press(Key::ctrl('y'));
-    bench.shows("foo bar");
-    bench.shows("ctrl+y inserted the deleted text; press another key before alt+y to toggle YOLO");
+    bench.assert_visible("foo bar");
+    bench.assert_visible(
+        "ctrl+y inserted the deleted text; press another key before alt+y to toggle YOLO",
+    );
     // Shown once per session.
     bench.app.hints.clear();
     bench.press(Key::ctrl('y'));
-    bench.hides("inserted the deleted text");
+    bench.assert_hidden("inserted the deleted text");
     bench.ops();
     let yolo = Key::with(KeyCode::Char('y'), Modifiers::ALT);
     // Now the key inserts deleted text, of which there is none.

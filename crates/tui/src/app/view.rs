@@ -10,7 +10,7 @@ use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::keymap::{KeyCommand, KeymapContext};
-use crate::layout::{shortened, truncate_with_mark};
+use crate::layout::{truncate_text, truncate_with_mark};
 use crate::status;
 use crate::status_line;
 use crate::tokens::LOW;
@@ -122,7 +122,7 @@ impl App {
         let mut rows = Vec::new();
         let asked = self.dialogs.is_asking();
         if !(asked && self.settings.collapse_for_questions) {
-            let todos_key = self.keymap.hinted(KeyCommand::ShowFullTodos);
+            let todos_key = self.keymap.hint_key(KeyCommand::ShowFullTodos);
             rows.extend(self.todos.tray(width, height, &todos_key, &self.theme));
         }
         // Pending messages stay visible, even above a dialog.
@@ -131,21 +131,21 @@ impl App {
         }
         if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
             let text = "? A request waits until you stop typing.";
-            rows.push(Line::styled(shortened(text, width), self.theme.warning.bold()));
+            rows.push(Line::styled(truncate_text(text, width), self.theme.warning.bold()));
         }
-        if self.dialogs.text_is_in_the_way(&self.dialog_context()) {
+        if self.dialogs.is_blocked_by_draft(&self.dialog_context()) {
             let text = "Your text is kept. Press ↑, ↓, y, or enter to answer the request first.";
-            rows.push(Line::styled(shortened(text, width), self.theme.warning));
+            rows.push(Line::styled(truncate_text(text, width), self.theme.warning));
         }
         if self.window.is_frozen() {
             let text = " Screen frozen so that you can select text. Any key resumes. ";
-            rows.push(Line::styled(shortened(text, width), self.theme.warning.bold()));
+            rows.push(Line::styled(truncate_text(text, width), self.theme.warning.bold()));
         }
         if let Some(hint) = self.hints.text() {
-            rows.push(Line::styled(shortened(hint, width), self.theme.warning));
+            rows.push(Line::styled(truncate_text(hint, width), self.theme.warning));
         }
         if !asked {
-            rows.extend(self.shell.silence_row(&self.shell_context(), width, &self.theme));
+            rows.extend(self.shell.silence_hint_row(&self.shell_context(), width, &self.theme));
         }
         let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
@@ -164,18 +164,18 @@ impl App {
             rows.push(status::row(working, look, self.clock.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
-            let key = self.keymap.hinted(KeyCommand::ShowErrorDetails);
+            let key = self.keymap.hint_key(KeyCommand::ShowErrorDetails);
             rows.extend(self.debug.rows(width, (height / 3).max(3), &key, &self.theme));
         }
         if self.facts.mode == ApprovalMode::Yolo {
-            let key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
+            let key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
             let long =
                 format!("YOLO mode: all but destructive actions auto-approved · {key} to exit");
             let text = match text_width(&long) <= width && !low {
                 true => long,
                 false => format!("YOLO: destructive actions still ask · {key} to exit"),
             };
-            let text = shortened(&text, width);
+            let text = truncate_text(&text, width);
             rows.push(Line::styled(text, self.theme.error.bold()));
         }
         // Keeps the text apart from the answer above.
@@ -185,7 +185,7 @@ impl App {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
-        self.facts.mode_key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
+        self.facts.mode_key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
         self.facts.shows_all = self.settings.footer_is_chosen;
         // The input line stays visible regardless of what is below it.
         let writing = if low { 1 } else { 3 };
@@ -266,7 +266,7 @@ impl App {
             if rows.len() > room {
                 rows.truncate(room.saturating_sub(1));
                 rows.push(Line::styled(
-                    shortened("/help shows all keys", width),
+                    truncate_text("/help shows all keys", width),
                     self.theme.secondary,
                 ));
             }
@@ -359,7 +359,7 @@ impl App {
         }
         let own = self.shell.keys(&self.shell_context());
         let mut keys = Vec::new();
-        let key = |command| self.keymap.hinted(command);
+        let key = |command| self.keymap.hint_key(command);
         let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
         for (command, what) in steers.into_iter().filter(|_| self.turn.is_busy()) {
             let key = key(command);

@@ -76,7 +76,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
                 (spec, rest) = (sub, after);
             }
             None if spec.arguments.is_empty() && !name.is_empty() => {
-                return stray(spec, path, name);
+                return unexpected_word(spec, path, name);
             }
             None => return ParsedLine::Command(spec, rest.to_owned()),
         }
@@ -85,7 +85,10 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
 
 /// Returns the name and the remaining aliases of a built-in command beside custom commands: the
 /// prefixed name if a custom command has its plain name.
-pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (String, Vec<String>) {
+pub(crate) fn available_names(
+    spec: &CommandSpec,
+    taken: impl Fn(&str) -> bool,
+) -> (String, Vec<String>) {
     let is_gone = |name: &str| (is_parallax_only(name) || is_alias(name)) && taken(name);
     let name = match is_gone(spec.name) {
         true => format!("{OWN_PREFIX}{}", spec.name),
@@ -110,7 +113,7 @@ fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
 }
 
 /// Returns the error for a word after a command that does not accept it.
-fn stray(spec: &CommandSpec, command: String, word: &str) -> ParsedLine {
+fn unexpected_word(spec: &CommandSpec, command: String, word: &str) -> ParsedLine {
     let listed = || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name);
     let mut near = similar_names(word, listed());
     if near.is_empty() {
@@ -174,7 +177,7 @@ mod tests {
             assert_eq!(spec.command, meant, "{line}");
         }
         let stats = TABLE.iter().find(|spec| spec.has_name("stats")).unwrap();
-        let called = called(stats, |name| others.iter().any(|other| other == name));
+        let called = available_names(stats, |name| others.iter().any(|other| other == name));
         assert_eq!(called, ("stats".to_owned(), vec!["usage".to_owned()]));
     }
 

@@ -98,7 +98,7 @@ pub fn matching_commands(
     let typed = line.get(start..cursor)?;
     let word_end =
         line.get(cursor..)?.find(char::is_whitespace).map_or(line.len(), |at| cursor + at);
-    let mut candidates = ranked(level, typed, start == 1, fuzzy);
+    let mut candidates = rank_commands(level, typed, start == 1, fuzzy);
     let mut end = word_end;
     if let Some(completer) = completer {
         let arguments = completer(typed);
@@ -130,7 +130,12 @@ const USUAL: [&str; 9] =
 
 /// Ranks matching commands: exact names, exact aliases, name prefixes (usual commands first), alias
 /// prefixes, then by score. Commands that are turned off follow what begins alike.
-fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
+fn rank_commands(
+    commands: &[CommandInfo],
+    typed: &str,
+    slash: bool,
+    fuzzy: &mut Fuzzy,
+) -> Vec<Candidate> {
     // A command of another agent is taken as typed, not completed to what begins alike.
     let is_foreign = equivalent_command(typed).is_some() || other_agent_hint(typed).is_some();
     let is_ours =
@@ -307,7 +312,7 @@ mod tests {
     fn command_of_another_agent_is_not_completed_to_another_one() {
         let commands = [command("footer", &["statusline"]), command("quit", &[])];
         let labels = |typed: &str| {
-            let candidates = ranked(&commands, typed, true, &mut Fuzzy::words());
+            let candidates = rank_commands(&commands, typed, true, &mut Fuzzy::words());
             candidates.into_iter().map(|it| it.insert).collect::<Vec<_>>()
         };
         assert_eq!(labels("status"), Vec::<String>::new());

@@ -101,7 +101,7 @@ impl Finder {
                 paths: Vec::new(),
                 listed: None,
                 next_list: None,
-                fuzzy: if search.is_fuzzy { Fuzzy::paths() } else { Fuzzy::parts_of_paths() },
+                fuzzy: if search.is_fuzzy { Fuzzy::paths() } else { Fuzzy::for_paths() },
                 search,
                 question: None,
                 last: (String::new(), Vec::new()),

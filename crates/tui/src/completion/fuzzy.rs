@@ -24,7 +24,7 @@ impl Fuzzy {
     }
 
     /// A matcher for paths that contain the query as a substring.
-    pub fn parts_of_paths() -> Self {
+    pub fn for_paths() -> Self {
         Self { kind: AtomKind::Substring, ..Self::paths() }
     }
 
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(fuzzy.best_matches(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
         assert_eq!(fuzzy.best_matches(&paths, "Main", 9, None), [4]);
         assert_eq!(fuzzy.best_matches(&paths, "zzz", 9, None), [] as [u32; 0]);
-        let mut parts = Fuzzy::parts_of_paths();
+        let mut parts = Fuzzy::for_paths();
         assert_eq!(parts.score("src/main.rs", "smain"), None);
         assert!(parts.score("src/main.rs", "main").is_some());
     }

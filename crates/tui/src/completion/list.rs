@@ -95,7 +95,7 @@ impl List {
                 }
             }
         }
-        self.introduce();
+        self.show_selected_name();
     }
 
     /// Clears the list.
@@ -142,7 +142,7 @@ impl List {
             // Every row changes.
             self.shown_parts.fill(ShownPart::Nothing);
         }
-        self.introduce();
+        self.show_selected_name();
     }
 
     fn scroll(&mut self) {
@@ -155,7 +155,7 @@ impl List {
     }
 
     /// Shows the name of the selected candidate, and other names up to the limit.
-    fn introduce(&mut self) {
+    fn show_selected_name(&mut self) {
         let mut left = NAMES_AT_ONCE;
         let others = self.window().filter(|at| *at != self.selected);
         for at in std::iter::once(self.selected).chain(others) {
@@ -186,7 +186,7 @@ impl List {
     }
 
     /// Shows all visible candidates in full.
-    pub fn tell_all(&mut self) {
+    pub fn show_all(&mut self) {
         let window = self.window();
         if let Some(visible) = self.shown_parts.get_mut(window) {
             visible.fill(ShownPart::Whole);
@@ -212,7 +212,7 @@ impl List {
             if candidate.section.is_some() && candidate.section != section {
                 section.clone_from(&candidate.section);
                 let title = section.as_deref().unwrap_or("");
-                rows.push((number, Line::styled(shortened(title, columns), theme.link)));
+                rows.push((number, Line::styled(truncate_start(title, columns), theme.link)));
             }
             let row = match self.shown_parts.get(number) {
                 Some(ShownPart::Nothing) | None => Line::EMPTY,
@@ -277,8 +277,8 @@ impl List {
         let command = candidate.insert.trim_start_matches('/');
         let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
         let name = match has_aliases && candidate.label.starts_with(command) {
-            true => crate::layout::shortened(&candidate.label, most_name),
-            false => shortened(&candidate.label, most_name),
+            true => crate::layout::truncate_text(&candidate.label, most_name),
+            false => truncate_start(&candidate.label, most_name),
         };
         let mut row = Line::styled(mark, theme.accent).with_span(name.clone(), style);
         let description: String = candidate
@@ -302,7 +302,7 @@ impl List {
 }
 
 /// Truncates a name at its start, because its end is more informative.
-fn shortened(name: &str, columns: usize) -> String {
+fn truncate_start(name: &str, columns: usize) -> String {
     if text_width(name) <= columns {
         return name.to_owned();
     }
@@ -331,28 +331,28 @@ mod tests {
             ..Candidate::default()
         });
         list.set(candidates.collect(), false);
-        list.tell_all();
+        list.show_all();
         list
     }
 
-    fn shown(list: &List, columns: usize, rows: usize) -> Vec<String> {
+    fn render_list(list: &List, columns: usize, rows: usize) -> Vec<String> {
         list.rows(columns, rows, &Theme::default()).iter().map(Line::text).collect()
     }
 
     #[test]
     fn selected_row_is_always_visible() {
         let mut list = list(24);
-        assert_eq!(shown(&list, 40, 10)[0], "❯ name0               does 0");
-        assert_eq!(shown(&list, 40, 10)[8], " ▼ (1/24)");
+        assert_eq!(render_list(&list, 40, 10)[0], "❯ name0               does 0");
+        assert_eq!(render_list(&list, 40, 10)[8], " ▼ (1/24)");
         for _ in 0..9 {
             list.step(true);
         }
-        assert_eq!(shown(&list, 40, 10)[7], "❯ name9");
-        list.tell_all();
-        let rows = shown(&list, 40, 10);
+        assert_eq!(render_list(&list, 40, 10)[7], "❯ name9");
+        list.show_all();
+        let rows = render_list(&list, 40, 10);
         assert_eq!((rows.len(), rows[7].as_str()), (9, "❯ name9               does 9"));
         assert_eq!(rows[8], "▲▼ (10/24)");
-        assert!(shown(&list, 40, 3).iter().any(|row| row.starts_with("❯ name9")));
+        assert!(render_list(&list, 40, 3).iter().any(|row| row.starts_with("❯ name9")));
         list.step(false);
         for _ in 0..9 {
             list.step(false);
@@ -370,7 +370,7 @@ mod tests {
             }],
             false,
         );
-        assert_eq!(shown(&list, 14, 9), ["❯ …/to/file.rs"]);
+        assert_eq!(render_list(&list, 14, 9), ["❯ …/to/file.rs"]);
         for columns in 1..40 {
             for row in list.rows(columns, 9, &Theme::default()) {
                 assert!(row.width() <= columns.max(3), "{columns}: {}", row.text());
@@ -387,7 +387,7 @@ mod tests {
             ..Candidate::default()
         };
         list.set(vec![command], false);
-        assert_eq!(shown(&list, 22, 9), ["❯ shells (tasks, bg, …"]);
+        assert_eq!(render_list(&list, 22, 9), ["❯ shells (tasks, bg, …"]);
     }
 
     #[test]
@@ -398,8 +398,8 @@ mod tests {
         candidates[1].section = Some("checkpoints".to_owned());
         candidates[2].section = Some("checkpoints".to_owned());
         list.set(candidates, false);
-        list.tell_all();
-        let rows = shown(&list, 40, 10);
+        list.show_all();
+        let rows = render_list(&list, 40, 10);
         assert_eq!(
             rows.iter().map(|row| row.trim()).collect::<Vec<_>>()[..3],
             ["auto", "❯ name0               does 0", "checkpoints"]
@@ -409,18 +409,18 @@ mod tests {
     #[test]
     fn first_key_shows_names_before_descriptions() {
         let mut list = list(24);
-        let rows = shown(&list, 40, 10);
+        let rows = render_list(&list, 40, 10);
         // Rows that stay in place keep their descriptions.
         let mut candidates = list.candidates().to_vec();
         candidates[1].label = "another".to_owned();
         list.set(candidates, false);
         assert!(list.is_holding_back());
-        let after = shown(&list, 40, 10);
+        let after = render_list(&list, 40, 10);
         assert_eq!((after[0].as_str(), after[1].as_str()), (rows[0].as_str(), "  another"));
         assert_eq!(after[2], rows[2]);
-        list.tell_all();
+        list.show_all();
         assert!(!list.is_holding_back());
-        assert_eq!(shown(&list, 40, 10)[1], "  another             does 1");
+        assert_eq!(render_list(&list, 40, 10)[1], "  another             does 1");
     }
 
     #[test]
@@ -431,14 +431,14 @@ mod tests {
             ..Candidate::default()
         };
         list.set((0..24).map(path).collect(), false);
-        let rows = shown(&list, 80, 10);
+        let rows = render_list(&list, 80, 10);
         assert_eq!((rows.len(), rows.iter().filter(|row| !row.is_empty()).count()), (9, 3));
-        list.tell_all();
-        assert!(shown(&list, 80, 10).iter().all(|row| !row.is_empty()));
+        list.show_all();
+        assert!(render_list(&list, 80, 10).iter().all(|row| !row.is_empty()));
         // The next row appears when it is selected.
         for _ in 0..8 {
             list.step(true);
         }
-        assert!(shown(&list, 80, 10).iter().all(|row| !row.is_empty()));
+        assert!(render_list(&list, 80, 10).iter().all(|row| !row.is_empty()));
     }
 }

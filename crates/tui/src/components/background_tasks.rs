@@ -4,7 +4,7 @@ use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
 use parallax_screen::Line;
 
 use crate::dialog::ListItem;
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
@@ -65,7 +65,7 @@ fn end_words(process: &BackgroundProcess) -> String {
         BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
         BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
     };
-    let command = shortened(&sanitize(&process.command), COMMAND);
+    let command = truncate_text(&sanitize(&process.command), COMMAND);
     format!("background command {how}: {command} (/shells)")
 }
 
@@ -82,5 +82,5 @@ fn item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
         .map(|line| Line::styled(sanitize(line), theme.secondary))
         .collect();
     let label = format!("{} {}", process.pid, sanitize(&process.command));
-    ListItem::new(process.pid.to_string(), label, state).previewed(preview)
+    ListItem::new(process.pid.to_string(), label, state).with_preview(preview)
 }

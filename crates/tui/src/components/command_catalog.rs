@@ -7,7 +7,7 @@ use parallax_screen::Line;
 
 use crate::commands::NAME_COLUMNS;
 use crate::completion::Argument;
-use crate::layout::explained;
+use crate::layout::two_columns;
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
@@ -71,7 +71,7 @@ pub(crate) struct CommandCatalog {
 
 impl CommandCatalog {
     /// Takes over the commands of a session that was opened. They are not loaded yet.
-    pub(crate) fn opened(&mut self, commands: Commands) {
+    pub(crate) fn adopt_session(&mut self, commands: Commands) {
         self.commands = Some(commands);
         self.is_loaded = false;
     }
@@ -87,7 +87,7 @@ impl CommandCatalog {
     }
 
     /// Takes over loaded commands. Returns new warnings about them.
-    pub(crate) fn loaded(&mut self, loaded: LoadedCommands) -> Option<String> {
+    pub(crate) fn accept_commands(&mut self, loaded: LoadedCommands) -> Option<String> {
         self.custom = loaded.names;
         self.is_loaded = true;
         let is_new = self.warnings != loaded.warnings && !loaded.warnings.is_empty();
@@ -130,7 +130,7 @@ impl CommandCatalog {
         for (name, description) in &self.custom {
             let name = Line::styled(format!("  /{name}"), theme.accent);
             let what = Line::styled(sanitize(description), theme.text);
-            rows.extend(explained(name, what, NAME_COLUMNS, width));
+            rows.extend(two_columns(name, what, NAME_COLUMNS, width));
         }
         rows
     }
@@ -210,8 +210,8 @@ mod tests {
     fn same_warnings_are_shown_once() {
         let mut catalog = CommandCatalog::default();
         let loaded = || LoadedCommands { names: Vec::new(), warnings: vec!["taken".to_owned()] };
-        assert_eq!(catalog.loaded(loaded()).as_deref(), Some("taken"));
-        assert_eq!(catalog.loaded(loaded()), None);
+        assert_eq!(catalog.accept_commands(loaded()).as_deref(), Some("taken"));
+        assert_eq!(catalog.accept_commands(loaded()), None);
     }
 
     #[test]

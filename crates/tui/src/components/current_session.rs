@@ -34,7 +34,7 @@ impl CurrentSession {
     }
 
     /// Takes over a session that was opened. The statistics of another one start with `counted`.
-    pub(crate) fn opened(&mut self, id: &str, counted: impl FnOnce() -> SessionStats) {
+    pub(crate) fn adopt_session(&mut self, id: &str, counted: impl FnOnce() -> SessionStats) {
         if self.id == id {
             return;
         }
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn session_without_prompts_does_not_hide_the_one_before() {
         let mut session = CurrentSession::default();
-        session.opened("first", SessionStats::default);
+        session.adopt_session("first", SessionStats::default);
         assert_eq!(session.to_resume(), None);
         session.set_prompted(true);
         assert_eq!(session.to_resume().map(String::as_str), Some("first"));
-        session.opened("second", SessionStats::default);
+        session.adopt_session("second", SessionStats::default);
         session.set_prompted(false);
         assert_eq!((session.id(), session.to_resume()), ("second", None));
     }

@@ -161,17 +161,17 @@ impl DialogStack {
 
     /// Whether `y` is a choice of the open approval dialog.
     pub(crate) fn has_yes_choice(&self) -> bool {
-        self.overlay.is_none() && self.approvals.front().is_some_and(QuestionDialog::has_yes)
+        self.overlay.is_none() && self.approvals.front().is_some_and(QuestionDialog::has_allow_once)
     }
 
     /// Whether `y` was pressed just before.
-    pub(crate) fn take_yes(&mut self) -> bool {
+    pub(crate) fn take_pressed_yes(&mut self) -> bool {
         std::mem::take(&mut self.pressed_yes)
     }
 
     /// Moves the cursor of the approval dialog to the yes choice, if it has one.
-    pub(crate) fn stand_on_yes(&mut self) -> bool {
-        let stands = self.approvals.front_mut().is_some_and(QuestionDialog::stand_on_yes);
+    pub(crate) fn select_yes(&mut self) -> bool {
+        let stands = self.approvals.front_mut().is_some_and(QuestionDialog::select_yes);
         self.pressed_yes |= stands;
         stands
     }

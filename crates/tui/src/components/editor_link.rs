@@ -144,7 +144,7 @@ impl EditorLink {
     }
 
     /// Returns the response to a request for an edited change that was already accepted.
-    pub(crate) fn accepted(&mut self, ask: &ApprovalRequest) -> Option<Decide> {
+    pub(crate) fn accepted_response(&mut self, ask: &ApprovalRequest) -> Option<Decide> {
         let (text, decide) = self.accepted.remove(&ask.call)?;
         let change = diff_of(ask).and_then(|diff| ProposedChange::from_diff_or_file(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {

@@ -68,7 +68,12 @@ impl Hints {
     }
 
     /// Shows a hint that the key does more when pressed again.
-    pub(crate) fn announce(&mut self, again: SecondPress, text: impl Into<String>, now_ms: u64) {
+    pub(crate) fn show_repeat_hint(
+        &mut self,
+        again: SecondPress,
+        text: impl Into<String>,
+        now_ms: u64,
+    ) {
         let span = if again == SecondPress::Escape { ESCAPE_MS } else { AGAIN_MS };
         self.toast =
             Some(Toast { text: text.into(), expires_ms: now_ms + span, second_press: Some(again) });
@@ -145,7 +150,7 @@ impl Hints {
     }
 
     /// Whether the first press of the suspend key has undone an edit, which the second takes back.
-    pub(crate) fn take_undone(&mut self) -> bool {
+    pub(crate) fn take_undo(&mut self) -> bool {
         std::mem::take(&mut self.has_undone_edit)
     }
 
@@ -165,7 +170,7 @@ impl Hints {
     }
 
     /// Whether the user was told what the YOLO key inserts.
-    pub(crate) fn told_yank(&self) -> bool {
+    pub(crate) fn has_explained_yank(&self) -> bool {
         self.has_explained_yank
     }
 
@@ -217,7 +222,7 @@ mod tests {
         hints.before_input();
         assert_eq!(hints.text(), Some("saved"));
         assert_eq!(hints.remaining_ms(1_000), Some(2_000));
-        hints.announce(SecondPress::Escape, "again", 0);
+        hints.show_repeat_hint(SecondPress::Escape, "again", 0);
         hints.expire(ESCAPE_MS - 1);
         assert_eq!(hints.text(), Some("again"));
         hints.before_input();

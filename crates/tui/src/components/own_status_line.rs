@@ -3,7 +3,7 @@
 use parallax_screen::Line;
 use serde_json::Value;
 
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::sanitize::one_row;
 use crate::theme::Theme;
 
@@ -35,7 +35,7 @@ impl OwnStatusLine {
     }
 
     /// Takes the result of the command. Returns the first failure, for the user.
-    pub(crate) fn ended(&mut self, result: Result<String, String>) -> Option<String> {
+    pub(crate) fn handle_result(&mut self, result: Result<String, String>) -> Option<String> {
         self.is_running = false;
         match result {
             Ok(row) => {
@@ -51,7 +51,7 @@ impl OwnStatusLine {
 
     /// Returns the row below the status line.
     pub(crate) fn row(&self, width: usize, theme: &Theme) -> Option<Line> {
-        let row = shortened(&self.row, width);
+        let row = truncate_text(&self.row, width);
         (!self.row.is_empty()).then(|| Line::styled(row, theme.secondary))
     }
 }
@@ -63,14 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_runs_once_for_the_same_facts() {
+    fn status_line_command_runs_once_for_unchanged_facts() {
         let mut line = OwnStatusLine::default();
         assert!(line.begin(&json!(1)) && !line.begin(&json!(2)));
-        assert_eq!(line.ended(Ok("a\nb".to_owned())), None);
+        assert_eq!(line.handle_result(Ok("a\nb".to_owned())), None);
         assert!(!line.begin(&json!(1)) && line.begin(&json!(2)));
-        assert_eq!(line.ended(Err("why".to_owned())).as_deref(), Some("why"));
+        assert_eq!(line.handle_result(Err("why".to_owned())).as_deref(), Some("why"));
         assert!(line.row(80, &Theme::default()).is_none());
         assert!(line.begin(&json!(3)));
-        assert_eq!(line.ended(Err("again".to_owned())), None);
+        assert_eq!(line.handle_result(Err("again".to_owned())), None);
     }
 }

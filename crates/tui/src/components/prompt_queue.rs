@@ -4,7 +4,7 @@
 use parallax_protocol::ids::SteerId;
 use parallax_screen::Line;
 
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::theme::Theme;
 
 /// Maximum number of queued messages shown; the rest is counted.
@@ -69,7 +69,7 @@ impl PromptQueue {
     }
 
     /// Takes the prompts that waited for the session.
-    pub(crate) fn take_early(&mut self) -> Vec<String> {
+    pub(crate) fn take_early_prompts(&mut self) -> Vec<String> {
         std::mem::take(&mut self.queued_before_open)
     }
 
@@ -212,7 +212,7 @@ impl PromptQueue {
     }
 
     /// The prompts that were not sent, oldest first.
-    pub(crate) fn unsent(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn unsent_prompts(&self) -> impl Iterator<Item = &str> {
         let texts = self.beginning.iter().chain(&self.queued_before_open);
         let texts = texts.chain(self.steering.iter().map(|one| &one.text));
         texts.chain(&self.queued).map(String::as_str)
@@ -236,10 +236,13 @@ impl PromptQueue {
                 continue;
             }
             let key = if is_editable { " (↑ to edit)" } else { "" };
-            rows.push(Line::styled(shortened(&format!("{title}{key}:"), width), theme.secondary));
+            rows.push(Line::styled(
+                truncate_text(&format!("{title}{key}:"), width),
+                theme.secondary,
+            ));
             for text in texts.iter().take(SHOWN) {
                 let row = format!("  › {}", first_line(text));
-                rows.push(Line::styled(shortened(&row, width), theme.user));
+                rows.push(Line::styled(truncate_text(&row, width), theme.user));
             }
             if texts.len() > SHOWN {
                 let more = format!("  (+{} more)", texts.len() - SHOWN);
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_turn_returns_only_a_prompt_that_was_taken_back() {
+    fn finished_turn_returns_only_a_removed_prompt() {
         let mut queue = queue(&["later"]);
         queue.turn_started("first");
         queue.prompt_shown();

@@ -60,7 +60,7 @@ impl RewindView {
             return Err("No prompts to rewind to yet.");
         }
         let items = prompts.iter().rev().map(|prompt| prompt_item(prompt, theme));
-        let list = ListDialog::new("Rewind to before which prompt?", items.collect()).searched();
+        let list = ListDialog::new("Rewind to before which prompt?", items.collect()).with_search();
         self.prompts = prompts.to_vec();
         Ok(Some(Overlay::list(Purpose::Rewind, list)))
     }
@@ -103,11 +103,11 @@ impl RewindView {
         both.extend(rows.iter().cloned());
         let mut items = vec![
             ListItem::new("chat+files", "Conversation and files", format!("{prompts}, {changes}"))
-                .previewed(both),
+                .with_preview(both),
             ListItem::new("chat", "Conversation only", format!("{prompts}; files are unchanged"))
-                .previewed(chat),
+                .with_preview(chat),
             ListItem::new("files", "Files only", format!("{changes}; the model is notified"))
-                .previewed(rows),
+                .with_preview(rows),
             ListItem::new("none", "Nothing", ""),
         ];
         if changed == 0 {
@@ -142,7 +142,7 @@ fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
     let files = prompt.files.iter().take(8);
     preview
         .extend(files.map(|path| Line::styled(format!("  {}", path.display()), theme.secondary)));
-    ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
+    ListItem::new(prompt.turn.to_string(), first, changes).with_preview(preview)
 }
 
 /// Returns rows that show which files would change and how.

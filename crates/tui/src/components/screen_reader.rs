@@ -57,7 +57,7 @@ impl ScreenReader {
     }
 
     /// Announces what the footer shows, once the session is open.
-    pub(crate) fn opened(&mut self, facts: &StatusLineData) -> Vec<Line> {
+    pub(crate) fn announce_session(&mut self, facts: &StatusLineData) -> Vec<Line> {
         if std::mem::replace(&mut self.is_open, true) {
             return Vec::new();
         }

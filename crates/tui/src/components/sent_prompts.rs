@@ -62,7 +62,7 @@ impl SentPrompts {
     }
 
     /// The command that a prompt came from.
-    pub(crate) fn typed_for(&self, prompt: &str) -> Option<&str> {
+    pub(crate) fn command_for(&self, prompt: &str) -> Option<&str> {
         let found = self.expanded.iter().find(|(known, _)| known == prompt);
         found.map(|(_, typed)| typed.as_str())
     }
@@ -77,7 +77,7 @@ mod tests {
         let mut sent = SentPrompts::default();
         sent.echo(" /commit\n");
         sent.note_expanded("Commit the changes");
-        assert_eq!(sent.typed_for("Commit the changes"), Some("/commit"));
+        assert_eq!(sent.command_for("Commit the changes"), Some("/commit"));
         let start = ItemStart::User { text: "/commit".to_owned() };
         let event = EventBody::ItemStarted { item: "u".into(), start };
         assert!(sent.is_echoed(&event) && !sent.is_echoed(&event));

@@ -41,7 +41,7 @@ impl Searching {
     }
 
     /// Records that a search ended. Returns the query to start now.
-    fn ended(&mut self) -> Option<String> {
+    fn record_end(&mut self) -> Option<String> {
         let next = self.next.take();
         self.is_running = next.is_some();
         next
@@ -154,7 +154,7 @@ impl SessionBrowser {
         let listed = sessions.iter().filter(|entry| order.lists(entry));
         let items = listed.clone().map(session_item).collect();
         let first = listed.map(|entry| entry.id.clone()).next().unwrap_or_default();
-        let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
+        let list = ListDialog::new(order.title_of(&sessions), items).with_search().hint(
             "enter resume · delete remove · ctrl+s sort · ctrl+r reverse · esc \
              back",
         );
@@ -222,11 +222,11 @@ impl SessionBrowser {
 
     /// Records that a search ended. Returns the text to search for now.
     pub(crate) fn search_ended(&mut self) -> Option<String> {
-        self.searching.ended()
+        self.searching.record_end()
     }
 
     /// Records that the browser was closed.
-    pub(crate) fn stop_searching(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.searching = Searching::default();
     }
 }
@@ -270,10 +270,10 @@ mod tests {
         let mut searching = Searching::default();
         assert!(searching.request("wa"));
         assert!(!searching.request("wal") && !searching.request("walr"));
-        assert_eq!(searching.ended().as_deref(), Some("walr"));
+        assert_eq!(searching.record_end().as_deref(), Some("walr"));
         assert!(!searching.request("walru"));
-        assert_eq!(searching.ended().as_deref(), Some("walru"));
-        assert_eq!(searching.ended(), None);
+        assert_eq!(searching.record_end().as_deref(), Some("walru"));
+        assert_eq!(searching.record_end(), None);
         assert!(searching.request("seal"));
     }
 }

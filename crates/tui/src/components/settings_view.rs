@@ -96,17 +96,17 @@ impl SettingsView {
         };
         list.set_title(match purpose {
             Purpose::Theme(_) => self.theme_title(),
-            _ => self.scoped(SETTINGS),
+            _ => self.title_with_scope(SETTINGS),
         });
     }
 
     /// The title of the theme list.
     pub(crate) fn theme_title(&self) -> String {
-        self.scoped(THEMES)
+        self.title_with_scope(THEMES)
     }
 
     /// Returns a list title that includes the settings scope.
-    fn scoped(&self, what: &str) -> String {
+    fn title_with_scope(&self, what: &str) -> String {
         match self.scope {
             SettingScope::User => format!("{what} · user: all projects"),
             SettingScope::Workspace => format!("{what} · workspace: this project"),
@@ -114,7 +114,7 @@ impl SettingsView {
     }
 
     /// Sets the settings list aside for a dialog opened from it.
-    pub(crate) fn set_aside(&mut self, overlay: Option<Overlay>) {
+    pub(crate) fn park(&mut self, overlay: Option<Overlay>) {
         self.parked_list = match overlay {
             Some(Overlay { purpose: Purpose::Settings, body: OverlayBody::List(list) }) => {
                 Some(*list)
@@ -131,12 +131,13 @@ impl SettingsView {
                 list.replace(items);
                 list
             }
-            None => {
-                ListDialog::new(self.scoped(SETTINGS), items).searched().tabbed(tabs(rows)).hint(
+            None => ListDialog::new(self.title_with_scope(SETTINGS), items)
+                .with_search()
+                .with_tabs(tabs(rows))
+                .hint(
                     "←→ group · enter change · tab change scope · ctrl+l \
                      default · esc close",
-                )
-            }
+                ),
         };
         Overlay::list(Purpose::Settings, list)
     }
@@ -153,7 +154,7 @@ impl SettingsView {
         let row = |item: &FooterItem, sign: &str| {
             let label = format!("{sign} {}", item.as_str());
             let sample = footer_sample(*item, facts, width, theme);
-            ListItem::new(item.as_str(), label, item.description()).previewed(sample)
+            ListItem::new(item.as_str(), label, item.description()).with_preview(sample)
         };
         let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
         let order = self.footer_order(&shown);
@@ -262,7 +263,7 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
     let item = ListItem::new(row.key, row.label, format!("{}{scope}", format_value(&row.value)));
     let tab = tabs(rows).iter().position(|tab| *tab == row.category);
     let keywords = format!("{} {}", row.key, row.doc);
-    ListItem { tab: tab.unwrap_or(0), keywords, ..item.previewed(preview) }
+    ListItem { tab: tab.unwrap_or(0), keywords, ..item.with_preview(preview) }
 }
 
 /// What Enter on a setting does: toggles a flag, selects the next choice, or opens a field.

@@ -183,7 +183,7 @@ impl ShellView {
     }
 
     /// The window title of a command that has been silent for long.
-    pub(crate) fn silent_title(&self, now_ms: u64) -> Option<TitleState> {
+    pub(crate) fn silence_title(&self, now_ms: u64) -> Option<TitleState> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
         match now_ms.saturating_sub(running.spoke_at) {
             silent if silent >= ASKS_MS && running.awaits_input => Some(TitleState::Asking),
@@ -200,7 +200,7 @@ impl ShellView {
     }
 
     /// Milliseconds until the silence hint or the title changes.
-    pub(crate) fn silent_in_ms(&self, now_ms: u64, has_draft: bool) -> Option<u64> {
+    pub(crate) fn next_silence_change(&self, now_ms: u64, has_draft: bool) -> Option<u64> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
         let told = (!has_draft).then_some(SILENCE_MS);
         let due = told.into_iter().chain([ASKS_MS, SLOW_MS]);
@@ -223,18 +223,18 @@ impl ShellView {
             (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
         let told = keys.into_iter().filter(|(.., counts)| *counts);
-        let told = told.map(|(command, what, _)| (around.keymap.hinted(command), what));
+        let told = told.map(|(command, what, _)| (around.keymap.hint_key(command), what));
         told.filter(|(key, _)| !key.is_empty()).map(|(key, what)| format!("{key} {what}")).collect()
     }
 
     /// The row with the silence hint.
-    pub(crate) fn silence_row(
+    pub(crate) fn silence_hint_row(
         &self,
         around: &ShellViewContext,
         width: usize,
         theme: &Theme,
     ) -> Option<Line> {
-        let text = self.is_silent(around).then(|| silence_words(&around.keymap))?;
+        let text = self.is_silent(around).then(|| silence_hint(&around.keymap))?;
         Some(Line::styled(truncate(&text, width).to_owned(), theme.warning))
     }
 
@@ -250,7 +250,7 @@ impl ShellView {
             rows.push(Line::raw("Keys go to the input again."));
         }
         if now.is_silent && !told.is_silent {
-            rows.push(Line::raw(silence_words(&around.keymap)));
+            rows.push(Line::raw(silence_hint(&around.keymap)));
         }
         self.announced = now;
         rows
@@ -263,13 +263,13 @@ pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
     Line::styled(truncate(&text, width).to_owned(), theme.accent.bold())
 }
 
-fn silence_words(keymap: &Keymap) -> String {
-    let key = keymap.hinted(KeyCommand::FocusShell);
+fn silence_hint(keymap: &Keymap) -> String {
+    let key = keymap.hint_key(KeyCommand::FocusShell);
     format!("The command has had no output for a while; press {key} to type into it")
 }
 
 fn focus_words(keymap: &Keymap) -> String {
-    let key = keymap.hinted(KeyCommand::UnfocusShell);
+    let key = keymap.hint_key(KeyCommand::UnfocusShell);
     format!("Keys go to the command; press {key} to return to the input")
 }
 
@@ -285,14 +285,14 @@ mod tests {
         let (item, mut shell) = ("sh".into(), ShellView::default());
         assert!(!shell.is_silent(&around(9_000)));
         shell.begin(&item, "cat\nx", 1_000);
-        assert_eq!(shell.silent_in_ms(1_000, false), Some(SILENCE_MS));
+        assert_eq!(shell.next_silence_change(1_000, false), Some(SILENCE_MS));
         assert!(!shell.is_silent(&around(5_999)) && shell.is_silent(&around(6_000)));
         shell.output(&item, 6_000);
         assert!(!shell.is_silent(&around(6_000)));
         shell.screen(&item, false, true, 6_000);
-        assert_eq!(shell.silent_title(6_000 + ASKS_MS), Some(TitleState::Asking));
+        assert_eq!(shell.silence_title(6_000 + ASKS_MS), Some(TitleState::Asking));
         shell.focus(true, 7_000);
-        assert!(shell.has_focus() && shell.silent_title(900_000).is_none());
+        assert!(shell.has_focus() && shell.silence_title(900_000).is_none());
         shell.item_done(&item);
         assert!(!shell.is_running() && !shell.has_focus());
     }

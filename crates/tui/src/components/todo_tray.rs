@@ -3,7 +3,7 @@
 use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, wrap};
 
-use crate::layout::{count, shortened, truncate_with_mark};
+use crate::layout::{count, truncate_text, truncate_with_mark};
 use crate::sanitize::one_row;
 use crate::theme::Theme;
 use crate::transcript::done_of;
@@ -82,7 +82,7 @@ impl TodoTray {
             let hidden = rows.len() - (most - 1);
             rows.truncate(most - 1);
             let text = format!("  … {}", count(hidden, "more row"));
-            rows.push(Line::styled(shortened(&text, width), theme.secondary));
+            rows.push(Line::styled(truncate_text(&text, width), theme.secondary));
         }
         rows
     }

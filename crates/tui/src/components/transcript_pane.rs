@@ -413,7 +413,7 @@ impl TranscriptPane {
         match word {
             Some(word) => line.push(Span::styled(format!("· {word} "), theme.warning)),
             None => {
-                let more = keymap.hinted(KeyCommand::ShowMoreLines);
+                let more = keymap.hint_key(KeyCommand::ShowMoreLines);
                 let shortens = format!("{more} truncate");
                 let hints = ["/ search", "n next match", "N previous match", &shortens];
                 let close = "q close";

@@ -57,7 +57,7 @@ impl TurnView {
             }
             EventBody::ModelCall(call) => {
                 if let Some(working) = &mut self.working {
-                    working.requested(call.usage.output + call.usage.thought);
+                    working.record_request_end(call.usage.output + call.usage.thought);
                 }
             }
             EventBody::Retry(retry) => {
@@ -94,7 +94,7 @@ impl TurnView {
     }
 
     /// Takes the subject of the thought that is being streamed.
-    pub(crate) fn thinks_about(&mut self, subject: Option<&str>) {
+    pub(crate) fn set_thought(&mut self, subject: Option<&str>) {
         if let (Some(working), Some(subject)) = (&mut self.working, subject)
             && working.thought != subject
         {
@@ -192,7 +192,7 @@ impl TurnView {
     }
 
     /// Records that the user stops the work.
-    pub(crate) fn stopping(&mut self) {
+    pub(crate) fn record_stop(&mut self) {
         if let Some(working) = &mut self.working {
             "Stopping…".clone_into(&mut working.subject);
         }
@@ -206,7 +206,7 @@ impl TurnView {
     }
 
     /// Returns whether a turn began, once.
-    pub(crate) fn take_begun(&mut self) -> bool {
+    pub(crate) fn take_turn_started(&mut self) -> bool {
         std::mem::take(&mut self.has_begun)
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct UserExtensions {
 
 impl UserExtensions {
     /// Takes over the subagents and skills of a session that was opened.
-    pub(crate) fn opened(&mut self, open: &OpenSession) {
+    pub(crate) fn adopt_session(&mut self, open: &OpenSession) {
         self.agents = open.agents();
         self.skills = Some(open.skills());
         self.skills_version = self.skills.as_ref().map(|skills| skills.version());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::field::Field;
 use super::{DialogKey, DialogView};
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable};
@@ -303,7 +303,7 @@ impl AnswerForm {
         if is_cut {
             let end = (skipped + room).min(all);
             let told = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
-            hint = vec![Line::styled(shortened(&told, width), theme.secondary)];
+            hint = vec![Line::styled(truncate_text(&told, width), theme.secondary)];
         }
         let top = rows.len();
         let has_tabs = top > 0;

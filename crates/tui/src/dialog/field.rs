@@ -27,7 +27,7 @@ impl Field {
     }
 
     /// Creates a field that shows dots, for secrets.
-    pub(crate) fn masked() -> Self {
+    pub(crate) fn new_masked() -> Self {
         Self { masked: true, ..Self::default() }
     }
 
@@ -48,11 +48,11 @@ impl Field {
             KeyCode::Char('w') if ctrl => self.erase_word(),
             KeyCode::Backspace => self.erase(self.previous_boundary()..self.cursor),
             KeyCode::Char('h') if ctrl => self.erase(self.previous_boundary()..self.cursor),
-            KeyCode::Delete => self.erase(self.cursor..self.after()),
+            KeyCode::Delete => self.erase(self.cursor..self.next_boundary()),
             KeyCode::Char('u') if ctrl => self.erase(0..self.cursor),
             KeyCode::Char('k') if ctrl => self.erase(self.cursor..self.text.len()),
             KeyCode::Left => self.cursor = self.previous_boundary(),
-            KeyCode::Right => self.cursor = self.after(),
+            KeyCode::Right => self.cursor = self.next_boundary(),
             KeyCode::Home => self.cursor = 0,
             KeyCode::Char('a') if ctrl => self.cursor = 0,
             KeyCode::End => self.cursor = self.text.len(),
@@ -94,7 +94,7 @@ impl Field {
         self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
     }
 
-    fn after(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let next = self.text[self.cursor..].graphemes(true).next();
         self.cursor + next.map_or(0, str::len)
     }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn secret_field_never_shows_its_text() {
-        let mut field = Field::masked();
+        let mut field = Field::new_masked();
         field.insert("AIza-secret\n");
         let (row, cursor) = field.row(80);
         assert!(!row.contains("secret") && row.chars().all(|char| char == '•'));

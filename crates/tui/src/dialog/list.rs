@@ -10,7 +10,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 use super::field::{Field, search_row};
 use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::truncate_row;
-use crate::layout::{hint_row, prefixed, shortened};
+use crate::layout::{hint_row, truncate_text, with_prefix};
 use crate::theme::Theme;
 use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 
@@ -49,7 +49,7 @@ impl ListItem {
     }
 
     #[must_use]
-    pub(crate) fn previewed(mut self, preview: Vec<Line>) -> Self {
+    pub(crate) fn with_preview(mut self, preview: Vec<Line>) -> Self {
         self.preview = preview;
         self
     }
@@ -117,7 +117,7 @@ impl ListDialog {
 
     /// Makes typing search instead of choosing by number.
     #[must_use]
-    pub(crate) fn searched(mut self) -> Self {
+    pub(crate) fn with_search(mut self) -> Self {
         self.search = Some(Field::default());
         "enter choose · esc back".clone_into(&mut self.hint);
         self
@@ -138,7 +138,7 @@ impl ListDialog {
 
     /// Puts the items into tabs.
     #[must_use]
-    pub(crate) fn tabbed(mut self, tabs: Vec<&'static str>) -> Self {
+    pub(crate) fn with_tabs(mut self, tabs: Vec<&'static str>) -> Self {
         self.tabs = tabs;
         self.filter();
         self
@@ -495,7 +495,7 @@ impl ListDialog {
         let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
         let text =
             format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
-        let told = Line::styled(shortened(&text, width), theme.warning);
+        let told = Line::styled(truncate_text(&text, width), theme.warning);
         match room {
             // The first page shows that there are more.
             1 if at == 0 => shown = vec![told],
@@ -536,7 +536,7 @@ impl ListDialog {
         if !item.detail.is_empty() {
             let left = room.saturating_sub(hang[0].width()).max(8);
             let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), left, &[]);
-            rows.extend(detail.into_iter().map(|row| prefixed(&hang, row)));
+            rows.extend(detail.into_iter().map(|row| with_prefix(&hang, row)));
         }
         self.with_marker(rows, offset, width, theme)
     }
@@ -602,13 +602,13 @@ impl ListDialog {
             true => (room, room),
             false => (label_width, label_width),
         };
-        let text = shortened(&item.label, most);
+        let text = truncate_text(&item.label, most);
         let mut is_whole = text == item.label;
         let pad = label_width.saturating_sub(text_width(&text)) + 2;
         let left = room.saturating_sub(text_width(&text) + pad);
         let mut line = lead.with_span(text, label);
         if !item.detail.is_empty() {
-            let detail = if left > 4 { shortened(&item.detail, left) } else { String::new() };
+            let detail = if left > 4 { truncate_text(&item.detail, left) } else { String::new() };
             is_whole &= detail == item.detail;
             if !detail.is_empty() {
                 line.push(Span::raw(" ".repeat(pad)));

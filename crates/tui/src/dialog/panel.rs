@@ -51,7 +51,7 @@ impl Panel {
 
     /// Says what the pages are about.
     #[must_use]
-    pub(crate) fn titled(mut self, title: &'static str) -> Self {
+    pub(crate) fn with_title(mut self, title: &'static str) -> Self {
         self.title = title;
         self
     }

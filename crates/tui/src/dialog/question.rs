@@ -203,12 +203,12 @@ impl QuestionDialog {
     }
 
     /// Whether one of the answers allows the call once.
-    pub(crate) fn has_yes(&self) -> bool {
+    pub(crate) fn has_allow_once(&self) -> bool {
         self.form.is_none() && self.choices.contains(&Choice::Once)
     }
 
     /// Moves the cursor to the answer with this number, if any.
-    pub(crate) fn stand_on(&mut self, digit: char) {
+    pub(crate) fn select_number(&mut self, digit: char) {
         let at = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
         if let Some(at) = at.filter(|at| *at < self.choices.len()) {
             self.cursor = at;
@@ -216,7 +216,7 @@ impl QuestionDialog {
     }
 
     /// Moves the cursor to the answer that allows the call once. Returns whether there is one.
-    pub(crate) fn stand_on_yes(&mut self) -> bool {
+    pub(crate) fn select_yes(&mut self) -> bool {
         let at = self.choices.iter().position(|choice| *choice == Choice::Once);
         self.cursor = at.unwrap_or(self.cursor);
         at.is_some()
@@ -274,7 +274,7 @@ impl QuestionDialog {
     fn hunk_key(&mut self, mut hunks: Hunks, key: DialogKey) -> QuestionAnswer {
         match key {
             DialogKey::Cancel => return QuestionAnswer::Stay,
-            DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.selected()),
+            DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.selected_indexes()),
             DialogKey::Up => hunks.step(-1),
             DialogKey::Down => hunks.step(1),
             DialogKey::Other(key) if key.character() == Some(' ') => hunks.toggle(),

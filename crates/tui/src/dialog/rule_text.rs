@@ -62,7 +62,7 @@ pub(crate) fn words(rule: &SuggestedRule) -> String {
         [] => String::new(),
         some => format!(", {}", modes(some)),
     };
-    format!("{}{modes}", described(rule, commands(&rule.command_prefix)))
+    format!("{}{modes}", describe_rule(rule, commands(&rule.command_prefix)))
 }
 
 /// Describes the rule for an answer to a request that shows the command: without exact commands and
@@ -75,7 +75,7 @@ pub(crate) fn short_words(rule: &SuggestedRule) -> String {
         _ if is_exact => "these exact commands".to_owned(),
         _ => abbreviate_prefixes(prefixes),
     };
-    described(rule, commands)
+    describe_rule(rule, commands)
 }
 
 /// Returns exact commands as they are, and prefixes with `…` after them.
@@ -87,7 +87,7 @@ fn abbreviate_prefixes(prefixes: &[String]) -> String {
     short.collect::<Vec<_>>().join(", ")
 }
 
-fn described(rule: &SuggestedRule, commands: String) -> String {
+fn describe_rule(rule: &SuggestedRule, commands: String) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
         (Some(server), _) => format!("{} of {server}", mcp_tool(rule, server)),
         (None, []) => tool(rule).to_owned(),

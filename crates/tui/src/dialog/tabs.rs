@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span};
 
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::theme::Theme;
 
 /// Returns all titles if they fit, otherwise the open one and the number of tabs.
@@ -20,7 +20,7 @@ pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> 
     }
     let place = format!(" {}/{} ", open + 1, titles.len());
     let title = titles.get(open).copied().unwrap_or_default();
-    let title = shortened(title, width.saturating_sub(place.len() + 2));
+    let title = truncate_text(title, width.saturating_sub(place.len() + 2));
     Line::styled(format!(" {title} "), theme.selected).with_span(place, theme.secondary)
 }
 

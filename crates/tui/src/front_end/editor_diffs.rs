@@ -16,14 +16,18 @@ impl TerminalFrontEnd {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
             let reason = "it is no longer connected".to_owned();
-            return editor::decided(&mut self.app, &ask, DiffDecision::Unavailable { reason });
+            return editor::handle_decision(
+                &mut self.app,
+                &ask,
+                DiffDecision::Unavailable { reason },
+            );
         };
         self.diffs.insert(ask.clone(), diff);
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             if let Ok(decision) = decision.await {
                 // The front end may be gone.
-                let then = move |app: &mut App| editor::decided(app, &ask, decision);
+                let then = move |app: &mut App| editor::handle_decision(app, &ask, decision);
                 let _ = jobs.send(Box::new(then)).await;
             }
         });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::similar_texts::folded;
+use parallax_protocol::similar_texts::merge_similar;
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
@@ -80,7 +80,7 @@ impl TerminalFrontEnd {
         if let Some(color) = background {
             app.window.set_background(color);
         }
-        app.dialogs.was_typed_ahead(screen.had_keys());
+        app.dialogs.set_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
         for warning in options.warnings.iter().cloned().chain(problem) {
@@ -122,7 +122,7 @@ impl TerminalFrontEnd {
             browse: options.browse,
         };
         match prepared {
-            PreparedConfig::Ready(launch) => face.prepared(*launch),
+            PreparedConfig::Ready(launch) => face.continue_opening(*launch),
             PreparedConfig::NeedsTrust(question) => face.ask_trust(question),
         }
         Ok((face, input, received))
@@ -141,11 +141,11 @@ impl TerminalFrontEnd {
     }
 
     /// Continues after settings and trust are known.
-    pub(super) fn prepared(&mut self, mut launch: SessionConfig) {
+    pub(super) fn continue_opening(&mut self, mut launch: SessionConfig) {
         self.trust = None;
         let careful = launch.restrict_yolo();
         welcome::header(&mut self.app, &launch);
-        self.app.launched(&launch);
+        self.app.apply_launch(&launch);
         let loose: Vec<String> = launch
             .trust_manager()
             .loose_settings()
@@ -161,7 +161,7 @@ impl TerminalFrontEnd {
                  files"
                     .to_owned(),
             );
-            self.app.want_yolo();
+            self.app.request_yolo();
         }
         if !loose.is_empty() {
             startup_questions::ask_loose_settings(&mut self.app, &loose);
@@ -254,7 +254,7 @@ impl TerminalFrontEnd {
         options.session = choice;
         let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
             Some(Ok(launch)) => launch.with_user_prompter(Arc::new(UserPrompts(self.jobs.clone()))),
-            Some(Err(failure)) => return self.app.failed(&failure.message),
+            Some(Err(failure)) => return self.app.show_error(&failure.message),
             None => return,
         };
         // The full explanation with settings and gateways goes to the log.
@@ -269,11 +269,11 @@ impl TerminalFrontEnd {
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
             Ok((open, events)) => {
-                for warning in folded(open.warnings.iter().cloned()) {
+                for warning in merge_similar(open.warnings.iter().cloned()) {
                     self.app.warn_once(warning);
                 }
                 self.app.session.set_keyless(false);
-                self.app.opened(&open);
+                self.app.handle_open_session(&open);
                 self.follow_servers(&open);
                 extensions::update_automatically(&mut self.app);
                 completions::find_files(
@@ -301,7 +301,7 @@ impl TerminalFrontEnd {
                 self.app.session.set_keyless(true);
                 sign_in::open(&mut self.app, Some(&failure.message));
             }
-            Err(failure) => self.app.failed(&failure.message),
+            Err(failure) => self.app.show_error(&failure.message),
         }
         self.needs_draw = true;
         // Show the history of the session at once.
@@ -368,7 +368,7 @@ async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, wanted: PendingSignI
         }
         Box::new(move |app| mcp::sign_in(app, &server))
     } else {
-        Box::new(move |app| mcp::sign_in_wanted(app, &server, is_renewal))
+        Box::new(move |app| mcp::report_sign_in_required(app, &server, is_renewal))
     };
     // The session may have ended.
     let _ = jobs.send(then).await;

@@ -51,7 +51,7 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
 /// Puts the prompt back into the composer and shows the reason.
 fn restore_prompt(why: String, typed: String) -> JobContinuation {
     Box::new(move |app| {
-        app.failed(&why);
+        app.show_error(&why);
         app.composer.insert_before(&typed);
     })
 }
@@ -109,7 +109,7 @@ impl TerminalFrontEnd {
                     // The front end may be gone.
                     let _ = jobs
                         .send(Box::new(move |app: &mut App| {
-                            custom_commands::expanded(app, expanded)
+                            custom_commands::handle_expanded(app, expanded)
                         }))
                         .await;
                 });
@@ -120,12 +120,12 @@ impl TerminalFrontEnd {
                     self.options.skip_trust |= answer == TrustAnswer::ByEditor;
                     match question.answer(answer) {
                         Ok(launch) => {
-                            self.prepared(launch);
+                            self.continue_opening(launch);
                             if !self.app.dialogs.is_open() {
                                 self.open_session(self.options.session.clone());
                             }
                         }
-                        Err(failure) => self.app.failed(&failure.message),
+                        Err(failure) => self.app.show_error(&failure.message),
                     }
                 }
             }
@@ -146,7 +146,7 @@ impl TerminalFrontEnd {
                     // The editor owns the terminal; nothing else writes to it.
                     Some((command, place)) => self
                         .screen
-                        .released(|| edit_text::edit(&command, &text, &name, &place))
+                        .with_terminal_released(|| edit_text::edit(&command, &text, &name, &place))
                         .unwrap_or_else(|error| Err(error.to_string())),
                     None => Err("No editor is configured: set $EDITOR, or choose one with /editor"
                         .to_owned()),
@@ -216,7 +216,7 @@ impl TerminalFrontEnd {
             return restore_prompt("The session is not open.".to_owned(), text)(&mut self.app);
         };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
-        let shown = self.app.typed_for(&text);
+        let shown = self.app.command_for(&text);
         if !text.contains('@') {
             let prompt = Prompt { text, typed_command: shown, ..Prompt::default() };
             return self.send(order(prompt, steer)).await;
@@ -277,7 +277,8 @@ impl TerminalFrontEnd {
         tokio::spawn(async move {
             let link = pages.link(launch, id, browser).await;
             // A face that is gone needs no answer.
-            let _ = jobs.send(Box::new(move |app: &mut App| devtools::started(app, link))).await;
+            let _ =
+                jobs.send(Box::new(move |app: &mut App| devtools::handle_start(app, link))).await;
         });
     }
 
@@ -351,7 +352,7 @@ impl TerminalFrontEnd {
                 _ => session.open.close_with_limit(hurry).await,
             };
         }
-        self.app.forget();
+        self.app.clear_session();
         self.open_session(choice);
         if let Some(before) =
             before.filter(|_| self.session.is_none() && !self.app.session.is_keyless())
@@ -392,7 +393,7 @@ impl TerminalFrontEnd {
                 (false, false) if is_asked => CopyTarget::Clipboard,
                 (false, false) => return Box::new(|app| app.effect(Effect::CopyByTerminal(text))),
             };
-            Box::new(move |app| app.copied(copied))
+            Box::new(move |app| app.report_copy(copied))
         }));
     }
 
@@ -407,7 +408,7 @@ impl TerminalFrontEnd {
             Ok(false) => CopyTarget::TooLong,
             Err(_) => CopyTarget::Nowhere,
         };
-        self.app.copied(copied);
+        self.app.report_copy(copied);
     }
 
     /// Returns how pictures are drawn, as far as the terminal has answered.
@@ -424,7 +425,7 @@ impl TerminalFrontEnd {
 
     /// Prepares the next picture on a thread, one at a time.
     fn prepare_picture(&mut self) {
-        let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
+        let Some((id, image)) = self.app.transcript.next_picture() else { return };
         let drawing = self.drawing();
         let window = self.screen.size();
         self.run(Box::new(move || {
@@ -484,7 +485,7 @@ impl TerminalFrontEnd {
     pub(super) async fn close(mut self, left: ExitReason, signals: &mut Signals) {
         self.end_turn().await;
         pager::close(&mut self.app);
-        self.app.transcript.settle_pictures();
+        self.app.transcript.stop_waiting_for_pictures();
         let last = info::exit_summary(&mut self.app, self.delete);
         if self.app.window.has_title() {
             // The title belongs to a program that has ended.

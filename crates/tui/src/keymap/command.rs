@@ -336,7 +336,7 @@ impl KeyCommand {
 
     /// Returns the commands that have an effect. The others are known so that a `keybindings.json`
     /// of Gemini CLI is accepted.
-    pub fn in_use() -> impl Iterator<Item = Self> {
+    pub fn implemented() -> impl Iterator<Item = Self> {
         Self::all().filter(|command| !WITHOUT_USE.contains(command))
     }
 

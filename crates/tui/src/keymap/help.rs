@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use parallax_screen::Line;
 
 use super::{Group, KeyCommand, Keymap, Platform};
-use crate::layout::explained;
+use crate::layout::two_columns;
 use crate::theme::Theme;
 
 /// Column of the description, unless the keys need more.
@@ -17,14 +17,14 @@ impl Keymap {
     pub fn help_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for group in Group::ALL {
-            if !KeyCommand::in_use().any(|command| command.group() == group) {
+            if !KeyCommand::implemented().any(|command| command.group() == group) {
                 continue;
             }
             if !rows.is_empty() {
                 rows.push(Line::EMPTY);
             }
             rows.push(Line::styled(group.title(), theme.link.bold()));
-            for command in KeyCommand::in_use().filter(|command| command.group() == group) {
+            for command in KeyCommand::implemented().filter(|command| command.group() == group) {
                 let mut keys = self.keys_of(command);
                 if command == KeyCommand::ToggleYolo && keys.len() > 1 {
                     // The row of that command lists the key.
@@ -37,7 +37,7 @@ impl Keymap {
                 }
                 let keys = Line::styled(format!("  {keys}"), theme.accent);
                 let what = Line::styled(command.description(), theme.text);
-                rows.extend(explained(keys, what, KEYS_COLUMNS, width));
+                rows.extend(two_columns(keys, what, KEYS_COLUMNS, width));
             }
         }
         rows
@@ -58,7 +58,7 @@ impl Keymap {
         let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
             .map(|platform| Self::load(platform, ""));
         for group in Group::ALL {
-            if !KeyCommand::in_use().any(|command| command.group() == group) {
+            if !KeyCommand::implemented().any(|command| command.group() == group) {
                 continue;
             }
             let _ = write!(
@@ -66,7 +66,7 @@ impl Keymap {
                 "\n## {}\n\n| Command | Keys | Action |\n| --- | --- | --- |\n",
                 group.title()
             );
-            for command in KeyCommand::in_use().filter(|command| command.group() == group) {
+            for command in KeyCommand::implemented().filter(|command| command.group() == group) {
                 let keys = |keymap: &Self| {
                     let quoted = keymap.keys_of(command).into_iter().map(|key| format!("`{key}`"));
                     quoted.collect::<Vec<_>>().join(" ")

@@ -129,14 +129,15 @@ fn code(name: &str) -> Result<KeyCode, KeyTextError> {
             return Err(KeyTextError::NotReported(name.to_owned()));
         }
         _ => {
-            return numbered(&lower).unwrap_or_else(|| Err(KeyTextError::Unknown(name.to_owned())));
+            return parse_numbered(&lower)
+                .unwrap_or_else(|| Err(KeyTextError::Unknown(name.to_owned())));
         }
     };
     Ok(code)
 }
 
 /// Parses `f1` to `f35` and `numpad0` to `numpad9`.
-fn numbered(name: &str) -> Option<Result<KeyCode, KeyTextError>> {
+fn parse_numbered(name: &str) -> Option<Result<KeyCode, KeyTextError>> {
     if let Some(digit) = name.strip_prefix("numpad") {
         let mut chars = digit.chars();
         let digit = chars.next().filter(char::is_ascii_digit)?;

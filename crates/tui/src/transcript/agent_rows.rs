@@ -49,7 +49,9 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     }
     let (text, style) = match progress.end {
         Some(AgentEnd::Goal) | None => (progress_counts(progress), draw.theme.secondary),
-        Some(end) => (format!("{} · {}", ended(end), progress_counts(progress)), draw.theme.error),
+        Some(end) => {
+            (format!("{} · {}", end_label(end), progress_counts(progress)), draw.theme.error)
+        }
     };
     rows.push(truncate_row(&Line::styled(text, style), columns));
     let result = format_result(progress.result.trim());
@@ -169,7 +171,7 @@ fn tokens(tokens: u64) -> String {
     }
 }
 
-fn ended(end: AgentEnd) -> &'static str {
+fn end_label(end: AgentEnd) -> &'static str {
     match end {
         AgentEnd::Goal => "done",
         AgentEnd::Error => "failed",

@@ -84,7 +84,11 @@ impl CommandAnnouncer {
 
     /// Handles the end of a command with its output: removes what was announced. Returns the pending
     /// lines if the start of the command was announced.
-    pub(super) fn ended(&mut self, id: &ItemId, output: &mut CommandOutput) -> Option<Vec<String>> {
+    pub(super) fn handle_end(
+        &mut self,
+        id: &ItemId,
+        output: &mut CommandOutput,
+    ) -> Option<Vec<String>> {
         let (late, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.pending_lines).into_iter().partition(|(of, _)| of == id);
         self.pending_lines = others;
@@ -143,7 +147,7 @@ impl Transcript {
     }
 
     /// Returns the lines of running commands to announce, each once.
-    pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
+    pub fn take_announcements(&mut self, theme: &Theme) -> Vec<Line> {
         let news = std::mem::take(&mut self.announcer.pending_lines);
         news.into_iter().map(|(_, line)| Line::styled(line, theme.secondary)).collect()
     }
@@ -153,22 +157,24 @@ impl Transcript {
 mod tests {
     use super::*;
 
-    fn told(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
+    fn announce_pieces(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
         let (mut heard, id) = (CommandAnnouncer::default(), ItemId::from("a"));
         pieces.iter().for_each(|piece| heard.handle_output(&id, piece));
         let news = std::mem::take(&mut heard.pending_lines);
         let mut output = CommandOutput::from_text(whole);
-        heard.ended(&id, &mut output);
+        heard.handle_end(&id, &mut output);
         (news.into_iter().map(|(_, line)| line).collect(), output.text().to_owned())
     }
 
     #[test]
     fn complete_lines_are_emitted_once() {
-        let (news, rest) =
-            told(&["on", "e\r\n\x1b[32mtw", "o\x1b[m\n10%\r90%\r\nthr"], "one\ntwo\n90%\nthree");
+        let (news, rest) = announce_pieces(
+            &["on", "e\r\n\x1b[32mtw", "o\x1b[m\n10%\r90%\r\nthr"],
+            "one\ntwo\n90%\nthree",
+        );
         assert_eq!(news, ["one", "two", "90%"]);
         assert_eq!(rest, "three");
-        let (news, rest) = told(&["half"], "half");
+        let (news, rest) = announce_pieces(&["half"], "half");
         assert_eq!((news.len(), rest.as_str()), (0, "half"));
     }
 
@@ -180,7 +186,7 @@ mod tests {
         heard.handle_output(&ids[0], "two\nthr");
         heard.handle_output(&ids[1], "another\n");
         let mut output = CommandOutput::from_text("one\ntwo\nthree");
-        assert_eq!(heard.ended(&ids[0], &mut output), None);
+        assert_eq!(heard.handle_end(&ids[0], &mut output), None);
         assert_eq!(output.text(), "two\nthree");
         assert_eq!(heard.pending_lines, [(ids[1].clone(), "another".to_owned())]);
     }
@@ -192,7 +198,7 @@ mod tests {
         heard.runs(&id, "ls");
         heard.handle_output(&id, "one\ntw");
         let mut output = CommandOutput::from_text("one\ntwo");
-        let late = heard.ended(&id, &mut output);
+        let late = heard.handle_end(&id, &mut output);
         assert_eq!(late.as_deref(), Some(&["Running: ls".to_owned(), "one".to_owned()][..]));
         assert_eq!((output.text(), heard.pending_lines.len()), ("two", 0));
     }
@@ -200,7 +206,7 @@ mod tests {
     #[test]
     fn output_flood_is_limited_and_its_rest_shown_at_the_end() {
         let all: String = (0..500).map(|number| format!("line {number}\n")).collect();
-        let (news, rest) = told(&[&all], &all);
+        let (news, rest) = announce_pieces(&[&all], &all);
         assert_eq!(news.len(), MOST + 1);
         assert!(rest.starts_with("line 100\n") && rest.ends_with("line 499\n"), "{rest}");
     }

@@ -7,7 +7,7 @@ use parallax_screen::{Line, Span};
 use super::ViewOptions;
 use super::draw::ItemRenderer;
 use crate::highlight::{is_loaded, wait_a_moment};
-use crate::layout::prefixed;
+use crate::layout::with_prefix;
 use crate::markdown::{self, StreamedMarkdown};
 
 /// An answer.
@@ -118,7 +118,7 @@ impl Answer {
             let Some(stream) = &mut self.stream else { return Vec::new() };
             let rows = stream.take_finished(&render_options(draw));
             self.is_committed |= !rows.is_empty();
-            return signed(rows, first, draw);
+            return with_answer_sign(rows, first, draw);
         }
         let stream = self.stream.take();
         if self.is_dropped {
@@ -135,7 +135,7 @@ impl Answer {
             None => Vec::new(),
         };
         self.is_committed |= !rows.is_empty();
-        signed(rows, first, draw)
+        with_answer_sign(rows, first, draw)
     }
 
     /// Returns the rows not returned before, as they look now.
@@ -143,7 +143,9 @@ impl Answer {
         let first = !self.is_committed;
         match &mut self.stream {
             _ if self.is_dropped => Vec::new(),
-            Some(stream) => signed(stream.remaining_rows(&render_options(draw)), first, draw),
+            Some(stream) => {
+                with_answer_sign(stream.remaining_rows(&render_options(draw)), first, draw)
+            }
             None if first => self.rows(draw),
             None => Vec::new(),
         }
@@ -183,9 +185,9 @@ impl Answer {
         seen.streamed_bytes = text.len();
         let first = seen.rows.is_empty();
         let more = seen.stream.take_finished(&render_options(draw));
-        seen.rows.extend(signed(more, first, draw));
+        seen.rows.extend(with_answer_sign(more, first, draw));
         let mut rows = seen.rows.clone();
-        rows.extend(signed(
+        rows.extend(with_answer_sign(
             seen.stream.remaining_rows(&render_options(draw)),
             rows.is_empty(),
             draw,
@@ -199,7 +201,7 @@ impl Answer {
         if self.is_dropped {
             return Vec::new();
         }
-        signed(markdown::render(self.text(), &render_options(draw)), true, draw)
+        with_answer_sign(markdown::render(self.text(), &render_options(draw)), true, draw)
     }
 }
 
@@ -214,7 +216,7 @@ fn render_options<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
 }
 
 /// Puts the model's sign before the first row and indents the others.
-fn signed(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn with_answer_sign(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
     if draw.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
         return head.into_iter().chain(rows).collect();
@@ -222,9 +224,9 @@ fn signed(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let sign = [Span::styled("✦ ", draw.theme.symbol)];
     let indent = [Span::raw("  ")];
     let put = |(index, row): (usize, Line)| match (first && index == 0, row.spans.is_empty()) {
-        (true, _) => prefixed(&sign, row),
+        (true, _) => with_prefix(&sign, row),
         (false, true) => row,
-        (false, false) => prefixed(&indent, row),
+        (false, false) => with_prefix(&indent, row),
     };
     rows.into_iter().enumerate().map(put).collect()
 }

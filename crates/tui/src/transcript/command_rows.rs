@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::draw::ItemRenderer;
 use crate::highlight;
-use crate::layout::{prefixed, shortened, truncate_row, truncate_with_mark};
+use crate::layout::{truncate_row, truncate_text, truncate_with_mark, with_prefix};
 use crate::sanitize;
 
 /// Maximum number of command rows unless expanded.
@@ -54,7 +54,7 @@ pub(super) fn rows(
     let mut rows: Vec<Line> = rows
         .into_iter()
         .enumerate()
-        .map(|(at, row)| prefixed(if at == 0 { &around.before.spans } else { &hang }, row))
+        .map(|(at, row)| with_prefix(if at == 0 { &around.before.spans } else { &hang }, row))
         .collect();
     let behind: Vec<&str> = around.notes.into_iter().filter(|text| !text.is_empty()).collect();
     if !behind.is_empty() {
@@ -65,8 +65,8 @@ pub(super) fn rows(
                 last.push(Span::styled(format!("  {text}"), draw.theme.secondary));
             }
             _ => {
-                let text = Line::styled(shortened(&text, room), draw.theme.secondary);
-                rows.push(prefixed(&hang, text));
+                let text = Line::styled(truncate_text(&text, room), draw.theme.secondary);
+                rows.push(with_prefix(&hang, text));
             }
         }
     }

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, Style, wrap};
 
 use super::ViewOptions;
-use crate::layout::{prefixed, truncate_with_mark};
+use crate::layout::{truncate_with_mark, with_prefix};
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{BULLET, SPINNER, SPINNER_MS};
@@ -93,7 +93,7 @@ impl<'a> ItemRenderer<'a> {
         }
         let first = [Span::styled(format!("{sign} "), sign_style)];
         let rest = [Span::raw(" ".repeat(width))];
-        let put = |(index, row)| prefixed(if index == 0 { &first } else { &rest }, row);
+        let put = |(index, row)| with_prefix(if index == 0 { &first } else { &rest }, row);
         let rows = rows.into_iter().enumerate().map(put);
         rows.map(|row| if row.width() > self.width { truncate_row(&row, self.width) } else { row })
             .collect()
@@ -112,7 +112,7 @@ impl<'a> ItemRenderer<'a> {
         for row in rows {
             // What is painted over stays as short as its text.
             let fill_style = row.fill_style.filter(|_| !self.is_transient);
-            boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill_style, ..row }));
+            boxed.push(with_prefix(&[Span::styled("│ ", style)], Line { fill_style, ..row }));
         }
         boxed.push(Line::styled("╰─", style));
         boxed

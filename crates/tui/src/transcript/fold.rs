@@ -45,7 +45,7 @@ impl Transcript {
             EventBody::ItemScreen { item, screen } => self.screen(item, screen),
             EventBody::ItemAdvanced { item, advance } => {
                 if let Some(at) = self.open.get(item).copied() {
-                    self.memory.forget(at);
+                    self.memory.remove(at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
                         tool.advance(advance);
                     }
@@ -53,7 +53,7 @@ impl Transcript {
             }
             EventBody::Agent { item, progress } => {
                 if let Some(at) = self.open.get(item).copied() {
-                    self.memory.forget(at);
+                    self.memory.remove(at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
                         tool.agent(progress);
                     }
@@ -61,32 +61,32 @@ impl Transcript {
             }
             EventBody::Retry(retry) => {
                 if self.options.full_errors {
-                    self.items.push(Item::notice(Level::Warning, words::retried(retry)));
+                    self.items.push(Item::notice(Level::Warning, words::describe_retry(retry)));
                 }
                 self.retry = Some(words::RetryWait::new(retry.clone()));
             }
             EventBody::Compaction(compaction) => {
-                self.items.push(words::compacted(compaction));
+                self.items.push(words::describe_compaction(compaction));
             }
             EventBody::Undone(undone) => {
-                let (level, text) = words::undone(undone);
+                let (level, text) = words::describe_undo(undone);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::TurnEnded(end) => {
                 self.in_turn = false;
                 self.close_open();
-                if let Some((level, text)) = words::ended(&end.reason) {
+                if let Some((level, text)) = words::describe_turn_end(&end.reason) {
                     self.items.push(Item::notice(level, text));
                 }
             }
             EventBody::ModelCall(call) if call.error.is_none() => self.retry = None,
             EventBody::TurnStarted { .. } => (self.retry, self.in_turn) = (None, true),
             EventBody::Rewound(rewound) => {
-                let (level, text) = words::rewound(rewound);
+                let (level, text) = words::describe_rewind(rewound);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::Restored(undone) => {
-                let (level, text) = words::restored(undone);
+                let (level, text) = words::describe_restore(undone);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::Image(image) => {
@@ -138,7 +138,7 @@ impl Transcript {
     fn delta(&mut self, id: &ItemId, more: &str) {
         self.retry = None;
         let Some(at) = self.open.get(id).copied() else { return };
-        self.memory.forget(at);
+        self.memory.remove(at);
         if self.options.screen_reader
             && matches!(self.items.get(at), Some(Item::Tool(_) | Item::Shell(_)))
         {
@@ -159,7 +159,7 @@ impl Transcript {
     /// Replaces the output of a command with the contents of its terminal.
     fn screen(&mut self, id: &ItemId, screen: &Screen) {
         let Some(at) = self.open.get(id).copied() else { return };
-        self.memory.forget(at);
+        self.memory.remove(at);
         if self.options.screen_reader && screen.full_screen {
             self.announcer.stop_announcing(id);
         }
@@ -178,7 +178,7 @@ impl Transcript {
         // An item without a start event is complete in itself.
         let at = self.open.remove(id);
         if let Some(at) = at {
-            self.memory.forget(at);
+            self.memory.remove(at);
         }
         let known = at.and_then(|at| self.items.get_mut(at));
         match (done, known) {
@@ -200,14 +200,14 @@ impl Transcript {
                 tool.end(done);
                 if let Some(done) = tool.finished_mut() {
                     done.unannounced_lines = match &mut done.body {
-                        CallBody::Output(output) => self.announcer.ended(id, output),
-                        _ => self.announcer.ended(id, &mut CommandOutput::default()),
+                        CallBody::Output(output) => self.announcer.handle_end(id, output),
+                        _ => self.announcer.handle_end(id, &mut CommandOutput::default()),
                     };
                 }
             }
             (ItemDone::Shell(done), Some(Item::Shell(shell))) => {
                 shell.end(done);
-                shell.unannounced_lines = self.announcer.ended(id, &mut shell.output);
+                shell.unannounced_lines = self.announcer.handle_end(id, &mut shell.output);
             }
             (ItemDone::Shell(done), None) => {
                 let mut item = ShellItem::running(&done.command);
@@ -230,7 +230,7 @@ impl Transcript {
             .partition(|(_, at)| matches!(self.items.get(*at), Some(Item::Shell(_))));
         self.open = stays.into_iter().collect();
         for (_, at) in ends {
-            self.memory.forget(at);
+            self.memory.remove(at);
             match self.items.get_mut(at) {
                 Some(Item::Answer(answer)) => {
                     let text = Arc::new(answer.text().to_owned());

@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, Style, wrap};
 use super::draw::{ItemRenderer, Shape};
 use super::item::{Item, ShellItem};
 use super::{Thoughts, command_rows, source_rows, tool_rows, words};
-use crate::layout::{prefixed, shortened};
+use crate::layout::{truncate_text, with_prefix};
 use crate::sanitize;
 use crate::tokens::{FAILED, TURN_END};
 
@@ -35,7 +35,7 @@ impl ItemRenderer<'_> {
             }
             Item::Picture(shown) => (shown.caption(self), Shape::Notice),
             Item::TurnEnd(text) => {
-                let text = shortened(text, self.width.saturating_sub(2));
+                let text = truncate_text(text, self.width.saturating_sub(2));
                 let row = Line::styled(format!("{TURN_END} {text}"), self.theme.secondary);
                 (vec![row], Shape::Block)
             }
@@ -109,7 +109,7 @@ impl ItemRenderer<'_> {
             Thoughts::Subject => {
                 let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
                 let line = Line::styled(format!("{sign} "), self.theme.secondary);
-                vec![line.with_span(shortened(&subject, room), style)]
+                vec![line.with_span(truncate_text(&subject, room), style)]
             }
             Thoughts::Full => {
                 let bar = self.sign("│", " ");
@@ -127,7 +127,9 @@ impl ItemRenderer<'_> {
                     let line =
                         Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
                     let bar = [Span::styled(format!("{bar} "), self.theme.border)];
-                    rows.extend(wrap(&line, room, &[]).into_iter().map(|row| prefixed(&bar, row)));
+                    rows.extend(
+                        wrap(&line, room, &[]).into_iter().map(|row| with_prefix(&bar, row)),
+                    );
                 }
                 rows
             }

@@ -91,7 +91,7 @@ impl CommandOutput {
             };
             rows.insert(
                 0,
-                Line::styled(crate::layout::shortened(&format!("… {lines}"), columns), base),
+                Line::styled(crate::layout::truncate_text(&format!("… {lines}"), columns), base),
             );
         }
         rows

@@ -59,7 +59,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Removes a changed item from the cache.
-    pub(super) fn forget(&mut self, item: usize) {
+    pub(super) fn remove(&mut self, item: usize) {
         if let Some(rows) = self.rows.remove(&item) {
             self.cached_rows -= rows.len();
         }
@@ -94,7 +94,7 @@ impl Transcript {
     ) -> Page {
         let draw = ItemRenderer::new(theme, width, self.options, now_ms);
         self.memory.fits(&draw);
-        self.see_calls(now_ms);
+        self.start_call_clocks(now_ms);
         let (item, row) = match anchor {
             Anchor::Bottom => self.position_above(self.items.len(), 0, height, &draw),
             Anchor::Top { item, row } => {
@@ -139,7 +139,7 @@ impl Transcript {
     }
 
     /// Starts the clocks of open calls.
-    fn see_calls(&mut self, now_ms: u64) {
+    fn start_call_clocks(&mut self, now_ms: u64) {
         let mut open: Vec<usize> = self.open.values().copied().collect();
         open.sort_unstable();
         for at in open {
@@ -211,7 +211,7 @@ impl Transcript {
         let group =
             read_group::find_group(&self.items, at).filter(|_| read_group::is_on(draw.options));
         if moving || group.is_some() {
-            self.memory.forget(at);
+            self.memory.remove(at);
         }
         if !self.memory.rows.contains_key(&at) {
             let mut rows = Vec::new();

@@ -99,7 +99,7 @@ impl Shown {
 
     /// Takes the result of decoding. Returns whether it was awaited: the session may have changed
     /// or ended in the meantime.
-    pub(super) fn prepared(&mut self, image: &Arc<Image>, came: DecodedImage) -> bool {
+    pub(super) fn accept_decoded(&mut self, image: &Arc<Image>, came: DecodedImage) -> bool {
         if !Arc::ptr_eq(&self.image, image) || !self.is_preparing() {
             return false;
         }

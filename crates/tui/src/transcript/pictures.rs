@@ -14,7 +14,7 @@ const DRAWN_AGAIN: usize = 4;
 impl Transcript {
     /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
     /// skipped.
-    pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
+    pub(crate) fn next_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.committed_items;
         let mut waiting = None;
         for (at, item) in self.items.iter_mut().enumerate().skip(released) {
@@ -33,13 +33,13 @@ impl Transcript {
     /// Handles the result of decoding.
     pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: DecodedImage) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
-        if shown.prepared(image, came) {
-            self.memory.forget(id.0);
+        if shown.accept_decoded(image, came) {
+            self.memory.remove(id.0);
         }
     }
 
     /// Skips drawing all but the last pictures of earlier runs.
-    pub(super) fn settle_old_pictures(&mut self, from: usize) {
+    pub(super) fn skip_old_pictures(&mut self, from: usize) {
         let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
             Item::Picture(shown) => Some(shown),
             _ => None,
@@ -48,7 +48,7 @@ impl Transcript {
     }
 
     /// Stops waiting for pictures.
-    pub(crate) fn settle_pictures(&mut self) {
+    pub(crate) fn stop_waiting_for_pictures(&mut self) {
         for item in &mut self.items {
             if let Item::Picture(shown) = item
                 && shown.is_open()

@@ -11,7 +11,7 @@ use super::describe;
 use super::draw::ItemRenderer;
 use super::item::Item;
 use super::tool::{CallBody, CallProgress, Tool};
-use crate::layout::shortened;
+use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::tokens::DONE;
 
@@ -98,10 +98,10 @@ pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
     });
     let names = sanitize::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
     let mut line = Line::styled(format!("{DONE} "), theme.success);
-    line.push(Span::styled(shortened(&said, draw.width.saturating_sub(2)), theme.text.bold()));
+    line.push(Span::styled(truncate_text(&said, draw.width.saturating_sub(2)), theme.text.bold()));
     let room = draw.width.saturating_sub(line.width() + 2);
     if room > 4 {
-        line.push(Span::styled(format!("  {}", shortened(&names, room)), theme.secondary));
+        line.push(Span::styled(format!("  {}", truncate_text(&names, room)), theme.secondary));
     }
     line
 }

@@ -82,7 +82,7 @@ impl Transcript {
                     PartView::Call(call) => {
                         let key = call.id.unwrap_or(call.name).to_owned();
                         calls.entry(key).or_default().push_back(self.items.len());
-                        let tool = Tool::loaded(call.name, call.args);
+                        let tool = Tool::from_history(call.name, call.args);
                         self.items.push(Item::Tool(Box::new(tool)));
                     }
                     PartView::Response(response) => {
@@ -137,7 +137,7 @@ impl Transcript {
                     Item::Answer(Box::new(Answer::complete(Arc::new(text))))
                 }
                 RecordedItem::Tool { name, args, status, display, output, details } => {
-                    let mut tool = Tool::loaded(&name, Some(&args));
+                    let mut tool = Tool::from_history(&name, Some(&args));
                     if let Some(status) = status {
                         let display = display.and_then(|shown| serde_json::from_value(shown).ok());
                         tool.restore(&status, display.as_ref(), &output, details.as_deref());
@@ -154,14 +154,14 @@ impl Transcript {
             };
             self.items.push(item);
         }
-        self.settle_old_pictures(before);
+        self.skip_old_pictures(before);
     }
 
     /// Ends everything that is in progress because the session ended.
     pub fn end_session(&mut self) {
         self.in_turn = false;
         self.close_open();
-        self.settle_pictures();
+        self.stop_waiting_for_pictures();
         for item in &mut self.items {
             if let Item::Shell(shell) = item {
                 shell.running = false;

@@ -160,7 +160,7 @@ impl Transcript {
             let hidden = rows.len() - (max_rows - 1);
             rows.drain(..hidden);
             let text = format!("… {hidden} more rows above (ctrl+o to show more)");
-            let text = crate::layout::shortened(&text, draw.width);
+            let text = crate::layout::truncate_text(&text, draw.width);
             rows.insert(0, Line::styled(text, theme.secondary));
         }
         rows

@@ -88,7 +88,7 @@ impl Show {
         rows
     }
 
-    fn live(&mut self, now_ms: u64) -> Vec<String> {
+    fn live_rows(&mut self, now_ms: u64) -> Vec<String> {
         texts(&self.transcript.live(60, 20, &self.theme, now_ms))
     }
 }
@@ -151,14 +151,14 @@ fn answer_rows_are_emitted_once_while_streaming() {
     show.start("u", ItemStart::User { text: "hi".into() }).start("t", ItemStart::Text);
     show.delta("t", "One.\n\nTw");
     assert_eq!(show.take(), ["> hi", "", "✦ One."]);
-    assert_eq!(show.live(0), ["", "  Tw"]);
+    assert_eq!(show.live_rows(0), ["", "  Tw"]);
     show.delta("t", "o\n\nThr");
     assert_eq!(show.take(), ["", "  Two"]);
-    assert_eq!(show.live(0), ["", "  Thr"]);
+    assert_eq!(show.live_rows(0), ["", "  Thr"]);
     show.text("t", "One.\n\nTwo\n\nThree", false);
     assert_eq!(show.take(), ["", "  Three"]);
     assert_eq!(show.take(), Vec::<String>::new());
-    assert_eq!(show.live(0), Vec::<String>::new());
+    assert_eq!(show.live_rows(0), Vec::<String>::new());
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn calls_are_emitted_in_order() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"}));
     show.call("b", "grep_search", json!({"pattern": "x"}));
-    assert_eq!(show.live(0), ["○ ReadFile  a.rs", "○ SearchText  x"]);
+    assert_eq!(show.live_rows(0), ["○ ReadFile  a.rs", "○ SearchText  x"]);
     show.runs("a").runs("b");
-    assert_eq!(show.live(0), ["⠋ ReadFile  a.rs  0s", "⠋ SearchText  x  0s"]);
+    assert_eq!(show.live_rows(0), ["⠋ ReadFile  a.rs  0s", "⠋ SearchText  x  0s"]);
     let mut found = tool("b", "grep_search", ToolKind::Search, "'x' in src");
     found.display = Some(Display::text("Found 3 matches"));
     show.end(found);
     assert_eq!(show.take(), Vec::<String>::new());
-    assert_eq!(show.live(2000)[1], "✓ SearchText  'x' in src  → Found 3 matches");
+    assert_eq!(show.live_rows(2000)[1], "✓ SearchText  'x' in src  → Found 3 matches");
     show.end(tool("a", "read_file", ToolKind::Read, "Read a.rs"));
     assert_eq!(show.take(), ["✓ ReadFile  a.rs", "✓ SearchText  'x' in src  → Found 3 matches"]);
 }
@@ -183,12 +183,12 @@ fn command_shows_its_phases() {
     let mut show = Show::default();
     show.call("c", "run_shell_command", json!({"command": "cargo test"}));
     show.event(ask("c"));
-    assert_eq!(show.live(0), ["? Shell  cargo test"]);
+    assert_eq!(show.live_rows(0), ["? Shell  cargo test"]);
     let outcome = Some(ApprovalResponse::ProceedOnce);
     show.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome });
-    show.live(1000);
+    show.live_rows(1000);
     show.delta("c", "one\n\u{1b}[32mtwo\u{1b}[0m\n");
-    let rows = show.live(4000);
+    let rows = show.live_rows(4000);
     assert!(rows[1].starts_with("│ ⠸ Shell  cargo test  3s"), "{rows:?}");
     assert_eq!(rows[3], "│ two", "what is under way has no right side");
     let mut done = tool("c", "run_shell_command", ToolKind::Execute, "cargo test");
@@ -267,14 +267,14 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
 fn approval_time_is_excluded_from_duration() {
     let mut show = Show::default();
     show.call("c", "run_shell_command", json!({"command": "make"})).runs("c");
-    show.live(0);
-    assert!(show.live(2_000)[0].ends_with("Shell  make  2s"));
+    show.live_rows(0);
+    assert!(show.live_rows(2_000)[0].ends_with("Shell  make  2s"));
     show.event(ask("c"));
-    assert!(show.live(3_000)[0].starts_with("? Shell"));
+    assert!(show.live_rows(3_000)[0].starts_with("? Shell"));
     let outcome = Some(ApprovalResponse::ProceedOnce);
     show.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome });
-    show.live(60_000);
-    let rows = show.live(61_000);
+    show.live_rows(60_000);
+    let rows = show.live_rows(61_000);
     assert!(rows[0].ends_with("  4s"), "{rows:?}");
 }
 
@@ -350,11 +350,11 @@ fn retry_counts_down() {
         message: "slow down.".into(),
         model: "m".into(),
     }));
-    assert!(show.live(10_000)[0].starts_with("↻ Rate limited (HTTP 429): slow down."));
-    let words = show.live(12_000).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(show.live_rows(10_000)[0].starts_with("↻ Rate limited (HTTP 429): slow down."));
+    let words = show.live_rows(12_000).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.ends_with("slow down. Retrying with m in 3s (attempt 2 of 3)"), "{words}");
     show.start("t", ItemStart::Text).delta("t", "x");
-    assert_eq!(show.live(0), ["✦ x"]);
+    assert_eq!(show.live_rows(0), ["✦ x"]);
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn retry_of_a_refused_connection_names_the_address_once() {
         message: "`127.0.0.1:9`: Connection refused (os error 111)".into(),
         model: "m".into(),
     }));
-    let words = show.live(0).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = show.live_rows(0).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.starts_with("↻ Cannot connect to `127.0.0.1:9`: Connection refused (os error 111)."),
         "{words}"
@@ -553,7 +553,7 @@ fn names_and_texts_cannot_control_the_terminal() {
     let mut show = Show::default();
     let evil = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{202e}y";
     show.call("e", evil, json!({evil: evil}));
-    let mut rows = show.live(0);
+    let mut rows = show.live_rows(0);
     let mut done = tool("e", evil, ToolKind::Other, evil);
     done.status = ToolStatus::Error;
     done.error = Some((ToolErrorKind::Unknown, evil.into()));
@@ -697,14 +697,14 @@ fn rows_after_an_image_wait_until_it_was_viewed() {
     show.event(EventBody::Image(image("b.svg", "image/svg+xml")));
     show.text("t", "After.", false);
     assert!(show.take().is_empty());
-    let (first, picture) = show.transcript.unseen_picture().unwrap();
-    assert!(show.transcript.unseen_picture().is_none(), "one after another");
+    let (first, picture) = show.transcript.next_picture().unwrap();
+    assert!(show.transcript.next_picture().is_none(), "one after another");
     let seen = DecodedImage::new(&picture, None, (80, 24));
     show.transcript.picture_seen(first, &picture, seen);
     let rows = show.take();
     assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: no pixels"]);
     // At the end, pictures are no longer awaited.
-    show.transcript.settle_pictures();
+    show.transcript.stop_waiting_for_pictures();
     show.given.clear();
     assert_eq!(show.take(), ["↳ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);
 }

@@ -112,7 +112,7 @@ pub(super) enum CallBody {
 
 impl Open {
     /// Whether there is more to show than the title.
-    pub(super) fn shows_more(&self) -> bool {
+    pub(super) fn has_details(&self) -> bool {
         !self.output.is_empty() || self.agent.is_some() || self.advance.is_some()
     }
 }
@@ -142,7 +142,7 @@ impl Tool {
     }
 
     /// Creates a call of a loaded session, before its response is read.
-    pub(super) fn loaded(name: &str, args: Option<&Object>) -> Self {
+    pub(super) fn from_history(name: &str, args: Option<&Object>) -> Self {
         let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
         let command = args.and_then(|args| describe::command(name, args));
         Self { name: name.to_owned(), title, command, state: CallProgress::Abandoned, args: None }
@@ -186,7 +186,7 @@ impl Tool {
 
     /// Whether it waits for approval and has nothing else to show.
     pub(super) fn awaits_approval_only(&self) -> bool {
-        matches!(&self.state, CallProgress::Open(open) if open.stage == Stage::Asked && !open.shows_more())
+        matches!(&self.state, CallProgress::Open(open) if open.stage == Stage::Asked && !open.has_details())
     }
 
     /// Returns the arguments of an unfinished call.

@@ -10,7 +10,7 @@ use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
 use super::words::seconds;
 use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
 use crate::diff_view::{self, DiffOptions};
-use crate::layout::{count, shortened};
+use crate::layout::{count, truncate_text};
 use crate::sanitize;
 use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
 
@@ -51,7 +51,7 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
     let whole = options.boxes_results;
     let CallProgress::Done(done) = &tool.state else {
         return match &tool.state {
-            CallProgress::Open(open) if open.shows_more() => Shape::Block,
+            CallProgress::Open(open) if open.has_details() => Shape::Block,
             _ => Shape::Compact,
         };
     };
@@ -89,7 +89,7 @@ fn head(
 ) -> Vec<Line> {
     let theme = draw.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
-    let name = shortened(&sanitize::one_row(describe::display_name(&tool.name)), columns / 2);
+    let name = truncate_text(&sanitize::one_row(describe::display_name(&tool.name)), columns / 2);
     let title =
         sanitize::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
     let is_list =
@@ -97,7 +97,7 @@ fn head(
     // The list below marks the current task.
     let title = if title == tool.name || is_list { String::new() } else { title };
     let (name, title) = match describe::mcp(&title) {
-        Some((tool, rest)) => (shortened(&tool, columns / 2), rest),
+        Some((tool, rest)) => (truncate_text(&tool, columns / 2), rest),
         None => (name, title),
     };
     let mut line = Line::from(vec![sign]);
@@ -122,7 +122,7 @@ fn head(
         let room = columns.saturating_sub(line.width() + reserved + 2);
         if room >= 2 && !text.is_empty() {
             line.push(Span::raw("  "));
-            line.push(Span::styled(shortened(text, room), style));
+            line.push(Span::styled(truncate_text(text, room), style));
         }
     }
     vec![truncate_row(&line, columns)]
@@ -145,7 +145,7 @@ fn open_rows(tool: &Tool, open: &Open, draw: &ItemRenderer<'_>) -> Vec<Line> {
         rows.extend(agent_rows::live(progress, draw));
         return draw.boxed(rows, theme.border);
     }
-    if !open.shows_more() {
+    if !open.has_details() {
         return head(tool, sign, &note, false, draw.width, draw);
     }
     let mut rows = head(tool, sign, &note, false, draw.inner(), draw);
@@ -295,7 +295,7 @@ fn text_rows(
         let hidden = rows.len() - (most - 1) + lines.count();
         rows.truncate(most - 1);
         let text = format!("… {}", count(hidden, "more line"));
-        rows.push(Line::styled(shortened(&text, columns), draw.theme.secondary));
+        rows.push(Line::styled(truncate_text(&text, columns), draw.theme.secondary));
     }
     rows
 }

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, text_width, wrap};
 
 use super::draw::{ItemRenderer, truncate_row};
-use crate::layout::{prefixed, shortened};
+use crate::layout::{truncate_text, with_prefix};
 use crate::sanitize;
 
 /// A topic, or a new intent under the current one.
@@ -28,7 +28,7 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     if draw.options.screen_reader {
         rows.extend(wrap(&Line::styled(format!("Topic: {title}"), theme.accent), draw.width, &[]));
     } else {
-        let title = shortened(&title, draw.width.saturating_sub(6));
+        let title = truncate_text(&title, draw.width.saturating_sub(6));
         let rule = draw.width.saturating_sub(text_width(&title) + 4);
         rows.push(
             Line::styled("── ", theme.border)
@@ -42,7 +42,7 @@ pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
             let line =
                 Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), theme.comment);
             let wrapped = wrap(&line, draw.width.saturating_sub(2).max(4), &[]);
-            rows.extend(wrapped.into_iter().map(|row| prefixed(&indent, row)));
+            rows.extend(wrapped.into_iter().map(|row| with_prefix(&indent, row)));
         }
     }
     rows.push(truncate_row(&next, draw.width));

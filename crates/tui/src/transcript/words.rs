@@ -27,21 +27,21 @@ impl RetryWait {
         let since = *self.since_ms.get_or_insert(now_ms);
         let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
         let Retry { attempt, max_attempts, model, .. } = &self.retry;
-        let (what, next) = (failed(&self.retry), attempt + 1);
+        let (what, next) = (describe_failure(&self.retry), attempt + 1);
         let model = sanitize::one_row(model);
         format!("{what} Retrying with {model} in {left}s (attempt {next} of {max_attempts})")
     }
 }
 
 /// Describes a failed attempt that is retried.
-pub(super) fn retried(retry: &Retry) -> String {
+pub(super) fn describe_retry(retry: &Retry) -> String {
     let of = retry.max_attempts;
     let model = sanitize::one_row(&retry.model);
-    format!("{} Attempt {} of {of} with {model} failed", failed(retry), retry.attempt)
+    format!("{} Attempt {} of {of} with {model} failed", describe_failure(retry), retry.attempt)
 }
 
 /// Describes the failure as a sentence.
-fn failed(retry: &Retry) -> String {
+fn describe_failure(retry: &Retry) -> String {
     let what = match retry.class.as_str() {
         "rate_limit" => "Rate limited",
         "capacity" => "The model is overloaded",
@@ -63,7 +63,7 @@ fn failed(retry: &Retry) -> String {
 }
 
 /// Describes the end of a turn, if there is something to report.
-pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
+pub(super) fn describe_turn_end(reason: &EndReason) -> Option<(Level, String)> {
     Some(match reason {
         EndReason::Done => return None,
         EndReason::Cancelled => (Level::Info, "Request cancelled.".to_owned()),
@@ -85,7 +85,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
         ),
         EndReason::Stopped { reason, .. } => (Level::Info, format!("Stopped: {reason}")),
         EndReason::Failed(failure) => {
-            let (what, advice) = what_and_advice(&failure.message);
+            let (what, advice) = split_advice(&failure.message);
             let advice = advice.or_else(|| hint(failure).map(str::to_owned));
             (
                 Level::Error,
@@ -107,23 +107,23 @@ pub(super) fn describe_recorded_end(reason: &str, detail: Option<&str>) -> Optio
         ("error", Some(message)) => return Some((Level::Error, message)),
         _ => return None,
     };
-    ended(&reason)
+    describe_turn_end(&reason)
 }
 
 /// Splits a message into what failed and its own advice, each a sentence in plain text.
-fn what_and_advice(message: &str) -> (String, Option<String>) {
+fn split_advice(message: &str) -> (String, Option<String>) {
     let advised = message.rsplit_once("; ").filter(|(_, advice)| {
         let verb = advice.split(' ').next().unwrap_or_default();
         matches!(verb, "check" | "use" | "set" | "run" | "try" | "wait" | "choose" | "sign")
     });
     match advised {
-        Some((what, advice)) => (sentence(what), Some(sentence(advice))),
-        None => (sentence(message), None),
+        Some((what, advice)) => (to_sentence(what), Some(to_sentence(advice))),
+        None => (to_sentence(message), None),
     }
 }
 
 /// Returns a text that begins with a capital letter and ends with a period, without backticks.
-fn sentence(text: &str) -> String {
+fn to_sentence(text: &str) -> String {
     let text = text.trim().replace('`', "");
     let mut chars = text.chars();
     let first: String =
@@ -158,7 +158,7 @@ fn hint(failure: &Failure) -> Option<&'static str> {
 }
 
 /// Describes the result of an undo.
-pub(super) fn undone(undone: &UndoResult) -> (Level, String) {
+pub(super) fn describe_undo(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Undo failed: {problem}"));
     }
@@ -194,7 +194,7 @@ fn append_files(mut text: String, undone: &UndoResult) -> (Level, String) {
 }
 
 /// Describes the result of restoring the state before a single change.
-pub(super) fn restored(undone: &UndoResult) -> (Level, String) {
+pub(super) fn describe_restore(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Restore failed: {problem}"));
     }
@@ -202,7 +202,7 @@ pub(super) fn restored(undone: &UndoResult) -> (Level, String) {
 }
 
 /// Describes the result of a compaction.
-pub(super) fn compacted(compaction: &Compaction) -> Item {
+pub(super) fn describe_compaction(compaction: &Compaction) -> Item {
     let Compaction { cause, how, before, after, remark } = compaction;
     let remark = remark.as_deref().map(sanitize::one_row);
     match (how, cause, remark) {
@@ -225,7 +225,7 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
 }
 
 /// Describes a rewind.
-pub(super) fn rewound(rewound: &RewindResult) -> (Level, String) {
+pub(super) fn describe_rewind(rewound: &RewindResult) -> (Level, String) {
     let mut text = match rewound.chat {
         true => format!("Rewound the conversation to before prompt {}", rewound.number),
         false => format!(

@@ -27,7 +27,7 @@ pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
     let mut begun = 0;
     for _ in 0..DEPTH {
         let more: Vec<PathBuf> =
-            files.iter().skip(begun).flat_map(|file| taken_in(file, project)).collect();
+            files.iter().skip(begun).flat_map(|file| followed_files(file, project)).collect();
         begun = files.len();
         for file in more {
             if files.len() < MOST && !files.contains(&file) {
@@ -37,7 +37,7 @@ pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
     }
 }
 
-fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
+fn followed_files(file: &Path, project: &Path) -> Vec<PathBuf> {
     let read = read_at_most(file, LONGEST).ok().flatten().filter(|read| !read.is_truncated);
     let Some(text) = read.and_then(|read| String::from_utf8(read.bytes).ok()) else {
         return Vec::new();
@@ -46,7 +46,7 @@ fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
     let found = match language(file, &text) {
         Some(ScriptLanguage::Shell) => script_paths(&text, project, folder),
         Some(ScriptLanguage::Python) => modules(&text, project, folder),
-        Some(ScriptLanguage::JavaScript) => required(&text, folder),
+        Some(ScriptLanguage::JavaScript) => required_files(&text, folder),
         None => Vec::new(),
     };
     found.into_iter().filter(|path| path.is_file() && !is_data(path)).collect()
@@ -108,7 +108,7 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files named by `"./…"` and `'../…'`, with optional extensions added.
-fn required(text: &str, folder: &Path) -> Vec<PathBuf> {
+fn required_files(text: &str, folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for quote in ['"', '\'', '`'] {
         // Splits at quotes and checks the text on both sides of each.

@@ -16,7 +16,7 @@ pub(crate) struct HistorySplit {
 
 impl HistorySplit {
     /// Whether an entry is dropped.
-    pub(crate) fn drops(self, at: usize) -> bool {
+    pub(crate) fn is_dropped(self, at: usize) -> bool {
         at < self.tail && self.active != Some(at)
     }
 
@@ -57,13 +57,13 @@ impl HistorySplit {
 
     fn at(view: &[ViewEntry], active: Option<usize>, tail: usize) -> Option<Self> {
         let split = Self { active: active.filter(|at| *at < tail), tail };
-        let mut dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+        let mut dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
         // A summary alone is not worth another summary.
         dropped.any(|(_, entry)| entry.origin.content_index().is_some()).then_some(split)
     }
 
     /// Returns the tokens of the dropped entries.
-    pub(crate) fn dropped(self, view: &[ViewEntry]) -> u64 {
+    pub(crate) fn dropped_tokens(self, view: &[ViewEntry]) -> u64 {
         let before = tokens_of(view.get(..self.tail).unwrap_or_default());
         let active = self.active.and_then(|at| view.get(at)).map_or(0, |entry| entry.tokens);
         before.saturating_sub(active)

@@ -45,7 +45,7 @@ pub(crate) struct HistoryFacts {
 
 impl HistoryFacts {
     /// Collects the facts: `calls` are those of the whole session.
-    pub(crate) fn gather(
+    pub(crate) fn collect(
         view: &[ViewEntry],
         split: HistorySplit,
         marks: &[PromptMark],
@@ -53,7 +53,7 @@ impl HistoryFacts {
         files: BTreeMap<String, FileActivity>,
         pinned: &PinnedResults<'_>,
     ) -> Self {
-        let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+        let dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
         let mut context: Vec<String> = Vec::new();
         for (_, entry) in dropped {
             let mark =
@@ -69,14 +69,14 @@ impl HistoryFacts {
             }
         }
         let stays = |mark: &&PromptMark| {
-            let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
+            let kept = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
             let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
             indexes.any(|at| at == mark.at)
         };
         let mut left = pinned.characters;
         let pinned = calls.iter().filter(|call| {
             let place = ResultPlace { content: call.content, part: call.part };
-            let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
+            let kept = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
             let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
             pinned.pins.contains(&place) && !indexes.any(|at| at == call.content)
         });
@@ -210,7 +210,7 @@ pub(crate) fn mechanical_summary(
     characters: usize,
 ) -> String {
     let mut text = String::from("<mechanical_account>\n");
-    let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+    let dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
     let mut said = Vec::new();
     for (_, entry) in dropped {
         let Ok(content) = entry.content.open() else { continue };
@@ -234,7 +234,8 @@ pub(crate) fn mechanical_summary(
     for words in said.iter().skip(said.len().saturating_sub(6)) {
         let _ = writeln!(text, "[model] {words}");
     }
-    let done: Vec<&CallResult> = calls.iter().filter(|call| split.drops(call.content)).collect();
+    let done: Vec<&CallResult> =
+        calls.iter().filter(|call| split.is_dropped(call.content)).collect();
     let from = done.len().saturating_sub(ACTIONS);
     if from > 0 {
         let _ = writeln!(text, "[{from} older calls]");

@@ -83,7 +83,7 @@ fn model_of_an_unknown_provider_is_refused_and_an_unlisted_one_is_accepted() {
 }
 
 /// Sends a prompt and returns the last text of the agent.
-fn said(editor: &mut Editor, session: &str, line: &str) -> String {
+fn prompt_response(editor: &mut Editor, session: &str, line: &str) -> String {
     let id = editor.prompt(session, line);
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     let chunks = editor.updates("agent_message_chunk");
@@ -98,15 +98,21 @@ fn changes_to_restore_are_listed() {
     );
     let mut editor = Editor::ready(&world, &["--approval-mode", "auto_edit"]);
     let session = editor.open(&world);
-    assert!(said(&mut editor, &session, "/restore list").contains("general.checkpointing.enabled"));
+    assert!(
+        prompt_response(&mut editor, &session, "/restore list")
+            .contains("general.checkpointing.enabled")
+    );
     editor.end();
     let settings = json!({"general": {"checkpointing": {"enabled": true}}});
     world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
     let mut editor = Editor::ready(&world, &["--approval-mode", "auto_edit"]);
     let session = editor.open(&world);
-    assert!(said(&mut editor, &session, "/restore list").contains("No changes to restore yet."));
-    said(&mut editor, &session, "write it");
-    let listed = said(&mut editor, &session, "/restore list");
+    assert!(
+        prompt_response(&mut editor, &session, "/restore list")
+            .contains("No changes to restore yet.")
+    );
+    prompt_response(&mut editor, &session, "write it");
+    let listed = prompt_response(&mut editor, &session, "/restore list");
     assert!(listed.contains("b.txt") && listed.contains("write_file"), "{listed}");
 }
 
@@ -196,7 +202,7 @@ fn every_spelling_of_a_directory_is_the_same_project() {
 }
 
 #[test]
-fn cancelled_at_any_moment_a_prompt_ends_and_nothing_follows_its_answer() {
+fn prompt_cancelled_at_any_moment_ends_without_further_output() {
     let world = World::new(r#"[{"chunks":[{"gate":"held"}],"repeat":0}]"#);
     let mut editor = Editor::ready(&world, &[]);
     for round in 0..24 {
@@ -249,8 +255,8 @@ fn work_of_a_subagent_is_shown_while_it_runs() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "go");
-    let shown =
-        editor.until(|it| it.to_string().contains("- ") && it.to_string().contains("a.txt"));
+    let shown = editor
+        .wait_for_message(|it| it.to_string().contains("- ") && it.to_string().contains("a.txt"));
     let update = &shown["params"]["update"];
     assert_eq!(
         (&update["sessionUpdate"], &update["status"]),

@@ -96,18 +96,18 @@ fn cancelled_command_is_killed_in_the_terminal() {
     let (mut editor, session) = with_terminal(&world, &[]);
     let id = editor.prompt(&session, "run it");
     editor.permit("proceed_once");
-    let created = editor.until(|it| it["method"] == "terminal/create");
+    let created = editor.wait_for_message(|it| it["method"] == "terminal/create");
     let answer = |id: &Value, result: Value| {
         json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
     };
     editor.write(&answer(&created["id"], json!({"terminalId": "t-2"})));
-    editor.until(|it| it["method"] == "terminal/wait_for_exit");
+    editor.wait_for_message(|it| it["method"] == "terminal/wait_for_exit");
     editor.notify("session/cancel", json!({"sessionId": session}));
-    let killed = editor.until(|it| it["method"] == "terminal/kill");
+    let killed = editor.wait_for_message(|it| it["method"] == "terminal/kill");
     editor.write(&answer(&killed["id"], json!({})));
-    let asked = editor.until(|it| it["method"] == "terminal/output");
+    let asked = editor.wait_for_message(|it| it["method"] == "terminal/output");
     editor.write(&answer(&asked["id"], json!({"output": "half", "truncated": false})));
-    let released = editor.until(|it| it["method"] == "terminal/release");
+    let released = editor.wait_for_message(|it| it["method"] == "terminal/release");
     editor.write(&answer(&released["id"], json!({})));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
 }
@@ -125,7 +125,7 @@ fn started(world: &World) -> (Editor, String, u64) {
 /// Answers requests of a terminal until the client falls silent.
 fn serve_until(editor: &mut Editor, silent: &str) {
     loop {
-        let message = editor.until(|it| it["method"].to_string().contains("terminal/"));
+        let message = editor.wait_for_message(|it| it["method"].to_string().contains("terminal/"));
         let result = match message["method"].as_str().unwrap_or_default() {
             method if method == silent => return,
             "terminal/create" => json!({"terminalId": "t-3"}),
@@ -138,7 +138,7 @@ fn serve_until(editor: &mut Editor, silent: &str) {
 }
 
 #[test]
-fn turn_goes_on_although_the_client_does_not_release_the_terminal() {
+fn turn_continues_when_the_client_does_not_release_the_terminal() {
     let world = World::new(COMMAND);
     let (mut editor, _, id) = started(&world);
     let begun = Instant::now();
@@ -163,7 +163,7 @@ fn cancelled_prompt_ends_at_once_although_the_client_does_not_answer() {
     serve_until(&mut editor, "terminal/wait_for_exit");
     let begun = Instant::now();
     editor.notify("session/cancel", json!({"sessionId": session}));
-    editor.until(|it| it["method"] == "terminal/kill");
+    editor.wait_for_message(|it| it["method"] == "terminal/kill");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{answer, call, declared, request, set, stdio, told, with_server};
+use super::{answer, call, declared, received_messages, request, set, stdio, with_server};
 use crate::support::{Conversation, World};
 
 #[test]
@@ -15,7 +15,7 @@ fn model_calls_an_mcp_tool() {
     let first = request(&world, 0).to_string();
     assert!(first.contains("Be kind to the test server."), "its instructions");
     let calls: Vec<Value> =
-        told(&world).into_iter().filter(|it| it["method"] == "tools/call").collect();
+        received_messages(&world).into_iter().filter(|it| it["method"] == "tools/call").collect();
     assert_eq!(calls[0]["params"]["arguments"], json!({"text": "hi"}), "our own flag stays here");
 
     // The tools are cached: the next session declares them before the server is ready.
@@ -23,7 +23,7 @@ fn model_calls_an_mcp_tool() {
     std::fs::remove_file(world.home.root().join("log")).expect("the log");
     world.run_well(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
-    assert!(told(&world).is_empty(), "nobody called it, so it was not started");
+    assert!(received_messages(&world).is_empty(), "nobody called it, so it was not started");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
     std::fs::remove_file(world.home.root().join("log")).expect("the log");
     world.run_well(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_search_tools".to_owned()));
-    assert!(told(&world).is_empty(), "nobody called it, so it was not started");
+    assert!(received_messages(&world).is_empty(), "nobody called it, so it was not started");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn unapproved_server_call_does_not_run() {
     let world = with_server(&call("env", &json!({})), "");
     world.run_well(&["-p", "go"]);
     assert!(answer(&world, 1)["error"].as_str().is_some_and(|error| error.contains("denied")));
-    assert!(!told(&world).iter().any(|it| it["method"] == "tools/call"));
+    assert!(!received_messages(&world).iter().any(|it| it["method"] == "tools/call"));
 }
 
 #[test]
@@ -166,13 +166,14 @@ fn interrupt_sends_a_cancellation_to_the_server() {
     let mut face = Conversation::start(&world, &["-y"]);
     face.prompt("go");
     face.next("tool_use");
-    crate::support::until("the call", || {
-        told(&world).iter().any(|it| it["params"]["name"] == "hang")
+    crate::support::wait_until("the call", || {
+        received_messages(&world).iter().any(|it| it["params"]["name"] == "hang")
     });
-    face.say(&json!({"type": "interrupt"}));
+    face.send(&json!({"type": "interrupt"}));
     face.next("result");
     face.end();
-    let cancelled = told(&world).into_iter().find(|it| it["method"] == "notifications/cancelled");
+    let cancelled =
+        received_messages(&world).into_iter().find(|it| it["method"] == "notifications/cancelled");
     assert!(cancelled.is_some(), "the server was not told");
 }
 
@@ -187,7 +188,7 @@ fn changed_tool_list_is_declared_in_the_same_turn() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(!declared(&world, 0).contains(&"mcp_test_extra".to_owned()));
     assert!(declared(&world, 2).contains(&"mcp_test_extra".to_owned()));
-    let lists = told(&world).iter().filter(|it| it["method"] == "tools/list").count();
+    let lists = received_messages(&world).iter().filter(|it| it["method"] == "tools/list").count();
     assert!(lists <= 4, "a burst is one change: {lists}");
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{declared, script, set, stdio, told};
+use super::{declared, received_messages, script, set, stdio};
 use crate::support::World;
 
 #[test]
@@ -173,7 +173,7 @@ fn untrusted_folder_starts_no_servers() {
         "{}",
         listed.stdout()
     );
-    assert!(told(&world).is_empty());
+    assert!(received_messages(&world).is_empty());
 }
 
 #[test]

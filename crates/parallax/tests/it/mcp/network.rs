@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{answer, call, script, set, told};
+use super::{answer, call, received_messages, script, set};
 use crate::support::World;
 
 /// A network server that stops when it is dropped.
@@ -19,7 +19,7 @@ impl Remote {
         command.arg(script()).arg(how).arg(&place).args(["--do", r#do]);
         command.arg("--log").arg(world.home.root().join("log"));
         let child = command.spawn().expect("started");
-        crate::support::until("the server", || place.exists());
+        crate::support::wait_until("the server", || place.exists());
         Self { child, address: std::fs::read_to_string(&place).expect("the address") }
     }
 
@@ -106,9 +106,9 @@ fn denied_call_is_not_repeated() {
     world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].to_string();
     assert!(error.contains("It requires the scope `files:write`"), "{error}");
-    let calls = told(&world).into_iter().filter(|it| it["http"] == "POST");
+    let calls = received_messages(&world).into_iter().filter(|it| it["http"] == "POST");
     // `initialize`, `initialized`, four lists, and the call.
-    assert_eq!(calls.count(), 7, "{:?}", told(&world));
+    assert_eq!(calls.count(), 7, "{:?}", received_messages(&world));
 }
 
 #[test]
@@ -137,7 +137,8 @@ fn servers_are_reached_over_http_and_sse() {
             answer["output"].as_str().is_some_and(|it| it.contains("echo: far")),
             "{how} {answer}"
         );
-        let keys = told(&world).iter().filter(|it| it["headers"]["x-key"] == "k-1").count();
+        let keys =
+            received_messages(&world).iter().filter(|it| it["headers"]["x-key"] == "k-1").count();
         assert!(keys >= 2, "{how}: the header goes with each request");
     }
 }

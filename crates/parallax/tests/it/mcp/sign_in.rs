@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::network::Remote;
-use super::{answer, call, set, told};
+use super::{answer, call, received_messages, set};
 use crate::support::World;
 
 #[test]
@@ -30,8 +30,10 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
     let tokens = world.home.parallax().join("mcp-oauth-tokens.json");
     let text = std::fs::read_to_string(&tokens).expect("tokens");
     assert!(text.contains("access-1") && text.contains("refresh-1"), "{text}");
-    let register =
-        told(&world).into_iter().find(|it| it["http"] == "register").expect("registered");
+    let register = received_messages(&world)
+        .into_iter()
+        .find(|it| it["http"] == "register")
+        .expect("registered");
     assert_eq!(register["body"]["client_name"], "Parallax");
 
     world.run_well(&["-y", "-p", "go"]);
@@ -46,7 +48,7 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
 
     // The token endpoint is stored and not discovered again.
     let looked = || {
-        let lines = told(&world).into_iter();
+        let lines = received_messages(&world).into_iter();
         lines.filter(|it| it["path"].as_str().is_some_and(|it| it.contains("well-known"))).count()
     };
     let before = looked();
@@ -159,7 +161,7 @@ fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
-    assert!(!told(&world).iter().any(is_search), "it was looked for");
+    assert!(!received_messages(&world).iter().any(is_search), "it was looked for");
     // The settings also name the endpoint, for tokens stored without it.
     let ours = world.home.parallax().join("mcp-oauth-tokens.json");
     let text = std::fs::read_to_string(&ours).expect("tokens");

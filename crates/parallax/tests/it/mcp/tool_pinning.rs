@@ -27,7 +27,7 @@ fn changed_tool_description_requires_a_new_approval() {
     face.prompt("go");
     let ask = face.next("ask");
     assert_eq!(ask["tool_name"], "mcp_test_echo");
-    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     assert_eq!(face.next("tool_result")["status"], "success");
     face.end();
     let world = World::in_home(world.home, &script);

@@ -84,12 +84,12 @@ fn first_request_waits_for_silent_server_no_longer_than_the_limit() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_000}}));
     let begun = Instant::now();
     let running = world.start(&["-y", "-p", "go"]);
-    world.asked(1);
+    world.wait_for_requests(1);
     let took = begun.elapsed();
     assert!(took.as_millis() >= 1_000 && took.as_millis() < 3_000, "{took:?}");
     assert!(!declared(&world, 0).contains(&"mcp_late_echo".to_owned()));
     // It is available for later requests.
-    world.asked(2);
+    world.wait_for_requests(2);
     assert!(declared(&world, 1).contains(&"mcp_late_echo".to_owned()));
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("echo: x")));
     drop(running);
@@ -143,7 +143,7 @@ fn twenty_cached_servers_do_not_delay_startup() {
     let asked_after = |world: &World| {
         let begun = Instant::now();
         let running = world.start(&["-y", "-p", "go"]);
-        world.asked(1);
+        world.wait_for_requests(1);
         let took = begun.elapsed();
         drop(running);
         took

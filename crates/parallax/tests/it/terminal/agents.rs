@@ -8,11 +8,11 @@ use crate::support::World;
 
 const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\n---\nLook.\n";
 
-fn seat(script: &Value) -> Seat {
+fn start_terminal(script: &Value) -> Seat {
     let world = World::new(&script.to_string());
     world.home.write_home(".parallax/agents/scout.md", SCOUT).expect("agent");
     world.home.write("notes.txt", "the notes\n").expect("file");
-    Seat::in_world(world, &Start::sized(100, 40))
+    Seat::start_in(world, &Start::sized(100, 40))
 }
 
 fn invoke() -> Value {
@@ -22,7 +22,7 @@ fn invoke() -> Value {
 
 #[test]
 fn subagent_is_shown_as_a_tree_and_its_approvals_work() {
-    let seat = seat(&json!([
+    let seat = start_terminal(&json!([
         invoke(),
         {"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]},
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch made.txt"}}]},
@@ -30,13 +30,13 @@ fn subagent_is_shown_as_a_tree_and_its_approvals_work() {
         {"text": "That is all."}
     ]));
     seat.prompts("@scout go");
-    seat.sees("Allow execution of this command?");
+    seat.wait_for_text("Allow execution of this command?");
     let window = seat.window();
     for shown in ["scout: look around", "✓ ReadFile", "for subagent scout", "$ touch made.txt"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     seat.press(Key::Char('1'));
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     seat.is_idle();
     let lines = seat.lines().join("\n");
     for shown in ["3 calls · 3 turns", "found one", "… 1 more line (ctrl+o)"] {
@@ -47,34 +47,34 @@ fn subagent_is_shown_as_a_tree_and_its_approvals_work() {
 
 #[test]
 fn escape_ends_the_turn_and_its_subagents() {
-    let seat = seat(&json!([invoke(), {"chunks": [{"text": "hm"}, {"hang": true}]}]));
+    let seat = start_terminal(&json!([invoke(), {"chunks": [{"text": "hm"}, {"hang": true}]}]));
     seat.prompts("go");
-    seat.world.asked(2);
+    seat.world.wait_for_requests(2);
     seat.press(Key::Esc);
     seat.is_idle();
-    seat.sees(COMPOSER);
-    seat.sees("interrupted");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_for_text("interrupted");
 }
 
 #[test]
 fn subagents_are_listed_completed_and_disabled() {
-    let seat = seat(&json!([{"text": "That is all."}]));
+    let seat = start_terminal(&json!([{"text": "That is all."}]));
     seat.prompts("/agents");
-    seat.sees("scout (user)");
+    seat.wait_for_text("scout (user)");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/agents list");
-    seat.sees("scout (user)");
-    seat.sees("codebase_investigator (built-in)");
-    seat.types("@sco");
-    seat.sees("Looks for things.");
+    seat.wait_for_text("scout (user)");
+    seat.wait_for_text("codebase_investigator (built-in)");
+    seat.type_text("@sco");
+    seat.wait_for_text("Looks for things.");
     for _ in 0..4 {
         seat.press(Key::Backspace);
     }
     seat.prompts("/agents disable scout");
-    seat.sees("`scout` is disabled");
+    seat.wait_for_text("`scout` is disabled");
     seat.prompts("hello");
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     let request = String::from_utf8(seat.world.server.requests()[0].body.to_vec()).expect("text");
     assert!(!request.contains("<name>scout</name>") && request.contains("<name>generalist</name>"));
 }
@@ -85,10 +85,10 @@ fn project_subagent_is_reviewed_before_use() {
     let mapper = "---\nname: mapper\ndescription: Draws maps.\ntools: [glob]\nmcp_servers:\n  \
                   paper:\n    command: fetch-paper\n---\nDraw \u{1b}[2Jeverything.\n";
     world.home.write(".gemini/agents/mapper.md", mapper).expect("agent");
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
     seat.has_seen("New or changed agent of this project, not enabled yet: `mapper`.");
     seat.prompts("/agents accept");
-    seat.sees("Enable the agent `mapper` of this project?");
+    seat.wait_for_text("Enable the agent `mapper` of this project?");
     let window = seat.window();
     for shown in [
         "Draws maps.",
@@ -100,22 +100,22 @@ fn project_subagent_is_reviewed_before_use() {
     }
     // Esc declines.
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/agents accept mapper");
-    seat.sees("Enable the agent `mapper` of this project?");
+    seat.wait_for_text("Enable the agent `mapper` of this project?");
     seat.press(Key::Char('2'));
     seat.has_seen("`mapper` is enabled.");
     let file = seat.world.home.parallax().join("acknowledgments/agents.json");
     assert!(std::fs::read_to_string(file).expect("the file").contains("\"mapper\""));
     seat.prompts("hello");
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     let request = String::from_utf8(seat.world.server.requests()[0].body.to_vec()).expect("text");
     assert!(request.contains("<name>mapper</name>"));
 }
 
 #[test]
 fn subagent_settings_are_changed_and_reset() {
-    let seat = seat(&json!([]));
+    let seat = start_terminal(&json!([]));
     let settings = seat.world.home.parallax().join("settings.json");
     let kept = |key: &str| -> Value {
         let text = std::fs::read_to_string(&settings).unwrap_or_default();
@@ -123,17 +123,17 @@ fn subagent_settings_are_changed_and_reset() {
         file["agents"]["overrides"]["scout"][key].clone()
     };
     seat.prompts("/agents config scout");
-    seat.sees("Agent `scout`");
-    seat.sees("maxTimeMinutes");
+    seat.wait_for_text("Agent `scout`");
+    seat.wait_for_text("maxTimeMinutes");
     seat.press(Key::Char('3'));
-    seat.sees("scout: maxTurns");
-    seat.types("x");
+    seat.wait_for_text("scout: maxTurns");
+    seat.type_text("x");
     seat.press(Key::Enter);
-    seat.sees("it must be a positive integer");
+    seat.wait_for_text("it must be a positive integer");
     for _ in 0..3 {
         seat.press(Key::Backspace);
     }
-    seat.types("7");
+    seat.type_text("7");
     seat.press(Key::Enter);
     seat.has_seen("`maxTurns` of `scout` is now 7");
     assert_eq!(kept("runConfig"), json!({"maxTurns": 7}));
@@ -144,7 +144,7 @@ fn subagent_settings_are_changed_and_reset() {
     seat.has_seen("`maxTurns` of `scout` now has the value of its file");
     assert_eq!(kept("runConfig"), Value::Null);
     seat.prompts("/agents config scout");
-    seat.sees("Agent `scout`");
+    seat.wait_for_text("Agent `scout`");
     seat.press(Key::Char('1'));
     seat.has_seen("`scout` is disabled");
     assert_eq!(kept("enabled"), json!(false));
@@ -155,7 +155,7 @@ fn subagent_settings_are_changed_and_reset() {
 
 #[test]
 fn each_user_question_has_a_page() {
-    let seat = seat(&json!([
+    let seat = start_terminal(&json!([
         {"calls": [{"name": "ask_user", "args": {"questions": [
             {"question": "Which way shall we go?", "header": "Way", "type": "choice", "options": [
                 {"label": "left", "description": "by the river"},
@@ -165,16 +165,16 @@ fn each_user_question_has_a_page() {
         {"text": "That is all."}
     ]));
     seat.prompts("go");
-    seat.sees("Which way shall we go?");
-    seat.sees("over the hill");
+    seat.wait_for_text("Which way shall we go?");
+    seat.wait_for_text("over the hill");
     seat.press(Key::Char('2'));
-    seat.sees("What is its name?");
-    seat.types("Jo k");
-    seat.sees("Jo k");
+    seat.wait_for_text("What is its name?");
+    seat.type_text("Jo k");
+    seat.wait_for_text("Jo k");
     seat.press(Key::Enter);
-    seat.sees("Send these answers?");
+    seat.wait_for_text("Send these answers?");
     seat.press(Key::Enter);
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     let request = &seat.world.server.requests()[1];
     let told = request.contents().last().expect("a content").to_string();
     assert!(told.contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Jo k\"}}"#), "{told}");
@@ -182,14 +182,14 @@ fn each_user_question_has_a_page() {
 
 #[test]
 fn topic_is_shown_as_a_heading() {
-    let seat = seat(&json!([
+    let seat = start_terminal(&json!([
         {"calls": [{"name": "update_topic", "args": {
             "strategic_intent": "find the bug", "title": "Looking around", "summary": "None yet."
         }}]},
         {"text": "That is all."}
     ]));
     seat.prompts("go");
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     let lines = seat.lines().join("\n");
     assert!(lines.contains("── Looking around ─"), "{lines}");
     assert!(lines.contains("→ find the bug"), "{lines}");

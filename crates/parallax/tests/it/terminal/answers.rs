@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 const HALVES: &str = r#"[{"chunks":[{"text":"First half. "},{"gate":"half"},{"text":"Second half."},{"finish":"STOP"}]},{"text":"Second answer."},{"text":"Third answer."}]"#;
 
@@ -15,10 +15,10 @@ fn markdown_is_rendered_while_streaming() {
         r##"[{"chunks":[{"text":"# Plan\n\n1. read\n2. *write*\n\n```rust\nfn main() {"},{"gate":"code"},{"text":"}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"},{"finish":"STOP"}]}]"##,
     );
     seat.prompts("go");
-    seat.sees("fn main() {");
+    seat.wait_for_text("fn main() {");
     seat.world.server.open_gate("code");
-    seat.sees("fn main() {}");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("fn main() {}");
+    seat.wait_for_text(COMPOSER);
     let window = seat.window();
     for shown in ["Plan", "1. read", "2. write", "a", "│"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
@@ -32,16 +32,16 @@ fn markdown_is_rendered_while_streaming() {
 fn escape_stops_the_stream_and_keeps_received_text() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
-    seat.sees("First half.");
+    seat.wait_for_text("First half.");
     let pressed = Instant::now();
     seat.press(Key::Esc);
-    seat.sees("Request cancelled");
+    seat.wait_for_text("Request cancelled");
     // A generous limit for busy machines; the benchmark measures the real time.
     assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
     seat.prompts("and now?");
-    seat.sees("Second answer.");
-    seat.sees(COMPOSER);
-    until("the end of the first stream", || seat.world.server.requests()[0].aborted);
+    seat.wait_for_text("Second answer.");
+    seat.wait_for_text(COMPOSER);
+    wait_until("the end of the first stream", || seat.world.server.requests()[0].aborted);
     let contents = seat.world.server.requests()[1].contents();
     let told = serde_json::to_string(&contents).expect("JSON");
     assert!(told.contains("First half."), "{told}");
@@ -52,16 +52,16 @@ fn escape_stops_the_stream_and_keeps_received_text() {
 fn text_typed_during_a_turn_steers_or_queues() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
-    seat.sees("First half.");
+    seat.wait_for_text("First half.");
     seat.prompts("more please");
-    seat.sees("› more please");
-    seat.types("and later this");
-    seat.sees("> and later this");
+    seat.wait_for_text("› more please");
+    seat.type_text("and later this");
+    seat.wait_for_text("> and later this");
     seat.press(Key::Tab);
-    seat.sees("› and later this");
+    seat.wait_for_text("› and later this");
     seat.world.server.open_gate("half");
-    seat.sees("Second answer.");
-    seat.sees("Third answer.");
+    seat.wait_for_text("Second answer.");
+    seat.wait_for_text("Third answer.");
     let window = seat.window();
     let order = [
         "> hello",
@@ -82,14 +82,14 @@ fn text_typed_during_a_turn_steers_or_queues() {
 fn queued_message_is_recalled_for_editing() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
-    seat.sees("First half.");
-    seat.types("later");
-    seat.sees("> later");
+    seat.wait_for_text("First half.");
+    seat.type_text("later");
+    seat.wait_for_text("> later");
     seat.press(Key::Tab);
-    seat.sees("› later");
+    seat.wait_for_text("› later");
     seat.press(Key::Up);
-    seat.sees("> later");
-    seat.sees_no("› later");
+    seat.wait_for_text("> later");
+    seat.wait_until_gone("› later");
 }
 
 #[test]
@@ -97,18 +97,18 @@ fn shell_line_runs_and_its_output_reaches_the_model() {
     let seat = Seat::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
     // A shell line needs an open session.
     seat.prompts("hello");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     seat.is_idle();
-    seat.types("!echo $((40+2)) in");
-    seat.sees("! echo $((40+2)) in");
+    seat.type_text("!echo $((40+2)) in");
+    seat.wait_for_text("! echo $((40+2)) in");
     seat.press(Key::Enter);
-    seat.sees("42 in");
+    seat.wait_for_text("42 in");
     // The marker of a finished command; before it, Esc would stop the command.
-    seat.sees("│ ! echo");
+    seat.wait_for_text("│ ! echo");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("did you see that?");
-    seat.sees("I see it.");
+    seat.wait_for_text("I see it.");
     let request = seat.world.server.requests().remove(1);
     assert!(String::from_utf8_lossy(&request.body).contains("42 in"));
 }
@@ -118,29 +118,29 @@ fn long_paste_is_collapsed_and_sent_in_full() {
     let seat = Seat::ready(r#"[{"text":"Read."}]"#);
     let pasted: Vec<String> = (0..200).map(|line| format!("pasted line {line}")).collect();
     seat.terminal.paste(&pasted.join("\n")).expect("paste");
-    seat.sees("[Pasted Text: 200 lines]");
+    seat.wait_for_text("[Pasted Text: 200 lines]");
     seat.press(Key::Enter);
-    seat.sees("Read.");
+    seat.wait_for_text("Read.");
     let sent = serde_json::to_string(&seat.world.server.requests()[0].contents()).expect("JSON");
     assert!(sent.contains("pasted line 199"), "{sent}");
 }
 
 #[test]
 fn escape_ends_a_running_command() {
-    let seat = Seat::in_world(
+    let seat = Seat::start_in(
         World::new(
             r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 61 & sleep 62; touch too-late"}}]},{"text":"over"}]"#,
         ),
         &Start::default().arguments(&["--yolo"]),
     );
     seat.prompts("go");
-    seat.sees("started");
-    until("its processes", || sleepers(&seat).len() == 2);
+    seat.wait_for_text("started");
+    wait_until("its processes", || sleepers(&seat).len() == 2);
     let pressed = Instant::now();
     seat.press(Key::Esc);
-    until("the end of all its processes", || sleepers(&seat).is_empty());
+    wait_until("the end of all its processes", || sleepers(&seat).is_empty());
     assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
 }
 
 /// Returns the `sleep` processes in the project of the seat.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::seat::{COMPOSER, Seat, Start};
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
 /// Returns a reply that uses this many tokens.
 fn reply(part: &Value, tokens: u64) -> Value {
@@ -13,7 +13,7 @@ fn reply(part: &Value, tokens: u64) -> Value {
     json!({"chunks": [{"candidates": candidates, "usageMetadata": usage}]})
 }
 
-fn world() -> World {
+fn create_world() -> World {
     let call = json!({"functionCall": {"name": "list_directory", "args": {"dir_path": "."}}});
     let script = json!([
         reply(&call, 1200),
@@ -28,44 +28,44 @@ fn world() -> World {
 
 #[test]
 fn raised_budget_continues_the_turn() {
-    let seat = Seat::in_world(world(), &Start::sized(100, 40));
+    let seat = Seat::start_in(create_world(), &Start::sized(100, 40));
     seat.prompts("look around");
-    seat.sees("The budget is used up. Continue?");
-    seat.sees("1200 tokens of the budget of this session (1000 tokens) have been used");
-    seat.sees("1. Yes, with 1000 tokens more");
-    seat.types("2");
-    seat.sees("increase by:");
-    seat.types("5k\r");
-    seat.sees("Done with that.");
-    seat.sees("The budget of this session is now 6200 tokens");
+    seat.wait_for_text("The budget is used up. Continue?");
+    seat.wait_for_text("1200 tokens of the budget of this session (1000 tokens) have been used");
+    seat.wait_for_text("1. Yes, with 1000 tokens more");
+    seat.type_text("2");
+    seat.wait_for_text("increase by:");
+    seat.type_text("5k\r");
+    seat.wait_for_text("Done with that.");
+    seat.wait_for_text("The budget of this session is now 6200 tokens");
     seat.is_idle();
     seat.prompts("/budget");
-    seat.sees("1210 tokens of 6200 tokens");
+    seat.wait_for_text("1210 tokens of 6200 tokens");
     seat.prompts("/budget prompt time 10m");
-    seat.sees("The budget for each prompt is now 600 s.");
+    seat.wait_for_text("The budget for each prompt is now 600 s.");
     seat.prompts("/budget");
-    seat.sees("of 600 s");
+    seat.wait_for_text("of 600 s");
     seat.world.server.assert_clean();
 }
 
 #[test]
 fn stopping_at_the_budget_restores_the_prompt_in_the_composer() {
-    let seat = Seat::in_world(world(), &Start::sized(100, 40));
+    let seat = Seat::start_in(create_world(), &Start::sized(100, 40));
     seat.prompts("look around");
-    seat.sees("The budget is used up. Continue?");
-    seat.types("3");
-    seat.sees("the budget of this session (1000 tokens) is used up");
+    seat.wait_for_text("The budget is used up. Continue?");
+    seat.type_text("3");
+    seat.wait_for_text("the budget of this session (1000 tokens) is used up");
     seat.is_idle();
     // The turn has not started yet.
     seat.prompts("another thing");
-    seat.sees("The budget is used up. Continue?");
-    seat.types("3");
+    seat.wait_for_text("The budget is used up. Continue?");
+    seat.type_text("3");
     // Once in the transcript, and once in the composer.
-    until("the prompt is given back", || seat.window().matches("another thing").count() == 2);
+    wait_until("the prompt is given back", || seat.window().matches("another thing").count() == 2);
     seat.press(testkit::pty::Key::Ctrl('u'));
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/budget tokens off");
-    seat.sees("Removed the tokens limit for this session.");
+    seat.wait_for_text("Removed the tokens limit for this session.");
     seat.prompts("a third");
-    seat.sees("Done with that.");
+    seat.wait_for_text("Done with that.");
 }

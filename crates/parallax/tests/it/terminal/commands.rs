@@ -9,9 +9,9 @@ use crate::support::World;
 fn unknown_command_is_an_error_with_suggestions() {
     let seat = Seat::ready("[]");
     seat.prompts("/hepl");
-    seat.sees("Unknown command `/hepl`");
-    seat.sees("/help");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("Unknown command `/hepl`");
+    seat.wait_for_text("/help");
+    seat.wait_for_text(COMPOSER);
     assert!(seat.world.server.requests().is_empty(), "it went to the model");
 }
 
@@ -19,10 +19,10 @@ fn unknown_command_is_an_error_with_suggestions() {
 fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = World::new(r#"[{"text":"Done.","repeat":0}]"#);
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").expect("file");
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
     seat.has_seen("`/parallax:commit`");
     seat.prompts("/commit");
-    seat.sees("Done.");
+    seat.wait_for_text("Done.");
     let request = seat.world.server.requests().remove(0);
     let body = String::from_utf8_lossy(&request.body).into_owned();
     assert!(body.contains("Mine.") && !body.contains("git push"), "{body}");
@@ -30,9 +30,9 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
 
 #[test]
 fn info_commands_print_their_output() {
-    let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
+    let seat = Seat::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
     seat.prompts("hello");
-    seat.sees("An answer.");
+    seat.wait_for_text("An answer.");
     seat.is_idle();
     for (command, says) in [
         ("/stats", "Tokens by turn"),
@@ -42,7 +42,7 @@ fn info_commands_print_their_output() {
         ("/privacy", "rivacy"),
         ("/docs", "Documentation"),
     ] {
-        seat.sees(COMPOSER);
+        seat.wait_for_text(COMPOSER);
         seat.prompts(command);
         seat.has_seen(says);
         // Close panels.
@@ -60,21 +60,21 @@ fn context_view_shows_usage_and_drops_a_result() {
     let world = World::new(script);
     let long = "one more line of it\n".repeat(400);
     world.home.write("long.txt", &long).expect("file");
-    let seat = Seat::in_world(world, &Start::sized(110, 40));
+    let seat = Seat::start_in(world, &Start::sized(110, 40));
     seat.prompts("read it");
-    seat.sees("It is long.");
+    seat.wait_for_text("It is long.");
     seat.is_idle();
     seat.prompts("/context");
-    seat.sees("Tool results in the context");
-    seat.sees("system prompt");
-    seat.sees("read_file {");
-    seat.types("p");
-    seat.sees("pinned");
-    seat.types("x");
-    seat.sees("tokens · dropped");
+    seat.wait_for_text("Tool results in the context");
+    seat.wait_for_text("system prompt");
+    seat.wait_for_text("read_file {");
+    seat.type_text("p");
+    seat.wait_for_text("pinned");
+    seat.type_text("x");
+    seat.wait_for_text("tokens · dropped");
     seat.press(Key::Esc);
     seat.prompts("and now?");
-    seat.sees("Short now.");
+    seat.wait_for_text("Short now.");
     let last = seat.world.server.requests().pop().expect("a request");
     let sent = String::from_utf8_lossy(&last.body).into_owned();
     assert!(sent.contains("dropped this result") && !sent.contains("one more line"), "{sent}");
@@ -88,34 +88,34 @@ fn result_too_short_to_drop_is_reported() {
     world.home.write("short.txt", "one line\n").expect("file");
     world.run_well(&["-m", "gemini-2.5-flash", "-p", "read it"]);
     let arguments = ["-m", "gemini-2.5-flash", "-r"];
-    let seat = Seat::in_world(world, &Start::sized(110, 40).arguments(&arguments));
-    seat.sees("It is short.");
+    let seat = Seat::start_in(world, &Start::sized(110, 40).arguments(&arguments));
+    seat.wait_for_text("It is short.");
     seat.prompts("/model why");
-    seat.sees("`gemini-2.5-flash` is selected and answers.");
+    seat.wait_for_text("`gemini-2.5-flash` is selected and answers.");
     seat.prompts("/context");
-    seat.sees("read_file {");
-    seat.types("x");
-    seat.sees("already short");
-    seat.sees("Tool results in the context");
+    seat.wait_for_text("read_file {");
+    seat.type_text("x");
+    seat.wait_for_text("already short");
+    seat.wait_for_text("Tool results in the context");
 }
 
 #[test]
 fn completions_appear_while_typing_a_command() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
-    seat.types("/the");
-    seat.sees("/the");
-    seat.sees("theme");
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
+    seat.type_text("/the");
+    seat.wait_for_text("/the");
+    seat.wait_for_text("theme");
     seat.press(Key::Tab);
-    seat.sees("> /theme");
+    seat.wait_for_text("> /theme");
 }
 
 #[test]
 fn theme_preview_follows_the_cursor_and_escape_reverts() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 34));
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 34));
     seat.prompts("/theme");
-    seat.sees("❯ Default");
+    seat.wait_for_text("❯ Default");
     let colours = |seat: &Seat| -> Vec<String> {
-        seat.settles();
+        seat.wait_until_stable();
         seat.terminal.with_emulator(|shown| {
             let rows = (0..34).filter(|row| shown.rows()[*row].contains("fn greet"));
             rows.flat_map(|row| {
@@ -128,34 +128,34 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
     for _ in 0..4 {
         seat.press(Key::Down);
     }
-    seat.sees("❯ Dracula");
+    seat.wait_for_text("❯ Dracula");
     assert_ne!(colours(&seat), before, "no preview");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/theme");
-    seat.sees("❯ Default");
+    seat.wait_for_text("❯ Default");
     assert_eq!(colours(&seat), before);
 }
 
 #[test]
 fn cleared_session_resets_counters_and_hides_the_old_transcript() {
-    let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
+    let seat = Seat::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
     seat.prompts("hello");
-    seat.sees("An answer.");
+    seat.wait_for_text("An answer.");
     seat.is_idle();
     seat.prompts("/clear");
-    seat.sees_no("An answer.");
+    seat.wait_until_gone("An answer.");
     seat.has_seen("An answer.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/stats");
-    seat.sees("in total, agent 0.0s");
+    seat.wait_for_text("in total, agent 0.0s");
     assert!(!seat.window().contains("Tokens by turn"), "{}", seat.window());
     seat.press(Key::Tab);
     seat.press(Key::Tab);
     seat.press(Key::Tab);
-    seat.sees("1 session: 1 request");
+    seat.wait_for_text("1 session: 1 request");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     // The hint at the end names the session to resume.
     seat.prompts("/quit");
     seat.has_seen("Agent powering down. Goodbye!");
@@ -164,29 +164,29 @@ fn cleared_session_resets_counters_and_hides_the_old_transcript() {
 
 #[test]
 fn argument_names_are_completed() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
-    seat.types("/skills disable sk");
-    seat.sees("skill-creator");
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
+    seat.type_text("/skills disable sk");
+    seat.wait_for_text("skill-creator");
     seat.press(Key::Tab);
-    seat.sees("> /skills disable skill-creator");
+    seat.wait_for_text("> /skills disable skill-creator");
     for _ in 0..40 {
         seat.press(Key::Backspace);
     }
-    seat.sees(COMPOSER);
-    seat.types("/chat ");
-    seat.sees("checkpoints");
-    seat.sees("auto");
+    seat.wait_for_text(COMPOSER);
+    seat.type_text("/chat ");
+    seat.wait_for_text("checkpoints");
+    seat.wait_for_text("auto");
 }
 
 #[test]
 fn setting_is_saved_for_the_project_only() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
     seat.prompts("/settings");
-    seat.sees("user: all projects");
+    seat.wait_for_text("user: all projects");
     seat.press(Key::Tab);
-    seat.sees("workspace: this project");
-    seat.types("vim mode");
-    seat.sees("im");
+    seat.wait_for_text("workspace: this project");
+    seat.type_text("vim mode");
+    seat.wait_for_text("im");
     seat.press(Key::Enter);
     let file = seat.world.home.project().join(".parallax/settings.json");
     seat.terminal.wait("the file", |_| file.exists()).expect("written");
@@ -194,17 +194,17 @@ fn setting_is_saved_for_the_project_only() {
 
 #[test]
 fn untrusted_directory_requires_approval_before_it_is_added() {
-    let start = Start::sized(100, 30).without("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = Start::sized(100, 30).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let other = tempfile::tempdir().expect("folder");
     let seat = Seat::started(World::new("[]"), &start);
-    seat.sees("Do you trust this folder");
+    seat.wait_for_text("Do you trust this folder");
     seat.press(Key::Char('1'));
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     let path = other.path().canonicalize().expect("path");
     seat.prompts(&format!("/directory add {}", path.display()));
-    seat.sees("Do you want to trust this folder");
+    seat.wait_for_text("Do you want to trust this folder");
     seat.press(Key::Char('1'));
-    seat.sees("Added");
+    seat.wait_for_text("Added");
 }
 
 #[test]
@@ -216,13 +216,15 @@ fn copy_inside_tmux_uses_the_tmux_buffer() {
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("mode");
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
-    let start = Start::sized(100, 24).with("PATH", &path).with("TMUX", "/tmp/tmux-0/default,1,0");
-    let seat = Seat::in_world(world, &start);
+    let start = Start::sized(100, 24)
+        .with_variable("PATH", &path)
+        .with_variable("TMUX", "/tmp/tmux-0/default,1,0");
+    let seat = Seat::start_in(world, &start);
     seat.prompts("hello");
-    seat.sees("to copy.");
+    seat.wait_for_text("to copy.");
     seat.is_idle();
     seat.prompts("/copy");
-    seat.sees("to the tmux buffer and, if your terminal allows it, to the clipboard");
+    seat.wait_for_text("to the tmux buffer and, if your terminal allows it, to the clipboard");
     let buffer = std::fs::read_to_string(seat.world.home.home().join("buffer"));
     assert_eq!(buffer.expect("a buffer").trim_end(), "The **answer** to copy.");
 }
@@ -231,13 +233,13 @@ fn copy_inside_tmux_uses_the_tmux_buffer() {
 fn reloaded_files_are_reported() {
     let seat = Seat::ready("[]");
     seat.prompts("/memory add remember the milk");
-    seat.sees("or after `/memory reload`");
+    seat.wait_for_text("or after `/memory reload`");
     seat.prompts("/memory reload");
-    seat.sees("Reloaded: one context file.");
+    seat.wait_for_text("Reloaded: one context file.");
     seat.prompts("/memory show");
-    seat.sees("- remember the milk");
+    seat.wait_for_text("- remember the milk");
     seat.prompts("/skills reload");
-    seat.sees(" skills are enabled.");
+    seat.wait_for_text(" skills are enabled.");
 }
 
 #[test]
@@ -246,22 +248,22 @@ fn session_settings_survive_a_reload() {
     let folder = seat.world.home.home().join("more");
     std::fs::create_dir(&folder).expect("folder");
     seat.prompts("/model set gemini-2.5-flash");
-    seat.sees("Model: gemini-2.5-flash");
+    seat.wait_for_text("Model: gemini-2.5-flash");
     seat.prompts("/budget cost 7");
-    seat.sees("The budget for this session is");
+    seat.wait_for_text("The budget for this session is");
     seat.prompts(&format!("/dir add {}", folder.display()));
-    seat.sees("Trust it and add it");
-    seat.looks();
+    seat.wait_for_text("Trust it and add it");
+    seat.wait_for_request_delay();
     seat.press(Key::Enter);
-    seat.sees("Added ");
+    seat.wait_for_text("Added ");
     seat.prompts("/memory reload");
-    seat.sees("Reloaded");
+    seat.wait_for_text("Reloaded");
     seat.prompts("/model why");
-    seat.sees("`gemini-2.5-flash` is selected;");
+    seat.wait_for_text("`gemini-2.5-flash` is selected;");
     seat.prompts("/budget");
-    seat.sees("$0.0000 of $7.00");
+    seat.wait_for_text("$0.0000 of $7.00");
     seat.prompts("/dir show");
-    seat.sees(&format!("  {}", folder.display()));
+    seat.wait_for_text(&format!("  {}", folder.display()));
     seat.prompts("/debug");
-    seat.sees("requests");
+    seat.wait_for_text("requests");
 }

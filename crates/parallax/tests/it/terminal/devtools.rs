@@ -36,10 +36,10 @@ fn page_starts_with_the_session_and_each_link_works_once() {
     let world = World::new(&json!([{"text": "Hello."}]).to_string());
     let settings = r#"{"general": {"devtools": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(120, 40));
-    seat.sees("DevTools: http://127.0.0.1:");
+    let seat = Seat::start_in(world, &Start::sized(120, 40));
+    seat.wait_for_text("DevTools: http://127.0.0.1:");
     seat.prompts("/devtools --no-open");
-    crate::support::until("two links", || links(&seat).len() == 2);
+    crate::support::wait_until("two links", || links(&seat).len() == 2);
     let links = links(&seat);
     assert_ne!(links[0], links[1]);
     for link in &links {
@@ -47,5 +47,5 @@ fn page_starts_with_the_session_and_each_link_works_once() {
         assert!(get(link).starts_with("HTTP/1.1 403"), "{link}");
     }
     seat.prompts("hello");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
 }

@@ -5,10 +5,10 @@ use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
 use crate::mcp::{set, stdio};
-use crate::support::{World, until};
+use crate::support::{World, wait_until};
 
-fn seat(world: World) -> Seat {
-    Seat::in_world(world, &Start::sized(110, 40))
+fn start_terminal(world: World) -> Seat {
+    Seat::start_in(world, &Start::sized(110, 40))
 }
 
 /// Starts a session with a trusted, connected server and an empty composer.
@@ -17,9 +17,9 @@ fn seat_with_server(script: &str, mode: &str) -> Seat {
     let mut server = stdio(&world, mode);
     server["trust"] = json!(true);
     set(&world, &json!({"mcpServers": {"test": server}}));
-    let seat = seat(world);
-    seat.types("/greet");
-    seat.sees("Greets.");
+    let seat = start_terminal(world);
+    seat.type_text("/greet");
+    seat.wait_for_text("Greets.");
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat
@@ -30,17 +30,17 @@ fn mcp_servers_are_shown_toggled_and_usable() {
     let world = World::new(r#"[{"text": "greeted"}, {"text": "noted well"}]"#);
     let missing = json!({"command": "no-such-program"});
     set(&world, &json!({"mcpServers": {"test": stdio(&world, ""), "gone": missing}}));
-    let seat = seat(world);
+    let seat = start_terminal(world);
     // The server is connected when its prompt is listed.
-    seat.types("/greet");
-    seat.sees("Greets.");
+    seat.type_text("/greet");
+    seat.wait_for_text("Greets.");
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat.prompts("/mcp");
     seat.has_seen("● test · ready");
     seat.has_seen("● gone · disconnected");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/mcp desc");
     seat.has_seen("a note");
     seat.prompts("/mcp schema");
@@ -48,10 +48,10 @@ fn mcp_servers_are_shown_toggled_and_usable() {
     seat.prompts("/greet-me Ada");
     seat.has_seen("greeted");
     seat.is_idle();
-    seat.types("what is in @test:no");
-    seat.sees("test:note://1");
+    seat.type_text("what is in @test:no");
+    seat.wait_for_text("test:note://1");
     seat.press(Key::Tab);
-    seat.sees("@test:note://1");
+    seat.wait_for_text("@test:note://1");
     seat.press(Key::Enter);
     seat.has_seen("noted well");
     seat.is_idle();
@@ -84,17 +84,17 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
     let log = world.home.root().join("log");
     let other = tempfile::tempdir().expect("folder");
     let path = other.path().canonicalize().expect("path");
-    let seat = Seat::in_world(world, &Start::sized(110, 40).arguments(&["-y"]));
-    seat.types("/greet");
-    seat.sees("Greets.");
+    let seat = Seat::start_in(world, &Start::sized(110, 40).arguments(&["-y"]));
+    seat.type_text("/greet");
+    seat.wait_for_text("Greets.");
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat.prompts(&format!("/directory add {}", path.display()));
-    seat.sees("Do you want to trust this folder");
+    seat.wait_for_text("Do you want to trust this folder");
     seat.press(Key::Char('1'));
     seat.has_seen("Added");
     let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    until("the server to be told", || told().contains("notifications/roots/list_changed"));
+    wait_until("the server to be told", || told().contains("notifications/roots/list_changed"));
     seat.prompts("look");
     seat.has_seen("looked");
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -104,7 +104,7 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
 
 #[test]
 fn skills_are_reloaded_in_the_open_session() {
-    let seat = seat(World::new(r#"[{"text": "hello"}, {"text": "heard"}]"#));
+    let seat = start_terminal(World::new(r#"[{"text": "hello"}, {"text": "heard"}]"#));
     seat.prompts("hi");
     seat.has_seen("hello");
     seat.is_idle();
@@ -115,8 +115,8 @@ fn skills_are_reloaded_in_the_open_session() {
     seat.has_seen("2 skills are enabled.");
     seat.has_seen("Skills: new `review`");
     // The skill is offered to the user and described to the model.
-    seat.types("/revi");
-    seat.sees("When code is reviewed");
+    seat.type_text("/revi");
+    seat.wait_for_text("When code is reviewed");
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat.prompts("hear me");
@@ -142,15 +142,15 @@ fn skills_hooks_and_commands_are_listed_and_toggled() {
         "SessionStart": [{"hooks": [hook]}], "PreCompress": [{"hooks": [compress]}]
     }});
     home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
-    let seat = seat(world);
+    let seat = start_terminal(world);
     seat.prompts("/skills");
     seat.has_seen("When code is reviewed");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/skills disable review");
     // The session is reopened, and the message stays visible.
-    seat.sees(COMPOSER);
-    seat.sees("Skill `review` disabled.");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_for_text("Skill `review` disabled.");
     seat.prompts("/skills list");
     seat.has_seen("Disabled: `review` (`/skills enable NAME`)");
     seat.prompts("/skills disable nope");
@@ -164,25 +164,25 @@ fn skills_hooks_and_commands_are_listed_and_toggled() {
     seat.is_idle();
     seat.prompts("/compress");
     let compressed = seat.world.home.home().join("compressed");
-    until("the hook before a compression", || {
+    wait_until("the hook before a compression", || {
         std::fs::read_to_string(&compressed).is_ok_and(|text| text.contains("PreCompress"))
     });
     seat.has_seen("Nothing to compress.");
     seat.is_idle();
     seat.prompts("/hooks");
-    seat.sees("listener");
-    seat.sees("SessionStart · user · on");
+    seat.wait_for_text("listener");
+    seat.wait_for_text("SessionStart · user · on");
     seat.press(Key::Enter);
-    seat.sees("SessionStart · user · off");
+    seat.wait_for_text("SessionStart · user · off");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/hooks enable-all");
     seat.has_seen("Hooks enabled: `listener`");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     // The state is already correct, so there is no message.
     seat.prompts("/skills enable review");
     seat.has_seen("Skill `review` enabled.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     let said = seat.lines().iter().filter(|line| line.trim_end() == "> hi").count();
     assert_eq!(said, 1, "{:#?}", seat.lines());
 }
@@ -193,7 +193,7 @@ fn cleared_session_fires_hooks() {
     let hook = json!([{"hooks": [{"command": "cat >> \"$HOME/heard\"", "name": "listener"}]}]);
     let settings = json!({"hooks": {"SessionStart": hook, "SessionEnd": hook}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
-    let seat = seat(world);
+    let seat = start_terminal(world);
     let heard = seat.world.home.home().join("heard");
     let events = || -> Vec<String> {
         let text = std::fs::read_to_string(&heard).unwrap_or_default();
@@ -204,10 +204,10 @@ fn cleared_session_fires_hooks() {
             })
             .collect()
     };
-    until("the start", || events() == ["startup"]);
+    wait_until("the start", || events() == ["startup"]);
     seat.prompts("/clear");
-    until("the end and the start of another", || events() == ["startup", "clear", "clear"]);
-    seat.sees(COMPOSER);
+    wait_until("the end and the start of another", || events() == ["startup", "clear", "clear"]);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/quit");
     seat.ends();
     assert_eq!(events(), ["startup", "clear", "clear", "exit"]);
@@ -219,7 +219,7 @@ fn session_end_hooks_are_shown_and_can_be_skipped() {
     let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
     let settings = json!({"hooks": {"SessionEnd": hook}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
-    let seat = seat(world);
+    let seat = start_terminal(world);
     seat.prompts("/quit");
     seat.has_seen("Press Ctrl+C to exit without waiting");
     let begun = std::time::Instant::now();
@@ -234,22 +234,22 @@ fn prompt_cancelled_during_start_hooks_is_restored() {
     let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
     let settings = json!({"hooks": {"SessionStart": hook}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
-    let mut seat = seat(world);
+    let mut seat = start_terminal(world);
     seat.prompts("look at it");
-    seat.sees("Sent:");
+    seat.wait_for_text("Sent:");
     seat.prompts("/quit");
     seat.ends();
     let lines = seat.lines();
     assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
     // There is nothing to resume, so no hint is shown.
     assert!(!lines.iter().any(|line| line.contains("To resume")), "{lines:#?}");
-    seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::default());
+    seat = Seat::start_in(World::in_home(seat.world.home, "[]"), &Start::default());
     // The input history is loaded concurrently with the first frame.
-    seat.settles();
+    seat.wait_until_stable();
     seat.press(Key::Up);
-    seat.sees("/quit");
+    seat.wait_for_text("/quit");
     seat.press(Key::Up);
-    seat.sees("look at it");
+    seat.wait_for_text("look at it");
 }
 
 #[test]
@@ -264,10 +264,10 @@ fn extension_gallery_is_opened() {
         std::fs::set_permissions(home.join(name), mode).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
-    let seat = Seat::in_world(world, &Start::sized(110, 40).with("PATH", &path));
+    let seat = Seat::start_in(world, &Start::sized(110, 40).with_variable("PATH", &path));
     seat.prompts("/extensions explore");
     seat.has_seen("Extension gallery: https://");
-    until("the browser", || {
+    wait_until("the browser", || {
         std::fs::read_to_string(home.join("opened")).is_ok_and(|it| it.starts_with("https://"))
     });
 }
@@ -277,34 +277,34 @@ fn extension_is_active_immediately_after_consent() {
     let world = World::new("[]");
     let folder = world.home.project().join("mine");
     crate::extensions::copy(&crate::extensions::published("dusk"), &folder);
-    let seat = seat(world);
+    let seat = start_terminal(world);
     seat.prompts("/extensions install mine");
-    seat.sees("Install `dusk` 0.3.1?");
-    seat.sees("commands: palette:name");
+    seat.wait_for_text("Install `dusk` 0.3.1?");
+    seat.wait_for_text("commands: palette:name");
     seat.press(Key::Down);
     seat.press(Key::Enter);
     seat.has_seen("`dusk` installed successfully.");
-    seat.sees(COMPOSER);
-    seat.types("/palette");
-    seat.sees("Name a colour");
+    seat.wait_for_text(COMPOSER);
+    seat.type_text("/palette");
+    seat.wait_for_text("Name a colour");
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat.prompts("/extensions");
     seat.has_seen("✓ dusk 0.3.1");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/theme");
-    seat.settles();
-    seat.types("Dusk");
-    seat.sees("Dusk (dusk)");
+    seat.wait_until_stable();
+    seat.type_text("Dusk");
+    seat.wait_for_text("Dusk (dusk)");
     seat.press(Key::Esc);
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     // The result stays visible after the session is reopened.
     seat.prompts("/extensions disable dusk");
-    seat.sees("`dusk` is disabled.");
-    seat.sees(COMPOSER);
-    seat.settles();
+    seat.wait_for_text("`dusk` is disabled.");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_until_stable();
     assert!(seat.window().contains("`dusk` is disabled."), "{}", seat.window());
     seat.prompts("/extensions uninstall dusk");
     seat.has_seen("Extension `dusk` uninstalled.");
@@ -319,11 +319,11 @@ fn server_progress_is_shown_while_its_tool_runs() {
     let seat = seat_with_server(script, "");
     seat.prompts("go");
     // A progress bar, the percentage, and the current step.
-    seat.sees("█░░░░░░░░");
-    seat.sees(" %  step ");
+    seat.wait_for_text("█░░░░░░░░");
+    seat.wait_for_text(" %  step ");
     seat.press(Key::Esc);
     seat.is_idle();
-    seat.sees("Request cancelled");
+    seat.wait_for_text("Request cancelled");
 }
 
 #[test]
@@ -337,9 +337,9 @@ fn server_sampling_is_answered_after_approval() {
     ]"#;
     let seat = seat_with_server(script, "sample");
     seat.prompts("go");
-    seat.sees("Request from MCP server `test` to call the model");
-    seat.sees("colour?");
-    seat.sees("System prompt of the server: Be brief.");
+    seat.wait_for_text("Request from MCP server `test` to call the model");
+    seat.wait_for_text("colour?");
+    seat.wait_for_text("System prompt of the server: Be brief.");
     // An escape sequence that would clear the window is shown instead of executed.
     assert!(seat.window().contains("to call the model"), "{}", seat.window());
     seat.press(Key::Down);
@@ -357,22 +357,22 @@ fn server_sampling_is_answered_after_approval() {
 }
 
 /// Starts with a trusted, known server.
-fn asking(script: &str) -> Seat {
+fn start_with_extension(script: &str) -> Seat {
     let seat = seat_with_server(script, "ask");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat
 }
 
 #[test]
 fn server_requests_end_with_their_call() {
-    let seat = asking(
+    let seat = start_with_extension(
         r#"[{"calls": [{"name": "mcp_test_ask_often", "args": {"wait": 1.5}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("Request from MCP server `test`");
+    seat.wait_for_text("Request from MCP server `test`");
     // Typed text goes to the composer, and the question waits until the user stops typing.
-    seat.types("/mcp");
-    seat.sees("> /mcp");
+    seat.type_text("/mcp");
+    seat.wait_for_text("> /mcp");
     seat.has_seen("the end");
     seat.is_idle();
     seat.press(Key::Enter);
@@ -382,12 +382,12 @@ fn server_requests_end_with_their_call() {
 
 #[test]
 fn user_can_disable_further_requests_of_a_server() {
-    let seat = asking(
+    let seat = start_with_extension(
         r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]},
             {"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("don't ask again for this server");
+    seat.wait_for_text("don't ask again for this server");
     seat.press(Key::Down);
     seat.press(Key::Down);
     seat.press(Key::Enter);
@@ -400,33 +400,33 @@ fn user_can_disable_further_requests_of_a_server() {
 
 #[test]
 fn server_form_is_validated_until_correct() {
-    let seat = asking(
+    let seat = start_with_extension(
         r#"[{"calls": [{"name": "mcp_test_ask_much", "args": {}}]},
             {"calls": [{"name": "mcp_test_ask_url", "args": {}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("Request from MCP server `test`");
+    seat.wait_for_text("Request from MCP server `test`");
     seat.press(Key::Enter);
     // The default is filled in, and invalid input stays in the field.
-    seat.sees("test: age");
-    seat.types("9");
+    seat.wait_for_text("test: age");
+    seat.type_text("9");
     seat.press(Key::Enter);
-    seat.sees("must be at most 9");
+    seat.wait_for_text("must be at most 9");
     for _ in 0..2 {
         seat.press(Key::Backspace);
     }
-    seat.types("7");
+    seat.type_text("7");
     seat.press(Key::Enter);
-    seat.sees("test: code");
-    seat.types("aa");
+    seat.wait_for_text("test: code");
+    seat.type_text("aa");
     seat.press(Key::Enter);
-    seat.sees("must be at least 3 characters long");
-    seat.types("a");
+    seat.wait_for_text("must be at least 3 characters long");
+    seat.type_text("a");
     seat.press(Key::Enter);
-    seat.sees("[ ] red");
+    seat.wait_for_text("[ ] red");
     seat.press(Key::Down);
     seat.press(Key::Enter);
-    seat.sees("[x] green");
+    seat.wait_for_text("[x] green");
     seat.press(Key::Down);
     seat.press(Key::Enter);
     seat.has_seen("Declined a request");
@@ -448,10 +448,10 @@ fn server_request_receives_the_user_response() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
     let seat = seat_with_server(script, "ask");
     seat.prompts("go");
-    seat.sees("Request from MCP server `test`");
+    seat.wait_for_text("Request from MCP server `test`");
     seat.press(Key::Enter);
-    seat.sees("test: ");
-    seat.types("Ada");
+    seat.wait_for_text("test: ");
+    seat.type_text("Ada");
     seat.press(Key::Enter);
     seat.has_seen("asked");
     let body = seat.world.server.requests()[1].body.to_vec();
@@ -465,30 +465,30 @@ fn hooks_of_the_project_are_accepted_in_the_session() {
     let hook = json!({"name": "listener", "command": "echo heard >> heard"});
     let settings = json!({"hooks": {"BeforeAgent": [{"hooks": [hook]}]}});
     world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let seat = seat(world);
+    let seat = start_terminal(world);
     seat.prompts("/hooks");
-    seat.sees("BeforeAgent · project · not accepted");
+    seat.wait_for_text("BeforeAgent · project · not accepted");
     seat.press(Key::Esc);
     // Hooks accepted in another process do not run here, and the list shows that.
     seat.world.run_well(&["hooks", "accept"]);
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("/hooks");
-    seat.sees("accepted, not running yet");
+    seat.wait_for_text("accepted, not running yet");
     seat.press(Key::Esc);
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("one");
-    seat.sees("First.");
+    seat.wait_for_text("First.");
     seat.is_idle();
     assert_eq!(seat.world.read("heard"), "");
     seat.prompts("/hooks accept");
     seat.has_seen("Accepted 1 hook of the project");
-    seat.sees(COMPOSER);
-    seat.settles();
+    seat.wait_for_text(COMPOSER);
+    seat.wait_until_stable();
     seat.prompts("/hooks");
-    seat.sees("BeforeAgent · project · on");
+    seat.wait_for_text("BeforeAgent · project · on");
     seat.press(Key::Esc);
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("two");
-    seat.sees("Second.");
+    seat.wait_for_text("Second.");
     assert_eq!(seat.world.read("heard"), "heard\n");
 }

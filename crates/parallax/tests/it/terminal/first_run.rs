@@ -7,16 +7,18 @@ use crate::support::World;
 
 #[test]
 fn missing_key_opens_a_dialog_with_a_demo() {
-    let start = Start::default().without("GEMINI_API_KEY").without("GOOGLE_GEMINI_BASE_URL");
+    let start = Start::default()
+        .without_variable("GEMINI_API_KEY")
+        .without_variable("GOOGLE_GEMINI_BASE_URL");
     let seat = Seat::started(World::new("[]"), &start);
-    seat.sees("How do you want to connect to a model?");
-    seat.sees("1. Enter a Gemini API key");
+    seat.wait_for_text("How do you want to connect to a model?");
+    seat.wait_for_text("1. Enter a Gemini API key");
     seat.press(Key::Char('3'));
-    seat.sees("The model's answers are scripted.");
+    seat.wait_for_text("The model's answers are scripted.");
     // The tour starts automatically and ends with the next steps.
     seat.has_seen("Show me around");
     seat.has_seen("What to do next");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
 }
 
 #[test]
@@ -27,16 +29,17 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
         .home
         .write(".gemini/settings.json", r#"{"mcpServers":{"notes":{"command":"touch"}}}"#)
         .expect("file");
-    let seat = Seat::started(world, &Start::default().without("GEMINI_CLI_TRUST_WORKSPACE"));
-    seat.sees("Do you trust");
+    let seat =
+        Seat::started(world, &Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"));
+    seat.wait_for_text("Do you trust");
     for brings in ["MCP servers: notes (touch)", "context files: GEMINI.md"] {
         assert!(seat.window().contains(brings), "{}", seat.window());
     }
     seat.press(Key::Char('3'));
-    seat.sees(COMPOSER);
-    seat.sees("untrusted");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_for_text("untrusted");
     seat.prompts("hello");
-    seat.sees("✦ read");
+    seat.wait_for_text("✦ read");
     let request = seat.world.server.requests().remove(0);
     assert!(!String::from_utf8_lossy(&request.body).contains("MARKER-OF-THE-FOLDER"));
 }
@@ -45,18 +48,18 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
 fn trust_decision_is_saved() {
     let world = World::new(r#"[{"text":"read"}]"#);
     world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
-    let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let seat = Seat::started(world, &start);
-    seat.sees("Do you trust");
+    seat.wait_for_text("Do you trust");
     seat.press(Key::Char('1'));
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("hello");
-    seat.sees("✦ read");
+    seat.wait_for_text("✦ read");
     let request = seat.world.server.requests().remove(0);
     assert!(String::from_utf8_lossy(&request.body).contains("MARKER-OF-THE-FOLDER"));
     let Seat { terminal, world } = seat;
     drop(terminal);
-    let again = Seat::in_world(World::in_home(world.home, "[]"), &start);
+    let again = Seat::start_in(World::in_home(world.home, "[]"), &start);
     assert!(!again.window().contains("Do you trust"));
 }
 
@@ -64,55 +67,55 @@ fn trust_decision_is_saved() {
 fn enter_typed_before_the_first_frame_trusts_nothing() {
     let world = World::new("[]");
     world.home.write("GEMINI.md", "Say this.").expect("file");
-    let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let seat = Seat::started(world, &start);
     seat.press(Key::Enter);
-    seat.sees("Do you trust");
+    seat.wait_for_text("Do you trust");
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert!(seat.window().contains("Do you trust"));
     seat.press(Key::Enter);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
 }
 
 #[test]
 fn keys_typed_before_the_first_frame_are_kept() {
     let seat = Seat::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
     // Typed immediately, before the program is loaded.
-    seat.types("typed early");
-    seat.sees("> typed early");
+    seat.type_text("typed early");
+    seat.wait_for_text("> typed early");
     seat.press(Key::Enter);
-    seat.sees("✦ heard");
+    seat.wait_for_text("✦ heard");
 }
 
 #[test]
 fn unresponsive_terminal_delays_nothing() {
-    let start = Start::default().answering(testkit::pty::Answers::silent());
-    let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
+    let start = Start::default().with_answers(testkit::pty::Answers::silent());
+    let seat = Seat::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.prompts("h");
-    seat.sees("✦ heard");
+    seat.wait_for_text("✦ heard");
 }
 
 #[test]
 fn unbracketed_multiline_paste_is_one_prompt() {
-    let start = Start::default().answering(testkit::pty::Answers::silent());
-    let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
-    seat.types("one\rtwo\r");
-    seat.sees("> one");
-    seat.sees("  two");
+    let start = Start::default().with_answers(testkit::pty::Answers::silent());
+    let seat = Seat::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
+    seat.type_text("one\rtwo\r");
+    seat.wait_for_text("> one");
+    seat.wait_for_text("  two");
     assert!(seat.world.server.requests().is_empty());
 }
 
 #[test]
 fn welcome_shows_tips_for_the_project() {
     let world = World::new("[]");
-    let seat = Seat::in_world(world, &Start::sized(100, 30));
-    seat.sees("/init writes a GEMINI.md");
-    seat.sees("Not a git repository");
+    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    seat.wait_for_text("/init writes a GEMINI.md");
+    seat.wait_for_text("Not a git repository");
     let world = World::new("[]");
     world.home.write("GEMINI.md", "# Rules\n").expect("a context file");
     world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("a repository");
-    let seat = Seat::in_world(world, &Start::sized(100, 30));
-    seat.settles();
+    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    seat.wait_until_stable();
     let window = seat.window();
     assert!(!window.contains("/init writes") && !window.contains("git repository"), "{window}");
 }
@@ -123,13 +126,13 @@ fn update_shows_release_notes_once() {
     let file = world.home.parallax().join("last-version");
     std::fs::create_dir_all(world.home.parallax()).expect("a directory");
     std::fs::write(&file, "0.0.9\n").expect("a version");
-    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    let seat = Seat::start_in(world, &Start::sized(100, 30));
     seat.has_seen(concat!("Updated from 0.0.9 to ", env!("CARGO_PKG_VERSION")));
     seat.prompts("/quit");
     seat.ends();
     let version = std::fs::read_to_string(&file).expect("the version");
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
-    let seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
-    seat.settles();
+    let seat = Seat::start_in(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
+    seat.wait_until_stable();
     assert!(!seat.window().contains("Updated from"), "{}", seat.window());
 }

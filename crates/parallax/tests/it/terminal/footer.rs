@@ -11,25 +11,25 @@ fn status_line_items_are_configurable_and_unknown_ones_reported() {
     let settings =
         r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"], "showLabels": false}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(110, 40));
+    let seat = Seat::start_in(world, &Start::sized(110, 40));
     seat.has_seen("unknown item `weather`");
-    seat.sees("/project");
+    seat.wait_for_text("/project");
     assert!(seat.window().contains("default (shift+tab) · "), "{}", seat.window());
     seat.prompts("/footer");
-    seat.sees("[x] mode");
-    seat.sees("the approval mode");
+    seat.wait_for_text("[x] mode");
+    seat.wait_for_text("the approval mode");
     seat.press(Key::Right);
-    seat.sees("/project · default");
+    seat.wait_for_text("/project · default");
     seat.press(Key::Enter);
-    seat.sees("[ ] mode");
+    seat.wait_for_text("[ ] mode");
     // A hidden item keeps its position.
     seat.press(Key::Enter);
-    seat.sees("[x] mode");
-    seat.sees("/project · default");
+    seat.wait_for_text("[x] mode");
+    seat.wait_for_text("/project · default");
     seat.press(Key::Enter);
-    seat.sees("[ ] mode");
+    seat.wait_for_text("[ ] mode");
     let file = seat.world.home.parallax().join("settings.json");
-    crate::support::until("the choice is written", || {
+    crate::support::wait_until("the choice is written", || {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         text.contains("workspace") && !text.contains("\"mode\"")
     });
@@ -41,16 +41,17 @@ fn custom_system_prompt_has_an_indicator() {
     let world = World::new("[]");
     world.home.write("mine.md", "You are mine.").expect("a prompt");
     let file = world.home.project().join("mine.md").display().to_string();
-    let seat = Seat::in_world(world, &Start::sized(110, 30).with("GEMINI_SYSTEM_MD", &file));
-    seat.sees("|⌐■_■|");
+    let seat =
+        Seat::start_in(world, &Start::sized(110, 30).with_variable("GEMINI_SYSTEM_MD", &file));
+    seat.wait_for_text("|⌐■_■|");
 }
 
 #[test]
 fn git_branch_is_shown_before_the_first_prompt() {
     let world = World::new("[]");
     world.home.write(".git/HEAD", "ref: refs/heads/side-road\n").expect("a repository");
-    let seat = Seat::in_world(world, &Start::sized(110, 30));
-    seat.sees("⎇ side-road");
+    let seat = Seat::start_in(world, &Start::sized(110, 30));
+    seat.wait_for_text("⎇ side-road");
 }
 
 #[test]
@@ -59,13 +60,13 @@ fn custom_status_line_command_gets_session_data() {
     let command = r#"cat > facts.json; printf 'from\033[31m outside\nanother row'"#;
     let settings = serde_json::json!({"ui": {"statusLine": {"command": command}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(100, 30));
-    seat.sees("outside");
+    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    seat.wait_for_text("outside");
     let window = seat.window();
     assert!(!window.contains("another row"), "{window}");
     seat.prompts("hello");
-    seat.sees("An answer.");
-    crate::support::until("the facts follow the session", || {
+    seat.wait_for_text("An answer.");
+    crate::support::wait_until("the facts follow the session", || {
         let facts: serde_json::Value =
             serde_json::from_str(&seat.world.read("facts.json")).unwrap_or_default();
         facts["tokens"]["sent"].as_u64() > Some(0) && facts["mode"] == "default"
@@ -77,7 +78,7 @@ fn slow_status_line_command_is_ended_and_reported_once() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    let seat = Seat::start_in(world, &Start::sized(100, 30));
     seat.has_seen("took longer than 300 ms");
 }
 
@@ -87,6 +88,6 @@ fn project_status_line_command_runs_only_when_accepted() {
     let settings = r#"{"ui": {"statusLine": {"command": "touch ran; echo out-of-the-project"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::started(world, &Start::sized(100, 30));
-    seat.sees("ui.statusLine");
+    seat.wait_for_text("ui.statusLine");
     assert!(!seat.world.home.project().join("ran").exists());
 }

@@ -26,9 +26,9 @@ impl<'s> Hand<'s> {
         self.seat.press(key);
     }
 
-    fn types(&self, text: &str) {
+    fn type_text(&self, text: &str) {
         self.pressed.set(self.pressed.get() + text.chars().count());
-        self.seat.types(text);
+        self.seat.type_text(text);
     }
 
     /// Checks the number of keys against that of the best peer.
@@ -41,9 +41,9 @@ impl<'s> Hand<'s> {
 
 const START: (u16, u16) = (100, 40);
 
-fn seat(script: &str) -> Seat {
-    let seat = Seat::in_world(World::new(script), &Start::sized(START.0, START.1));
-    seat.settles();
+fn start_terminal(script: &str) -> Seat {
+    let seat = Seat::start_in(World::new(script), &Start::sized(START.0, START.1));
+    seat.wait_until_stable();
     seat
 }
 
@@ -64,14 +64,14 @@ fn remembering_a_command_takes_one_key() {
         // Rules are saved only if the user wants it.
         let settings = json!({"security": {"enablePermanentToolApproval": is_saved}});
         world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-        let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
-        seat.settles();
+        let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+        seat.wait_until_stable();
         seat.prompts("go");
-        seat.sees(text);
-        seat.looks();
+        seat.wait_for_text(text);
+        seat.wait_for_request_delay();
         let hand = Hand::on(&seat);
         hand.press(Key::Char(key));
-        seat.sees("Both run.");
+        seat.wait_for_text("Both run.");
         hand.needs(1, 1);
         let place = if is_saved { "in this project" } else { "in this session" };
         seat.has_seen(&format!("No approval {place} from now on for `touch"));
@@ -82,60 +82,60 @@ fn remembering_a_command_takes_one_key() {
 
 #[test]
 fn changing_the_model_takes_two_keys() {
-    let seat = seat("[]");
+    let seat = start_terminal("[]");
     let hand = Hand::on(&seat);
     hand.press(Key::Alt('p'));
-    seat.sees("2. pro");
+    seat.wait_for_text("2. pro");
     hand.press(Key::Char('2'));
-    seat.sees("Model: pro");
+    seat.wait_for_text("Model: pro");
     hand.needs(2, 2);
 }
 
 #[test]
 fn resuming_the_session_before_takes_four_keys() {
-    let seat = seat(r#"[{"text":"The moon."}]"#);
+    let seat = start_terminal(r#"[{"text":"The moon."}]"#);
     seat.prompts("What is above?");
-    seat.sees("The moon.");
+    seat.wait_for_text("The moon.");
     seat.is_idle();
     seat.prompts("/quit");
     seat.ends();
     let world = World::in_home(seat.world.home, r#"[{"text":"x"}]"#);
-    let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
-    seat.settles();
+    let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+    seat.wait_until_stable();
     let hand = Hand::on(&seat);
-    hand.types("/r");
-    seat.sees("❯ resume");
+    hand.type_text("/r");
+    seat.wait_for_text("❯ resume");
     hand.press(Key::Enter);
-    seat.sees("❯ What is above?");
+    seat.wait_for_text("❯ What is above?");
     hand.press(Key::Enter);
     seat.has_seen("The moon.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     hand.needs(4, 6);
 }
 
 #[test]
 fn undoing_the_last_turn_takes_four_keys() {
-    let seat = seat(
+    let seat = start_terminal(
         r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"new\n"}}]},
             {"text":"Made it."}]"#,
     );
     seat.prompts("Make it");
-    seat.sees("Apply this change?");
-    seat.looks();
+    seat.wait_for_text("Apply this change?");
+    seat.wait_for_request_delay();
     seat.press(Key::Char('1'));
-    seat.sees("Made it.");
+    seat.wait_for_text("Made it.");
     seat.is_idle();
     let file = seat.world.home.project().join("a.txt");
     assert!(file.exists());
     let hand = Hand::on(&seat);
     hand.press(Key::Esc);
-    seat.sees("press esc again");
+    seat.wait_for_text("press esc again");
     hand.press(Key::Esc);
-    seat.sees("❯ Make it");
+    seat.wait_for_text("❯ Make it");
     hand.press(Key::Enter);
-    seat.sees("❯ 1. ");
+    seat.wait_for_text("❯ 1. ");
     hand.press(Key::Enter);
-    crate::support::until("the file is gone", || !file.exists());
+    crate::support::wait_until("the file is gone", || !file.exists());
     hand.needs(4, 5);
 }
 
@@ -143,12 +143,12 @@ fn undoing_the_last_turn_takes_four_keys() {
 fn adding_a_file_takes_three_keys() {
     let world = World::new("[]");
     world.home.write("greet.py", "print()\n").expect("a file");
-    let seat = Seat::in_world(world, &Start::sized(START.0, START.1));
-    seat.settles();
+    let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+    seat.wait_until_stable();
     let hand = Hand::on(&seat);
-    hand.types("@g");
-    seat.sees("❯ greet.py");
+    hand.type_text("@g");
+    seat.wait_for_text("❯ greet.py");
     hand.press(Key::Tab);
-    seat.sees("@greet.py");
+    seat.wait_for_text("@greet.py");
     hand.needs(3, 3);
 }

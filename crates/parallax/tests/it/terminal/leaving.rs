@@ -7,12 +7,12 @@ use testkit::pty::{Key, ProgramExit};
 
 use super::answers::sleepers;
 use super::seat::{COMPOSER, Seat, Start};
-use crate::support::{PROGRAM, World, until};
+use crate::support::{PROGRAM, World, wait_until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
 
 /// Starts the program from a shell, so that another process owns the terminal afterwards.
-fn in_a_shell(script: &str, line: &str) -> Seat {
+fn start_in_shell(script: &str, line: &str) -> Seat {
     let world = World::new(script);
     let start = Start::default();
     Seat::running(
@@ -46,10 +46,10 @@ fn pid(seat: &Seat) -> Pid {
 
 #[test]
 fn control_c_twice_exits() {
-    let seat = in_a_shell("[]", "stty -a > before; \"$@\"; echo status $?; stty -a > after");
-    seat.sees(COMPOSER);
+    let seat = start_in_shell("[]", "stty -a > before; \"$@\"; echo status $?; stty -a > after");
+    seat.wait_for_text(COMPOSER);
     seat.press(Key::Ctrl('c'));
-    seat.sees("again");
+    seat.wait_for_text("again");
     seat.press(Key::Ctrl('c'));
     seat.ends();
     seat.has_seen("status 0");
@@ -61,8 +61,8 @@ fn control_c_twice_exits() {
 
 #[test]
 fn typed_quit_exits() {
-    let seat = in_a_shell("[]", "\"$@\"; echo status $?");
-    seat.sees(COMPOSER);
+    let seat = start_in_shell("[]", "\"$@\"; echo status $?");
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/quit");
     seat.ends();
     seat.has_seen("status 0");
@@ -74,19 +74,19 @@ fn signal_ends_commands_and_restores_the_terminal() {
     let signals =
         [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::USR1, 138)];
     for (signal, code) in signals {
-        let seat = Seat::in_world(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
+        let seat = Seat::start_in(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
         let before = {
             let fresh =
                 Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
             fresh.terminal.line_discipline()
         };
         seat.prompts("go");
-        seat.sees("started");
+        seat.wait_for_text("started");
         assert_ne!(seat.terminal.line_discipline(), before, "raw while it runs");
         kill_process(pid(&seat), signal).expect("signal");
         let ended = seat.ends();
         assert_eq!(ended, ProgramExit { code, signal: None });
-        until("the end of its command", || sleepers(&seat).is_empty());
+        wait_until("the end of its command", || sleepers(&seat).is_empty());
         assert_sane(&seat);
         assert_eq!(seat.terminal.line_discipline(), before);
     }
@@ -96,9 +96,9 @@ fn signal_ends_commands_and_restores_the_terminal() {
 fn tool_result_is_saved_when_the_program_exits() {
     let script = r#"[{"chunks":[{"text":"half of it\n\nand "},{"gate":"never"},{"text":"more"},{"finish":"STOP"}]}]"#;
     for quits in [true, false] {
-        let seat = Seat::in_world(World::new(script), &Start::default());
+        let seat = Seat::start_in(World::new(script), &Start::default());
         seat.prompts("go");
-        seat.sees("half of it");
+        seat.wait_for_text("half of it");
         match quits {
             true => seat.prompts("/quit"),
             false => kill_process(pid(&seat), Signal::TERM).expect("signal"),
@@ -122,12 +122,12 @@ fn closed_terminal_ends_the_program_and_its_commands() {
     let words = ["-q", "-e", "-c", &line, "/dev/null"];
     let seat =
         Seat::running(World::new(BUSY), Path::new("/usr/bin/script"), &words, &Start::default());
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("go");
-    seat.sees("started");
-    until("script, the program and its command are there", || in_project(&seat) >= 3);
+    seat.wait_for_text("started");
+    wait_until("script, the program and its command are there", || in_project(&seat) >= 3);
     kill_process(pid(&seat), Signal::KILL).expect("signal");
-    until("the end of all", || in_project(&seat) == 0);
+    wait_until("the end of all", || in_project(&seat) == 0);
 }
 
 /// Returns the number of processes in the project of the seat.
@@ -140,26 +140,26 @@ fn in_project(seat: &Seat) -> usize {
 
 #[test]
 fn suspended_program_continues_after_resume() {
-    let seat = in_a_shell(
+    let seat = start_in_shell(
         r#"[{"text":"before"},{"text":"after"}]"#,
         "set -m; \"$@\"; echo stopped; stty -a | grep -o -- ' -\\?icanon'; read line; fg \
          >/dev/null; echo gone",
     );
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("one");
-    seat.sees("✦ before");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("✦ before");
+    seat.wait_for_text(COMPOSER);
     seat.press(Key::Ctrl('z'));
-    seat.sees("again to suspend");
+    seat.wait_for_text("again to suspend");
     seat.press(Key::Ctrl('z'));
-    seat.sees("stopped");
+    seat.wait_for_text("stopped");
     seat.has_seen(" icanon");
     assert_sane(&seat);
-    seat.types("\r");
-    seat.sees(COMPOSER);
+    seat.type_text("\r");
+    seat.wait_for_text(COMPOSER);
     seat.prompts("two");
-    seat.sees("✦ after");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("✦ after");
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/quit");
     seat.has_seen("gone");
 }
@@ -167,9 +167,9 @@ fn suspended_program_continues_after_resume() {
 #[test]
 fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
-    let seat = Seat::in_world(world, &Start::sized(44, 30));
+    let seat = Seat::start_in(world, &Start::sized(44, 30));
     seat.prompts("hello");
-    seat.sees("An answer.");
+    seat.wait_for_text("An answer.");
     seat.is_idle();
     seat.prompts("/quit");
     seat.ends();
@@ -195,8 +195,8 @@ fn ctrl_c_at_a_hidden_prompt_restores_the_terminal() {
     let start = Start::default();
     let seat =
         Seat::running(World::new("[]"), Path::new(PROGRAM), &["auth", "add", "openai"], &start);
-    seat.sees("API key for openai");
-    until("hidden input", || seat.terminal.line_discipline() != before);
+    seat.wait_for_text("API key for openai");
+    wait_until("hidden input", || seat.terminal.line_discipline() != before);
     seat.terminal.send(b"\x03").expect("Ctrl-C");
     assert_eq!(seat.ends(), ProgramExit { code: 130, signal: None });
     assert_eq!(seat.terminal.line_discipline(), before);

@@ -12,7 +12,7 @@ const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAABQAAAAoCAIAAABxU02MAAAAIklEQVR42u3LM
 /// Its description.
 const HEAD: &str = "PNG, 20×40, 91 bytes";
 
-fn world(script: &str, setting: &str) -> World {
+fn create_world(script: &str, setting: &str) -> World {
     let world = World::new(&script.replace("RED", RED));
     let settings = format!(r#"{{"ui":{{"inlineImages":"{setting}"}}}}"#);
     world.home.write_home(".gemini/settings.json", &settings).expect("settings");
@@ -23,7 +23,7 @@ fn world(script: &str, setting: &str) -> World {
 
 #[test]
 fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
-    let world = world(r#"[{"text":"seen"}]"#, "off");
+    let world = create_world(r#"[{"text":"seen"}]"#, "off");
     std::fs::remove_file(world.home.project().join("shot.png")).expect("removed");
     let settings = r#"{"general": {"sessionEncryption": "file"}}"#;
     world.home.write_home(".parallax/settings.json", settings).expect("settings");
@@ -41,21 +41,21 @@ fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let memory = runtime.path().to_string_lossy().into_owned();
-    let start = Start::sized(100, 24).with("PATH", &path).with("DISPLAY", ":9");
-    let start = start.with("XDG_RUNTIME_DIR", &memory).without("WAYLAND_DISPLAY");
-    let start = start.with("VISUAL", &editor).with("EDITOR", &editor);
-    let seat = Seat::in_world(world, &start);
+    let start = Start::sized(100, 24).with_variable("PATH", &path).with_variable("DISPLAY", ":9");
+    let start = start.with_variable("XDG_RUNTIME_DIR", &memory).without_variable("WAYLAND_DISPLAY");
+    let start = start.with_variable("VISUAL", &editor).with_variable("EDITOR", &editor);
+    let seat = Seat::start_in(world, &start);
     seat.press(Key::Ctrl('v'));
-    seat.sees("[Image");
-    seat.types("what is");
+    seat.wait_for_text("[Image");
+    seat.type_text("what is");
     seat.press(Key::Ctrl('g'));
-    seat.looks();
+    seat.wait_for_request_delay();
     seat.prompts(" this?");
-    seat.sees("seen");
+    seat.wait_for_text("seen");
     let sent = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
     assert!(sent.contains(RED), "the model already has this message");
     let picture = STANDARD.decode(RED).expect("base64");
-    assert_eq!(crate::encryption::holds(seat.world.home.root(), &picture), [""; 0]);
+    assert_eq!(crate::encryption::files_containing(seat.world.home.root(), &picture), [""; 0]);
     let draft = std::fs::read_to_string(seat.world.home.home().join("where")).expect("edited");
     assert!(draft.starts_with(&memory), "{draft}");
     seat.is_idle();
@@ -73,7 +73,7 @@ fn sent(seat: &Seat) -> Vec<Vec<u8>> {
 }
 
 /// Returns the rows that describe images.
-fn told(seat: &Seat) -> Vec<String> {
+fn image_rows(seat: &Seat) -> Vec<String> {
     let lines = seat.lines();
     let told = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
     told.map(str::to_owned).collect()
@@ -89,20 +89,20 @@ fn images_are_drawn_once_in_place() {
             {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]},
             {"finish":"STOP"}]}]"#;
     let start = Start::sized(100, 40);
-    let seat = Seat::in_world(world(script, "kitty"), &start);
-    seat.types("look at @shot.png now");
-    seat.sees("now");
+    let seat = Seat::start_in(create_world(script, "kitty"), &start);
+    seat.type_text("look at @shot.png now");
+    seat.wait_for_text("now");
     seat.press(Key::Enter);
-    seat.sees("Seen.");
+    seat.wait_for_text("Seen.");
     seat.prompts("read it");
-    seat.sees("Read.");
+    seat.wait_for_text("Read.");
     seat.prompts("draw one");
-    seat.sees("Drawn.");
-    seat.sees(COMPOSER);
-    seat.settles();
+    seat.wait_for_text("Drawn.");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_until_stable();
     let expected =
         [format!("↳ shot.png · {HEAD}"), format!("↳ Read shot.png · {HEAD}"), format!("↳ {HEAD}")];
-    assert_eq!(told(&seat), expected, "{:#?}", seat.lines());
+    assert_eq!(image_rows(&seat), expected, "{:#?}", seat.lines());
     let pictures = sent(&seat);
     assert_eq!(pictures.len(), 3);
     assert!(pictures.iter().all(|file| file.starts_with(b"\x89PNG\r\n\x1a\n")));
@@ -116,9 +116,9 @@ fn images_are_drawn_once_in_place() {
     seat.prompts("/quit");
     seat.ends();
     let world = World::in_home(seat.world.home, "[]");
-    let seat = Seat::in_world(world, &start.arguments(&["--resume", "latest"]));
-    seat.settles();
-    assert_eq!(told(&seat), expected, "{:#?}", seat.lines());
+    let seat = Seat::start_in(world, &start.arguments(&["--resume", "latest"]));
+    seat.wait_until_stable();
+    assert_eq!(image_rows(&seat), expected, "{:#?}", seat.lines());
     assert_eq!(sent(&seat), pictures);
 }
 
@@ -129,27 +129,27 @@ fn unsupported_image_is_shown_as_a_row() {
         ("auto", &[], format!("↳ shot.png · {HEAD}")),
         ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
     ] {
-        let start = Start::sized(100, 40).arguments(arguments).answering(Answers::basic());
-        let seat = Seat::in_world(world(r#"[{"text":"Seen."}]"#, setting), &start);
-        seat.types("look at @shot.png now");
-        seat.sees("now");
+        let start = Start::sized(100, 40).arguments(arguments).with_answers(Answers::basic());
+        let seat = Seat::start_in(create_world(r#"[{"text":"Seen."}]"#, setting), &start);
+        seat.type_text("look at @shot.png now");
+        seat.wait_for_text("now");
         seat.press(Key::Enter);
-        seat.sees("Seen.");
-        seat.sees(&row);
+        seat.wait_for_text("Seen.");
+        seat.wait_for_text(&row);
         assert_eq!(sent(&seat).len(), 0, "{setting}");
     }
 }
 
 #[test]
 fn damaged_image_is_reported_and_blocks_nothing() {
-    let world = world(r#"[{"text":"Seen."}]"#, "sixel");
+    let world = create_world(r#"[{"text":"Seen."}]"#, "sixel");
     let cut = &STANDARD.decode(RED).expect("base64")[..60];
     std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
-    seat.types("look at @shot.png now");
-    seat.sees("now");
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    seat.type_text("look at @shot.png now");
+    seat.wait_for_text("now");
     seat.press(Key::Enter);
-    seat.sees("↳ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
-    seat.sees("Seen.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("↳ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
+    seat.wait_for_text("Seen.");
+    seat.wait_for_text(COMPOSER);
 }

@@ -14,12 +14,12 @@ const EDIT: &str = r#"[
     {"calls":[{"name":"replace","args":{"file_path":"a.txt","instruction":"Louder","old_string":"one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n","new_string":"ONE\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n"}}]},
     {"text":"That is all."}]"#;
 
-fn asked(script: &str, question: &str) -> Seat {
+fn start_with_question(script: &str, question: &str) -> Seat {
     let world = World::new(script);
     world.home.write("a.txt", "one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n").expect("file");
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
     seat.prompts("go");
-    seat.sees(question);
+    seat.wait_for_text(question);
     seat
 }
 
@@ -33,26 +33,26 @@ fn approval_request_waits_while_the_user_types() {
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
-    seat.sees("A moment.");
-    seat.types("buy ");
-    seat.sees("> buy");
+    seat.wait_for_text("A moment.");
+    seat.type_text("buy ");
+    seat.wait_for_text("> buy");
     seat.world.server.open_gate("ask");
     // The user presses a key now and then.
     for _ in 0..200 {
         if seat.window().contains("A request waits") {
             break;
         }
-        seat.types("x");
+        seat.type_text("x");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    seat.types("1");
-    seat.sees("x1");
+    seat.type_text("1");
+    seat.wait_for_text("x1");
     assert!(!exists(&seat, "first.txt"));
     // The request is shown after a pause, and the draft is kept.
-    seat.sees("Allow execution of this command?");
+    seat.wait_for_text("Allow execution of this command?");
     assert!(!exists(&seat, "first.txt"));
     seat.press(Key::Esc);
-    seat.sees("x1");
+    seat.wait_for_text("x1");
     assert!(!exists(&seat, "first.txt"));
 }
 
@@ -62,34 +62,34 @@ fn enter_meant_for_a_draft_approves_nothing() {
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
-    seat.sees("A moment.");
-    seat.types("my draft");
-    seat.sees("> my draft");
+    seat.wait_for_text("A moment.");
+    seat.type_text("my draft");
+    seat.wait_for_text("> my draft");
     seat.world.server.open_gate("ask");
     // A request that has just appeared ignores keys meant for the draft.
     for key in [Key::Enter, Key::Char('1'), Key::Char('s')] {
-        seat.sees("Allow execution of this command?");
+        seat.wait_for_text("Allow execution of this command?");
         seat.press(key);
-        seat.sees("A request waits");
+        seat.wait_for_text("A request waits");
     }
-    seat.sees("> my draft1s");
-    seat.sees("Allow execution of this command?");
+    seat.wait_for_text("> my draft1s");
+    seat.wait_for_text("Allow execution of this command?");
     assert!(!exists(&seat, "first.txt"));
     seat.press(Key::Esc);
-    seat.sees("> my draft1s");
+    seat.wait_for_text("> my draft1s");
     assert!(!exists(&seat, "first.txt"));
 }
 
 /// Returns the last content of the n-th request as JSON.
-fn told(seat: &Seat, request: usize) -> String {
-    seat.world.asked(request + 1);
+fn request_json(seat: &Seat, request: usize) -> String {
+    seat.world.wait_for_requests(request + 1);
     let contents = seat.world.server.requests()[request].contents();
     contents.last().expect("a content").to_string()
 }
 
 #[test]
 fn approval_request_shows_the_whole_command_and_its_rule() {
-    let seat = asked(TWICE, "Allow execution of this command?");
+    let seat = start_with_question(TWICE, "Allow execution of this command?");
     let window = seat.window();
     for shown in [
         "$ touch first.txt",
@@ -104,81 +104,81 @@ fn approval_request_shows_the_whole_command_and_its_rule() {
 
 #[test]
 fn approving_once_asks_again_next_time() {
-    let seat = asked(TWICE, "$ touch first.txt");
+    let seat = start_with_question(TWICE, "$ touch first.txt");
     seat.press(Key::Char('1'));
-    seat.sees("$ touch first.txt second.txt");
+    seat.wait_for_text("$ touch first.txt second.txt");
     assert!(exists(&seat, "first.txt") && !exists(&seat, "second.txt"));
 }
 
 #[test]
 fn approving_for_the_session_does_not_ask_again() {
-    let seat = asked(TWICE, "$ touch first.txt");
+    let seat = start_with_question(TWICE, "$ touch first.txt");
     seat.press(Key::Char('2'));
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert!(exists(&seat, "first.txt") && exists(&seat, "second.txt"));
 }
 
 #[test]
 fn denial_with_feedback_reaches_the_model() {
-    let seat = asked(TWICE, "$ touch first.txt");
+    let seat = start_with_question(TWICE, "$ touch first.txt");
     seat.press(Key::Char('4'));
-    seat.types("use another name");
-    seat.sees("use another name");
+    seat.type_text("use another name");
+    seat.wait_for_text("use another name");
     seat.press(Key::Enter);
-    seat.sees("$ touch first.txt second.txt");
-    assert!(told(&seat, 1).contains("use another name"));
+    seat.wait_for_text("$ touch first.txt second.txt");
+    assert!(request_json(&seat, 1).contains("use another name"));
     assert!(!exists(&seat, "first.txt"));
 }
 
 #[test]
 fn escape_denies_the_request() {
-    let seat = asked(TWICE, "$ touch first.txt");
+    let seat = start_with_question(TWICE, "$ touch first.txt");
     seat.press(Key::Esc);
-    seat.sees_no("Allow execution of this command?");
-    seat.sees(COMPOSER);
+    seat.wait_until_gone("Allow execution of this command?");
+    seat.wait_for_text(COMPOSER);
     assert!(!exists(&seat, "first.txt"));
 }
 
 #[test]
 fn approved_change_is_shown_and_applied() {
-    let seat = asked(EDIT, "Apply this change?");
+    let seat = start_with_question(EDIT, "Apply this change?");
     let window = seat.window();
     for shown in ["- one", "+ ONE", "1. Yes, allow once"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     seat.press(Key::Char('1'));
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "ONE\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n");
 }
 
 #[test]
 fn change_can_be_applied_partially() {
-    let seat = asked(EDIT, "Select hunks to apply");
+    let seat = start_with_question(EDIT, "Select hunks to apply");
     seat.press(Key::Char('4'));
-    seat.sees("[x] @@");
+    seat.wait_for_text("[x] @@");
     seat.press(Key::Char(' '));
-    seat.sees("[ ] @@");
+    seat.wait_for_text("[ ] @@");
     seat.press(Key::Enter);
     // The remaining change is shown again.
-    seat.sees("10 + TEN");
-    seat.looks();
+    seat.wait_for_text("10 + TEN");
+    seat.wait_for_request_delay();
     seat.press(Key::Char('1'));
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n");
 }
 
 #[test]
 fn denied_change_sends_the_reason_to_the_model() {
-    let seat = asked(EDIT, "Apply this change?");
+    let seat = start_with_question(EDIT, "Apply this change?");
     let window = seat.window();
     let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
     let number = row.trim_start_matches(['❯', ' ']).chars().next().expect("a number");
     seat.press(Key::Char(number));
-    seat.types("keep it quiet");
-    seat.sees("keep it quiet");
+    seat.type_text("keep it quiet");
+    seat.wait_for_text("keep it quiet");
     seat.press(Key::Enter);
-    seat.sees("That is all.");
-    assert!(told(&seat, 1).contains("keep it quiet"));
+    seat.wait_for_text("That is all.");
+    assert!(request_json(&seat, 1).contains("keep it quiet"));
     assert!(seat.world.read("a.txt").starts_with("one\n"));
 }
 
@@ -194,11 +194,11 @@ fn plan_is_reviewed_rejected_and_approved() {
     let world = World::new(PLAN);
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    let seat = Seat::start_in(world, &Start::sized(100, 40));
     seat.prompts("/plan");
-    seat.sees("there is no plan yet");
+    seat.wait_for_text("there is no plan yet");
     seat.prompts("/plan what comes first");
-    seat.sees("Start working on this plan?");
+    seat.wait_for_text("Start working on this plan?");
     let window = seat.window();
     for shown in ["The way", "first this", "1. Yes, and auto-approve edits", "5. No, keep planning"]
     {
@@ -206,21 +206,21 @@ fn plan_is_reviewed_rejected_and_approved() {
     }
     assert!(window.contains("• first this"), "{window}");
     seat.press(Key::Char('4'));
-    seat.types("smaller steps");
+    seat.type_text("smaller steps");
     seat.press(Key::Enter);
-    assert!(told(&seat, 2).contains("User feedback: smaller steps"));
+    assert!(request_json(&seat, 2).contains("User feedback: smaller steps"));
     seat.has_seen("Plan rejected");
-    seat.sees("Start working on this plan?");
-    seat.looks();
+    seat.wait_for_text("Start working on this plan?");
+    seat.wait_for_request_delay();
     seat.press(Key::Char('1'));
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert!(exists(&seat, "made.txt"));
-    seat.sees("auto-edit");
+    seat.wait_for_text("auto-edit");
     seat.prompts("/plan copy");
     // Text typed immediately after Enter could be treated as one paste with it.
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/model why");
-    seat.sees("chosen by you");
+    seat.wait_for_text("chosen by you");
 }
 
 #[test]
@@ -228,12 +228,12 @@ fn declined_fallback_restores_the_prompt() {
     let script = r#"[{"status":404,"repeat":0,"match":{"modelContains":"pro"},
         "error":{"code":404,"message":"no such model","status":"NOT_FOUND"}},{"text":"never"}]"#;
     let arguments = ["-m", "gemini-3-pro-preview"];
-    let seat = Seat::in_world(World::new(script), &Start::sized(110, 36).arguments(&arguments));
+    let seat = Seat::start_in(World::new(script), &Start::sized(110, 36).arguments(&arguments));
     seat.prompts("tell me more");
-    seat.sees("Use another model?");
-    seat.types("4");
+    seat.wait_for_text("Use another model?");
+    seat.type_text("4");
     let given_back = || seat.window().matches("tell me more").count() == 2;
-    crate::support::until("the prompt is given back", given_back);
+    crate::support::wait_until("the prompt is given back", given_back);
 }
 
 #[test]
@@ -248,15 +248,15 @@ fn additional_permissions_are_requested_with_the_original_name() {
         }}]},
         {"text": "That is all."},
     ]);
-    let seat = Seat::in_world(World::new(&script.to_string()), &Start::sized(140, 40));
+    let seat = Seat::start_in(World::new(&script.to_string()), &Start::sized(140, 40));
     seat.prompts("go");
-    seat.sees(&format!("1. Yes, allow once, with permission to write {}", file.display()));
-    seat.sees(&format!(
+    seat.wait_for_text(&format!("1. Yes, allow once, with permission to write {}", file.display()));
+    seat.wait_for_text(&format!(
         "2. Yes, allow once with more permissions: permission to write {}",
         place.path().display()
     ));
     seat.press(Key::Enter);
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some("made\n"));
 }
 
@@ -266,30 +266,30 @@ fn y_and_enter_allow_once_and_typed_words_do_not() {
         r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt"}}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
-    seat.sees("Allow execution of this command?");
-    seat.types("yet");
-    seat.sees("> yet");
+    seat.wait_for_text("Allow execution of this command?");
+    seat.type_text("yet");
+    seat.wait_for_text("> yet");
     assert!(!exists(&seat, "first.txt"));
     for _ in 0..3 {
         seat.press(Key::Backspace);
     }
-    seat.sees("Allow execution of this command?");
-    seat.types("y");
+    seat.wait_for_text("Allow execution of this command?");
+    seat.type_text("y");
     seat.press(Key::Enter);
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert!(exists(&seat, "first.txt"));
 }
 
 #[test]
 fn repeated_key_does_not_answer_the_next_request() {
-    let seat = asked(TWICE, "$ touch first.txt");
+    let seat = start_with_question(TWICE, "$ touch first.txt");
     seat.press(Key::Char('1'));
-    seat.sees("$ touch first.txt second.txt");
+    seat.wait_for_text("$ touch first.txt second.txt");
     seat.press(Key::Enter);
-    seat.looks();
+    seat.wait_for_request_delay();
     assert!(!exists(&seat, "second.txt"));
     seat.press(Key::Enter);
-    seat.sees("That is all.");
+    seat.wait_for_text("That is all.");
     assert!(exists(&seat, "second.txt"));
 }
 
@@ -297,14 +297,14 @@ fn repeated_key_does_not_answer_the_next_request() {
 fn composer_stays_where_an_approval_request_ended() {
     let script = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch a","description":"Makes it"}}]},{"text":"Made."}]"#;
     let seat = Seat::ready(script);
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("go");
-    seat.sees("Allow execution of this command?");
-    seat.looks();
+    seat.wait_for_text("Allow execution of this command?");
+    seat.wait_for_request_delay();
     let rows = seat.window().lines().count();
     seat.press(Key::Char('1'));
-    seat.sees("Made.");
+    seat.wait_for_text("Made.");
     seat.is_idle();
-    seat.settles();
+    seat.wait_until_stable();
     assert_eq!(seat.window().lines().count(), rows, "{}", seat.window());
 }

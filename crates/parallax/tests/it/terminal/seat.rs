@@ -29,12 +29,12 @@ impl<'a> Start<'a> {
         Self { size: (columns, rows), ..Self::default() }
     }
 
-    pub fn with(mut self, name: &'a str, value: &'a str) -> Self {
+    pub fn with_variable(mut self, name: &'a str, value: &'a str) -> Self {
         self.environment.push((name, Some(value)));
         self
     }
 
-    pub fn without(mut self, name: &'a str) -> Self {
+    pub fn without_variable(mut self, name: &'a str) -> Self {
         self.environment.push((name, None));
         self
     }
@@ -44,7 +44,7 @@ impl<'a> Start<'a> {
         self
     }
 
-    pub fn answering(mut self, answers: Answers) -> Self {
+    pub fn with_answers(mut self, answers: Answers) -> Self {
         self.answers = answers;
         self
     }
@@ -59,13 +59,13 @@ pub struct Seat {
 impl Seat {
     /// Starts it with a script and waits for the composer.
     pub fn ready(script: &str) -> Self {
-        Self::in_world(World::new(script), &Start::default())
+        Self::start_in(World::new(script), &Start::default())
     }
 
     /// Starts it and waits for the composer.
-    pub fn in_world(world: World, start: &Start<'_>) -> Self {
+    pub fn start_in(world: World, start: &Start<'_>) -> Self {
         let seat = Self::started(world, start);
-        seat.sees(COMPOSER);
+        seat.wait_for_text(COMPOSER);
         seat
     }
 
@@ -98,7 +98,7 @@ impl Seat {
 
     // --- hands
 
-    pub fn types(&self, text: &str) {
+    pub fn type_text(&self, text: &str) {
         self.terminal.text(text).expect("the program listens");
     }
 
@@ -108,13 +108,13 @@ impl Seat {
 
     /// Types a prompt and sends it.
     pub fn prompts(&self, text: &str) {
-        self.types(text);
-        self.sees(text);
+        self.type_text(text);
+        self.wait_for_text(text);
         self.press(Key::Enter);
     }
 
     /// Waits until a request accepts keys: in the first half second it ignores them.
-    pub fn looks(&self) {
+    pub fn wait_for_request_delay(&self) {
         std::thread::sleep(std::time::Duration::from_millis(700));
     }
 
@@ -122,14 +122,14 @@ impl Seat {
 
     /// Waits for a text in the window.
     #[track_caller]
-    pub fn sees(&self, text: &str) {
+    pub fn wait_for_text(&self, text: &str) {
         self.ok(self.terminal.wait_for(text));
     }
 
     /// Waits until a text is gone from the window.
     #[track_caller]
-    pub fn sees_no(&self, text: &str) {
-        self.ok(self.terminal.wait_gone(text));
+    pub fn wait_until_gone(&self, text: &str) {
+        self.ok(self.terminal.wait_until_gone(text));
     }
 
     /// Waits until the window title shows that the agent is idle.
@@ -172,7 +172,7 @@ impl Seat {
     }
 
     /// Waits until the output is stable, before a snapshot.
-    pub fn settles(&self) {
+    pub fn wait_until_stable(&self) {
         self.terminal.settle(Duration::from_millis(250));
     }
 }

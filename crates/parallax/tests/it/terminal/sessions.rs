@@ -22,8 +22,8 @@ fn sized<'a>() -> Start<'a> {
 }
 
 /// Returns the rows from a prompt to the last answer.
-fn talk(seat: &Seat, from: &str, to: &str) -> Vec<String> {
-    seat.settles();
+fn conversation_rows(seat: &Seat, from: &str, to: &str) -> Vec<String> {
+    seat.wait_until_stable();
     let lines = seat.lines();
     let first = lines.iter().rposition(|line| line.contains(from)).expect("the prompt");
     let length = lines[first..].iter().position(|line| line.contains(to)).expect("the answer");
@@ -34,45 +34,45 @@ fn talk(seat: &Seat, from: &str, to: &str) -> Vec<String> {
 }
 
 /// Exits and restarts with other arguments and another script.
-fn again<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
+fn restart<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
     seat.prompts("/quit");
     seat.ends();
-    Seat::in_world(World::in_home(seat.world.home, script), &sized().arguments(arguments))
+    Seat::start_in(World::in_home(seat.world.home, script), &sized().arguments(arguments))
 }
 
 #[test]
 fn user_shell_commands_are_restored_on_resume() {
-    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."}]"#), &sized());
+    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."}]"#), &sized());
     seat.prompts("hi");
-    seat.sees("Hello.");
-    seat.types("!echo own $((40+2)); exit 3");
+    seat.wait_for_text("Hello.");
+    seat.type_text("!echo own $((40+2)); exit 3");
     seat.press(Key::Enter);
     // While the command runs, Esc stops it. Esc followed immediately by a letter would be another
     // key.
-    seat.sees("exit code 3");
+    seat.wait_for_text("exit code 3");
     seat.is_idle();
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
-    let seat = again(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
-    seat.sees("! echo own");
-    seat.sees("own 42");
-    seat.sees("code 3");
+    seat.wait_for_text(COMPOSER);
+    let seat = restart(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
+    seat.wait_for_text("! echo own");
+    seat.wait_for_text("own 42");
+    seat.wait_for_text("code 3");
 }
 
 #[test]
 fn chosen_mode_applies_to_later_sessions() {
     let start = Start::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
-    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
+    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
     seat.prompts("hi");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     seat.is_idle();
     seat.prompts("/plan");
-    seat.sees("Plan mode is on");
+    seat.wait_for_text("Plan mode is on");
     seat.is_idle();
     for command in ["/fork", "/clear"] {
-        seat.types(command);
+        seat.type_text(command);
         seat.press(Key::Enter);
-        seat.sees("The approval mode is also `plan` here");
+        seat.wait_for_text("The approval mode is also `plan` here");
         seat.is_idle();
         assert!(!seat.lines().iter().rev().take(4).any(|line| line.contains("YOLO")));
     }
@@ -80,32 +80,32 @@ fn chosen_mode_applies_to_later_sessions() {
 
 #[test]
 fn unused_new_session_is_reopened() {
-    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
+    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
     seat.prompts("hi");
-    seat.sees("Hello.");
+    seat.wait_for_text("Hello.");
     seat.is_idle();
-    seat.types("/clear");
+    seat.type_text("/clear");
     seat.press(Key::Enter);
-    seat.settles();
-    seat.types("/skills disable skill-creator");
+    seat.wait_until_stable();
+    seat.type_text("/skills disable skill-creator");
     seat.press(Key::Enter);
-    seat.sees("disabled");
+    seat.wait_for_text("disabled");
     seat.is_idle();
     seat.prompts("still there?");
-    seat.sees("Again.");
+    seat.wait_for_text("Again.");
     seat.is_idle();
     // The last session has no prompt, so the one before it is resumed.
-    seat.types("/new");
+    seat.type_text("/new");
     seat.press(Key::Enter);
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("/quit");
     seat.ends();
     let window = seat.window();
     let hint =
         window.lines().find_map(|line| line.strip_prefix("To resume it, run: parallax --resume "));
     let id = hint.unwrap_or_else(|| panic!("no hint: {window}")).trim().to_owned();
-    let again = again(seat, r#"[{"text":"x"}]"#, &["--resume", &id]);
-    again.sees("still there?");
+    let again = restart(seat, r#"[{"text":"x"}]"#, &["--resume", &id]);
+    again.wait_for_text("still there?");
 }
 
 #[test]
@@ -116,17 +116,17 @@ fn resumed_session_looks_the_same() {
         {"calls":[{"name":"run_shell_command","args":{"command":"echo out; exit 3","description":"Run the tests"}},{"name":"write_todos","args":{"todos":[{"description":"Look","status":"completed"},{"description":"Fix","status":"in_progress"}]}}]},
         {"text":"There is **one** file:\n\n```rust\nfn x() {}\n```\nThe end."}]"#;
     let arguments = ["--yolo"];
-    let seat = Seat::in_world(World::new(script), &sized().arguments(&arguments));
+    let seat = Seat::start_in(World::new(script), &sized().arguments(&arguments));
     seat.prompts("look around");
-    seat.sees("The end.");
+    seat.wait_for_text("The end.");
     seat.is_idle();
-    let before = talk(&seat, "look around", "The end.");
+    let before = conversation_rows(&seat, "look around", "The end.");
     let arguments = ["--yolo", "--resume", "latest"];
-    let seat = again(seat, "[]", &arguments);
-    seat.sees("The end.");
-    assert_eq!(talk(&seat, "look around", "The end."), before);
+    let seat = restart(seat, "[]", &arguments);
+    seat.wait_for_text("The end.");
+    assert_eq!(conversation_rows(&seat, "look around", "The end."), before);
     // The todo list is also restored.
-    seat.sees("1/2 done");
+    seat.wait_for_text("1/2 done");
 }
 
 #[test]
@@ -134,19 +134,19 @@ fn denied_and_interrupted_calls_look_the_same_after_resume() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one\n"}},{"name":"read_file","args":{"file_path":"b.txt"}}]},
         {"calls":[{"name":"run_shell_command","args":{"command":"echo begun; sleep 600","description":"Wait"}}]}]"#;
-    let seat = Seat::in_world(World::new(script), &sized());
+    let seat = Seat::start_in(World::new(script), &sized());
     seat.prompts("make it");
-    seat.sees("Apply this change?");
+    seat.wait_for_text("Apply this change?");
     seat.press(Key::Esc);
     seat.is_idle();
     seat.prompts("and then this");
-    seat.sees("Allow");
+    seat.wait_for_text("Allow");
     seat.press(Key::Esc);
     seat.is_idle();
-    let before = talk(&seat, "make it", COMPOSER);
-    let seat = again(seat, "[]", &["--resume", "latest"]);
-    seat.sees("make it");
-    assert_eq!(talk(&seat, "make it", COMPOSER), before);
+    let before = conversation_rows(&seat, "make it", COMPOSER);
+    let seat = restart(seat, "[]", &["--resume", "latest"]);
+    seat.wait_for_text("make it");
+    assert_eq!(conversation_rows(&seat, "make it", COMPOSER), before);
 }
 
 #[test]
@@ -154,54 +154,54 @@ fn slash_command_is_shown_as_typed() {
     let world = World::new(r#"[{"text":"Done so."}]"#);
     let command = "prompt = \"The long form\\nfor {{args}}\"";
     world.home.write_home(".gemini/commands/mycmd.toml", command).expect("command");
-    let seat = Seat::in_world(world, &sized());
+    let seat = Seat::start_in(world, &sized());
     seat.prompts("/mycmd abc");
-    seat.sees("Done so.");
+    seat.wait_for_text("Done so.");
     seat.is_idle();
     let body = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
     assert!(body.contains("The long form\\nfor abc"), "{body}");
-    let before = talk(&seat, "/mycmd abc", "Done so.");
+    let before = conversation_rows(&seat, "/mycmd abc", "Done so.");
     assert!(!before.join("\n").contains("long form"), "{before:?}");
-    let seat = again(seat, "[]", &["--resume", "latest"]);
-    seat.sees("Done so.");
-    assert_eq!(talk(&seat, "/mycmd abc", "Done so."), before);
+    let seat = restart(seat, "[]", &["--resume", "latest"]);
+    seat.wait_for_text("Done so.");
+    assert_eq!(conversation_rows(&seat, "/mycmd abc", "Done so."), before);
     // Counts the whole session and lists this run separately.
     seat.prompts("/stats");
-    seat.sees("this run");
+    seat.wait_for_text("this run");
     let listed = seat.world.run_well(&["sessions", "list"]);
     assert!(listed.stdout().contains("/mycmd abc"), "{}", listed.stdout());
 }
 
 #[test]
 fn session_browser_searches_and_previews_transcripts() {
-    let seat = Seat::in_world(
+    let seat = Seat::start_in(
         World::new(r#"[{"text":"A walrus is not a seal."},{"text":"Nor is a lamp."}]"#),
         &sized(),
     );
     seat.prompts("about animals");
-    seat.sees("not a seal");
+    seat.wait_for_text("not a seal");
     seat.is_idle();
     seat.prompts("/clear");
-    seat.settles();
+    seat.wait_until_stable();
     seat.prompts("about furniture");
-    seat.sees("a lamp");
+    seat.wait_for_text("a lamp");
     seat.is_idle();
     seat.prompts("/resume");
     // The current session is not offered.
-    seat.sees("❯ about animals");
-    seat.types("walrus");
-    seat.sees("❯ about animals");
-    seat.sees("prompt 1:");
+    seat.wait_for_text("❯ about animals");
+    seat.type_text("walrus");
+    seat.wait_for_text("❯ about animals");
+    seat.wait_for_text("prompt 1:");
     seat.press(Key::Enter);
-    seat.sees("not a seal");
+    seat.wait_for_text("not a seal");
     // The session browser is shown at startup.
     let arguments = ["--resume", "pick"];
-    let seat = again(seat, "[]", &arguments);
-    seat.sees("about furniture");
-    seat.sees("about animals");
+    let seat = restart(seat, "[]", &arguments);
+    seat.wait_for_text("about furniture");
+    seat.wait_for_text("about animals");
     seat.press(Key::Enter);
-    seat.sees("a lamp");
-    seat.settles();
+    seat.wait_for_text("a lamp");
+    seat.wait_until_stable();
     let rows = seat.lines().into_iter().filter(|line| line.contains("signed in")).count();
     assert_eq!(rows, 1, "{}", seat.window());
 }
@@ -211,48 +211,48 @@ fn interrupted_turn_is_offered_for_continuation() {
     let work = r#"[{"loop":{"calls":40,"signed":true,"name":"list_directory","args":{"dir_path":"."},"final":"done"}}]"#;
     let world = World::new(work);
     let running = world.start(&["-p", "work through it", "-y"]);
-    world.asked(3);
+    world.wait_for_requests(3);
     kill_process(running.pid(), Signal::KILL).expect("kill");
     running.finish(Duration::from_secs(10)).expect("finish");
     let arguments = ["--resume"];
     let world = World::in_home(world.home, r#"[{"text":"Finished after all."}]"#);
     let seat = Seat::started(world, &sized().arguments(&arguments));
-    seat.sees("was interrupted");
+    seat.wait_for_text("was interrupted");
     seat.press(Key::Char('1'));
-    seat.sees("Finished after all.");
+    seat.wait_for_text("Finished after all.");
     seat.is_idle();
     seat.world.server.assert_clean();
     // The turn is now complete.
     seat.prompts("/continue");
-    seat.sees("was not interrupted");
+    seat.wait_for_text("was not interrupted");
 }
 
 #[test]
 fn rewind_previews_changes_and_notifies_the_model() {
     let arguments = ["--yolo"];
-    let seat = Seat::in_world(World::new(CHANGES), &sized().arguments(&arguments));
+    let seat = Seat::start_in(World::new(CHANGES), &sized().arguments(&arguments));
     seat.prompts("make it");
-    seat.sees("Made it.");
+    seat.wait_for_text("Made it.");
     seat.is_idle();
     seat.prompts("change it");
-    seat.sees("Changed it.");
+    seat.wait_for_text("Changed it.");
     seat.is_idle();
     seat.prompts("/rewind");
-    seat.sees("❯ change it");
+    seat.wait_for_text("❯ change it");
     seat.press(Key::Enter);
-    seat.sees("1 prompt, 1 file");
-    seat.sees("> change it");
+    seat.wait_for_text("1 prompt, 1 file");
+    seat.wait_for_text("> change it");
     seat.press(Key::Down);
     seat.press(Key::Down);
-    seat.sees("the model is notified");
+    seat.wait_for_text("the model is notified");
     for shown in ["a.txt changes", "+1 −1", "first", "second"] {
-        seat.sees(shown);
+        seat.wait_for_text(shown);
     }
     seat.press(Key::Enter);
-    seat.sees("reverting files to before prompt 2");
+    seat.wait_for_text("reverting files to before prompt 2");
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.prompts("what now");
-    seat.world.asked(5);
+    seat.world.wait_for_requests(5);
     let told = seat.world.server.requests()[4].contents();
     let told = told.last().expect("the prompt").to_string();
     assert!(told.contains("reverted changes") && told.contains("a.txt"), "{told}");
@@ -268,21 +268,21 @@ fn rewound_changes_can_be_redone() {
     let world = World::new(script);
     world.home.write("a.txt", "before\n").expect("written");
     let arguments = ["--yolo"];
-    let seat = Seat::in_world(world, &sized().arguments(&arguments));
+    let seat = Seat::start_in(world, &sized().arguments(&arguments));
     seat.prompts("make it");
-    seat.sees("Made it.");
+    seat.wait_for_text("Made it.");
     seat.is_idle();
     seat.prompts("/rewind");
-    seat.sees("❯ make it");
+    seat.wait_for_text("❯ make it");
     seat.press(Key::Enter);
-    seat.sees("1 prompt, 1 file");
+    seat.wait_for_text("1 prompt, 1 file");
     seat.press(Key::Enter);
     // The prompt is back in the composer.
-    seat.sees("Rewound the conversation to before prompt 1");
+    seat.wait_for_text("Rewound the conversation to before prompt 1");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "before\n");
     seat.press(Key::Enter);
-    seat.sees("Made it again.");
+    seat.wait_for_text("Made it again.");
     assert_eq!(seat.world.read("a.txt"), "again\n");
 }
 
@@ -291,48 +291,48 @@ fn restored_change_requires_approval_again() {
     let world = World::new(CHANGES);
     let settings = r#"{"general": {"checkpointing": {"enabled": true}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &sized());
+    let seat = Seat::start_in(world, &sized());
     for (prompt, answer) in [("make it", "Made it."), ("change it", "Changed it.")] {
         seat.prompts(prompt);
-        seat.sees("1. Yes, allow once");
+        seat.wait_for_text("1. Yes, allow once");
         seat.press(Key::Char('1'));
-        seat.sees(answer);
+        seat.wait_for_text(answer);
         seat.is_idle();
     }
     // Also in auto-edit mode, because a user who undoes a change wants to decide again.
     seat.press(Key::BackTab);
-    seat.sees("auto-edit");
+    seat.wait_for_text("auto-edit");
     seat.prompts("/restore");
-    seat.sees("a.txt-write_file");
+    seat.wait_for_text("a.txt-write_file");
     seat.press(Key::Enter);
     // The call requires approval again, and the file is unchanged.
-    seat.sees("you restored a checkpoint before this change");
-    seat.sees("1. Yes, allow once");
+    seat.wait_for_text("you restored a checkpoint before this change");
+    seat.wait_for_text("1. Yes, allow once");
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.press(Key::Char('1'));
-    seat.sees("I see.");
+    seat.wait_for_text("I see.");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "second\n");
 }
 
 #[test]
 fn forked_session_continues_independently() {
-    let seat = Seat::in_world(
+    let seat = Seat::start_in(
         World::new(r#"[{"text":"First answer."},{"text":"Second answer."},{"text":"Other."}]"#),
         &sized(),
     );
     seat.prompts("one");
-    seat.sees("First answer.");
+    seat.wait_for_text("First answer.");
     seat.is_idle();
     seat.prompts("two");
-    seat.sees("Second answer.");
+    seat.wait_for_text("Second answer.");
     seat.is_idle();
     seat.prompts("/fork 2");
-    seat.sees("You are now in a copy");
-    seat.settles();
+    seat.wait_for_text("You are now in a copy");
+    seat.wait_until_stable();
     seat.prompts("else");
-    seat.sees("Other.");
-    seat.world.asked(3);
+    seat.wait_for_text("Other.");
+    seat.world.wait_for_requests(3);
     let contents = seat.world.server.requests()[2].contents();
     let all = format!("{contents:?}");
     assert!(all.contains("First answer.") && !all.contains("Second answer."), "{all}");
@@ -344,34 +344,34 @@ fn resumed_session_shows_its_requests_and_models() {
     let call = json!({"name": "read_file", "args": {"file_path": "none.txt"}});
     let script = json!([{"method": "generateContent", "text": choice}, {"calls": [call]},
         {"text": "One."}, {"method": "generateContent", "text": choice}, {"text": "Two."}]);
-    let world = crate::routing::world(&script.to_string(), "{}");
-    let seat = Seat::in_world(world, &sized());
+    let world = crate::routing::create_world(&script.to_string(), "{}");
+    let seat = Seat::start_in(world, &sized());
     for (flag, answer) in [("one", "One."), ("two", "Two.")] {
         // A prompt with two lines is ambiguous, so a small model classifies it.
-        seat.types(&format!("Add a flag --{flag}"));
+        seat.type_text(&format!("Add a flag --{flag}"));
         seat.press(Key::Ctrl('j'));
-        seat.types("to the parser");
+        seat.type_text("to the parser");
         // An immediate Enter would be treated as part of a paste.
-        seat.settles();
+        seat.wait_until_stable();
         seat.press(Key::Enter);
-        seat.sees(answer);
+        seat.wait_for_text(answer);
         seat.is_idle();
     }
     // A rewound turn still counts toward the cost.
     seat.prompts("/rewind");
-    seat.sees("❯ Add a flag --two");
+    seat.wait_for_text("❯ Add a flag --two");
     seat.press(Key::Enter);
-    seat.sees("Conversation only");
+    seat.wait_for_text("Conversation only");
     seat.press(Key::Enter);
     seat.has_seen("Rewound the conversation to before prompt 2");
-    seat.settles();
+    seat.wait_until_stable();
     seat.press(Key::Ctrl('c'));
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     let told = |seat: &Seat| {
         seat.prompts("/stats model");
-        seat.sees("thought");
+        seat.wait_for_text("thought");
         seat.prompts("/stats tools");
-        seat.sees("allowed/not");
+        seat.wait_for_text("allowed/not");
         let window = seat.window();
         let rows = window.lines().map(str::trim_end);
         let told = rows.filter(|row| row.starts_with("gemini-") || row.starts_with("read_file"));
@@ -379,8 +379,8 @@ fn resumed_session_shows_its_requests_and_models() {
     };
     let before = told(&seat);
     assert_eq!(before.len(), 3, "{before:#?}");
-    let seat = again(seat, "[]", &["--resume", "latest"]);
+    let seat = restart(seat, "[]", &["--resume", "latest"]);
     assert_eq!(told(&seat), before);
     seat.prompts("/model why");
-    seat.sees("a small classifier model");
+    seat.wait_for_text("a small classifier model");
 }

@@ -15,21 +15,21 @@ fn truncated_content_is_expanded_step_by_step() {
         {"text": "Both are done."},
     ]);
     let start = Start::sized(100, 60).arguments(&["--yolo"]);
-    let seat = Seat::in_world(World::new(&script.to_string()), &start);
+    let seat = Seat::start_in(World::new(&script.to_string()), &start);
     seat.prompts("go");
-    seat.sees("Both are done.");
+    seat.wait_for_text("Both are done.");
     seat.is_idle();
-    seat.sees_no("two5");
+    seat.wait_until_gone("two5");
     seat.press(Key::Ctrl('o'));
-    seat.sees("two5");
-    seat.sees("for earlier truncated content");
-    seat.sees_no("one5");
+    seat.wait_for_text("two5");
+    seat.wait_for_text("for earlier truncated content");
+    seat.wait_until_gone("one5");
     seat.press(Key::Ctrl('o'));
-    seat.sees("one5");
+    seat.wait_for_text("one5");
     seat.press(Key::Ctrl('o'));
-    seat.sees("no earlier truncated content");
+    seat.wait_for_text("no earlier truncated content");
     seat.press(Key::Ctrl('o'));
-    seat.sees("for earlier truncated content");
+    seat.wait_for_text("for earlier truncated content");
 }
 
 #[test]
@@ -45,48 +45,48 @@ fn citations_are_listed_if_enabled() {
         }], "modelVersion": "gemini-2.5-pro"});
         let world = World::new(&json!([{"chunks": [chunk]}]).to_string());
         world.home.write_home(".gemini/settings.json", settings).expect("settings");
-        let seat = Seat::in_world(world, &Start::sized(100, 30));
+        let seat = Seat::start_in(world, &Start::sized(100, 30));
         seat.prompts("how hot is it?");
-        seat.sees("It is hot.");
+        seat.wait_for_text("It is hot.");
         seat.is_idle();
         match wanted {
             true => {
-                seat.sees("1. The sun https://sun.example/facts");
-                seat.sees_no("2. The sun");
+                seat.wait_for_text("1. The sun https://sun.example/facts");
+                seat.wait_until_gone("2. The sun");
             }
-            false => seat.sees_no("sun.example"),
+            false => seat.wait_until_gone("sun.example"),
         }
     }
 }
 
 #[test]
 fn settings_dialog_keeps_its_position() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 40));
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 40));
     seat.prompts("/settings");
-    seat.sees("Type to search");
-    seat.types("line items");
+    seat.wait_for_text("Type to search");
+    seat.type_text("line items");
     seat.press(Key::Enter);
-    seat.sees("names in order, separated by commas: mode, trust");
-    seat.types("mode, moon");
+    seat.wait_for_text("names in order, separated by commas: mode, trust");
+    seat.type_text("mode, moon");
     seat.press(Key::Enter);
-    seat.sees("unknown status line item `moon`");
+    seat.wait_for_text("unknown status line item `moon`");
     for _ in 0..4 {
         seat.press(Key::Backspace);
     }
-    seat.types("trust");
+    seat.type_text("trust");
     seat.press(Key::Enter);
     // The list is restored with its search text.
-    seat.sees("mode, trust  (user)");
-    seat.sees("line items");
+    seat.wait_for_text("mode, trust  (user)");
+    seat.wait_for_text("line items");
     seat.press(Key::Enter);
-    seat.sees("currently shown: mode, trust");
+    seat.wait_for_text("currently shown: mode, trust");
     seat.press(Key::Esc);
-    seat.sees("line items");
+    seat.wait_for_text("line items");
     // The first Esc clears the search, the second closes the list.
     seat.press(Key::Esc);
-    seat.sees_no("line items");
+    seat.wait_until_gone("line items");
     seat.press(Key::Esc);
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
 }
 
 #[test]
@@ -94,6 +94,6 @@ fn unknown_footer_item_is_reported() {
     let world = World::new("[]");
     let settings = r#"{"ui":{"footer":{"items":["mode","moon","cost"]}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::sized(120, 40));
-    seat.sees("unknown item `moon`");
+    let seat = Seat::start_in(world, &Start::sized(120, 40));
+    seat.wait_for_text("unknown item `moon`");
 }

@@ -16,7 +16,7 @@ const CALL: &str = r#"[
 
 /// Starts a session with a server that requires authentication, and a browser that immediately
 /// follows URLs.
-fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
+fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> Seat {
     let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
     set(&world, &json!({"mcpServers": {"test": server}}));
     let browser = "#!/bin/sh\nexec python3 -c 'import sys, urllib.request as r; \
@@ -28,13 +28,13 @@ fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
     }
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     // The dialog may appear before the composer.
-    Seat::started(world, &Start::sized(110, 40).with("PATH", &path))
+    Seat::started(world, &Start::sized(110, 40).with_variable("PATH", &path))
 }
 
 /// Checks that the server is connected without a restart.
-fn it_answers(seat: &Seat) {
+fn assert_connected(seat: &Seat) {
     seat.has_seen("Signed in to `test`.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("go");
     seat.has_seen("done");
     let answer = answer(&seat.world, 1);
@@ -45,22 +45,22 @@ fn it_answers(seat: &Seat) {
 fn server_with_sign_in_prompt_setting_opens_a_dialog() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
-    let seat = seat(world, &remote, &json!({"enabled": true}));
-    seat.sees("MCP server `test` requires authentication");
-    seat.sees("Sign in with the browser");
+    let seat = start_terminal(world, &remote, &json!({"enabled": true}));
+    seat.wait_for_text("MCP server `test` requires authentication");
+    seat.wait_for_text("Sign in with the browser");
     seat.press(Key::Enter);
-    it_answers(&seat);
+    assert_connected(&seat);
 }
 
 #[test]
 fn server_without_the_setting_shows_one_notice() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
-    let seat = seat(world, &remote, &json!({}));
+    let seat = start_terminal(world, &remote, &json!({}));
     seat.has_seen("MCP server `test` requires authentication. Run `/mcp auth test`.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/mcp auth");
-    it_answers(&seat);
+    assert_connected(&seat);
     let told = seat.lines().join("\n").matches("requires authentication").count();
     assert_eq!(told, 1, "{:#?}", seat.lines());
 }

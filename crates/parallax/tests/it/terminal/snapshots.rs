@@ -22,7 +22,7 @@ const RECORDED: &str = include_str!("recorded/session.jsonl");
 /// Returns scrollback and window without varying parts. The split between the two also varies,
 /// because the status row comes and goes.
 fn picture(seat: &Seat) -> String {
-    seat.settles();
+    seat.wait_until_stable();
     constant_rows(&seat.lines(), seat.world.home.root())
 }
 
@@ -114,9 +114,9 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) 
             .expect("file");
         world.home.write("session.jsonl", RECORDED).expect("file");
         let seat = Seat::started(world, &Start::sized(columns, rows).arguments(arguments));
-        seat.sees("Type your message");
+        seat.wait_for_text("Type your message");
         // The sandbox state arrives a moment later.
-        seat.settles();
+        seat.wait_until_stable();
         arrive(&seat);
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(format!("{name}-{columns}x{rows}"), picture(&seat));
@@ -133,8 +133,8 @@ fn snapshot_of_the_start() {
 fn snapshot_of_an_answer() {
     assert_pictures("answer", |seat| {
         seat.prompts("look");
-        seat.sees("fixed");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("fixed");
+        seat.wait_for_text(COMPOSER);
     });
 }
 
@@ -142,10 +142,10 @@ fn snapshot_of_an_answer() {
 fn snapshot_of_a_shell_approval() {
     assert_pictures("shell-question", |seat| {
         seat.prompts("look");
-        seat.sees("fixed");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("fixed");
+        seat.wait_for_text(COMPOSER);
         seat.prompts("test");
-        seat.sees("Allow execution of this command?");
+        seat.wait_for_text("Allow execution of this command?");
     });
 }
 
@@ -153,17 +153,17 @@ fn snapshot_of_a_shell_approval() {
 fn snapshot_of_an_edit_approval() {
     assert_pictures("edit-question", |seat| {
         seat.prompts("look");
-        seat.sees("fixed");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("fixed");
+        seat.wait_for_text(COMPOSER);
         seat.prompts("test");
-        seat.sees("Allow execution of this command?");
+        seat.wait_for_text("Allow execution of this command?");
         let window = seat.window();
         let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
         let number = row.trim_start_matches(['❯', ' ']).chars().next().expect("a number");
         seat.press(Key::Char(number));
-        seat.types("later");
+        seat.type_text("later");
         seat.press(Key::Enter);
-        seat.sees("Apply this change?");
+        seat.wait_for_text("Apply this change?");
     });
 }
 
@@ -179,8 +179,8 @@ fn snapshot_of_a_whole_transcript() {
     assert_pictures_with("transcript", &["--session-file", "session.jsonl"], |seat| {
         seat.has_seen("sleep(delay);");
         seat.prompts("/transcript");
-        seat.sees("Transcript");
+        seat.wait_for_text("Transcript");
         seat.press(Key::Home);
-        seat.sees("> Let the retry wait.");
+        seat.wait_for_text("> Let the retry wait.");
     });
 }

@@ -18,14 +18,14 @@ fn several_lines_in_one_burst_are_one_draft() {
     for (answers, line_end) in
         [(Answers::modern(), "\r"), (Answers::silent(), "\r"), (Answers::modern(), "\r\n")]
     {
-        let start = Start::default().answering(answers);
-        let seat = Seat::in_world(World::new(ANSWER), &start);
-        seat.types(&["burst one", "burst two", "burst three"].join(line_end));
-        seat.sees("burst three");
-        seat.settles();
+        let start = Start::default().with_answers(answers);
+        let seat = Seat::start_in(World::new(ANSWER), &start);
+        seat.type_text(&["burst one", "burst two", "burst three"].join(line_end));
+        seat.wait_for_text("burst three");
+        seat.wait_until_stable();
         assert!(seat.world.server.requests().is_empty(), "a line was sent");
         seat.press(Key::Enter);
-        seat.sees("Done.");
+        seat.wait_for_text("Done.");
         let sent = request(&seat);
         assert!(sent.contains(r"burst one\nburst two\nburst three"), "{sent}");
     }
@@ -34,37 +34,37 @@ fn several_lines_in_one_burst_are_one_draft() {
 #[test]
 fn pasted_draft_is_not_sent_by_its_last_line_ending() {
     let seat = Seat::ready(ANSWER);
-    seat.types("first line\rsecond line\r");
-    seat.sees("second line");
-    seat.settles();
+    seat.type_text("first line\rsecond line\r");
+    seat.wait_for_text("second line");
+    seat.wait_until_stable();
     assert!(seat.world.server.requests().is_empty(), "a line was sent");
 }
 
 #[test]
 fn line_with_return_in_one_burst_is_sent() {
     let seat = Seat::ready(ANSWER);
-    seat.types("one line\r");
-    seat.sees("Done.");
+    seat.type_text("one line\r");
+    seat.wait_for_text("Done.");
     seat.is_idle();
     // Commands too, even if a completion list is open.
-    seat.types("/about\r");
-    seat.sees("sign-in");
-    seat.sees(COMPOSER);
+    seat.type_text("/about\r");
+    seat.wait_for_text("sign-in");
+    seat.wait_for_text(COMPOSER);
 }
 
 #[test]
 fn redraw_restores_overwritten_rows() {
-    let seat = Seat::in_world(World::new(ANSWER), &Start::sized(80, 20));
+    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(80, 20));
     seat.prompts("a question to see again");
-    seat.sees("Done.");
+    seat.wait_for_text("Done.");
     seat.is_idle();
-    seat.settles();
+    seat.wait_until_stable();
     let before = seat.window();
     seat.terminal.scribble("\u{1b}[3;1HGARBAGE\u{1b}[9;1HGARBAGE").expect("a terminal");
     assert!(seat.window().contains("GARBAGE"));
-    seat.types("\u{c}");
-    seat.sees_no("GARBAGE");
-    seat.settles();
+    seat.type_text("\u{c}");
+    seat.wait_until_gone("GARBAGE");
+    seat.wait_until_stable();
     assert_eq!(seat.window().trim(), before.trim());
     let lines = seat.lines().join("\n");
     assert_eq!(lines.matches("a question to see again").count(), 1, "{lines}");
@@ -93,12 +93,12 @@ fn plain_output(shown: &Emulator) -> String {
 
 #[test]
 fn each_typed_character_is_in_the_output() {
-    let seat = Seat::in_world(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(100, 30));
     let text = "see  a b, aa  and twice";
     for (at, char) in text.char_indices() {
         let before = stream(&seat).len();
-        seat.types(&char.to_string());
-        seat.sees(text[..=at].trim_end());
+        seat.type_text(&char.to_string());
+        seat.wait_for_text(text[..=at].trim_end());
         // The text may be elsewhere in the window, so that it does not show that this one is drawn.
         let drawn = seat.terminal.wait(&format!("output of {char:?}"), |shown| {
             plain_output(shown).get(before..).is_some_and(|new| new.contains(char))
@@ -108,27 +108,27 @@ fn each_typed_character_is_in_the_output() {
     }
     // A character typed before an equal one is also drawn.
     seat.press(Key::Home);
-    seat.settles();
+    seat.wait_until_stable();
     let before = stream(&seat).len();
-    seat.types("s");
-    seat.settles();
+    seat.type_text("s");
+    seat.wait_until_stable();
     let after = stream(&seat);
     assert!(after[before..].contains('s'), "{:?}", &after[before..]);
 }
 
 #[test]
 fn typed_command_is_output_in_one_piece_next_to_a_list() {
-    let seat = Seat::in_world(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(100, 30));
     for char in "/mcp".chars() {
-        seat.types(&char.to_string());
-        seat.settles();
+        seat.type_text(&char.to_string());
+        seat.wait_until_stable();
     }
     for piece in ["> /", "/m", "/mc", "/mcp"] {
         assert!(stream(&seat).contains(piece), "{piece}: {:?}", stream(&seat));
     }
     let before = stream(&seat).len();
     seat.press(Key::Esc);
-    seat.settles();
+    seat.wait_until_stable();
     let after = stream(&seat);
     assert!(after[before..].contains("/mcp"), "{:?}", &after[before..]);
 }

@@ -39,7 +39,7 @@ fn assert_whole(seat: &Seat) {
 
 #[test]
 fn ten_resizes_lose_and_duplicate_nothing() {
-    let seat = Seat::in_world(World::new(&long_answer()), &Start::sized(120, 40));
+    let seat = Seat::start_in(World::new(&long_answer()), &Start::sized(120, 40));
     seat.prompts("go");
     for part in 0..10 {
         seat.world.at_gate(&format!("part-{part}"));
@@ -48,12 +48,12 @@ fn ten_resizes_lose_and_duplicate_nothing() {
         seat.terminal.resize(columns, rows).expect("resize");
         // Cover both orders: the answer continues immediately, or after the frame is drawn.
         if part % 3 == 0 {
-            seat.settles();
+            seat.wait_until_stable();
         }
         seat.world.server.open_gate(&format!("part-{part}"));
     }
-    seat.sees("The end.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("The end.");
+    seat.wait_for_text(COMPOSER);
     assert_whole(&seat);
     let rules = seat.lines().iter().filter(|line| line.contains(COMPOSER)).count();
     assert_eq!(
@@ -67,16 +67,18 @@ fn ten_resizes_lose_and_duplicate_nothing() {
 #[test]
 fn long_answer_is_in_the_scrollback_once() {
     for answers in [Answers::modern(), Answers::basic(), Answers::silent()] {
-        let seat =
-            Seat::in_world(World::new(&long_answer()), &Start::sized(100, 12).answering(answers));
+        let seat = Seat::start_in(
+            World::new(&long_answer()),
+            &Start::sized(100, 12).with_answers(answers),
+        );
         for part in 0..10 {
             seat.world.server.open_gate(&format!("part-{part}"));
         }
         // A single letter, because without bracketed paste, fast typing would be treated as a
         // paste.
         seat.prompts("g");
-        seat.sees("The end.");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("The end.");
+        seat.wait_for_text(COMPOSER);
         assert_whole(&seat);
     }
 }
@@ -87,11 +89,11 @@ fn tiny_window_is_usable() {
         World::new(r#"[{"text":"Alpha beta gamma delta epsilon zeta eta theta."}]"#),
         &Start::sized(20, 5),
     );
-    seat.sees("Type your");
+    seat.wait_for_text("Type your");
     seat.prompts("hello");
-    seat.sees("theta.");
-    seat.sees("Type your");
-    seat.settles();
+    seat.wait_for_text("theta.");
+    seat.wait_for_text("Type your");
+    seat.wait_until_stable();
     let words: Vec<String> = seat
         .lines()
         .iter()
@@ -107,11 +109,11 @@ fn alternate_screen_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::in_world(world, &Start::default());
+    let seat = Seat::start_in(world, &Start::default());
     assert!(seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
     seat.prompts("hello");
-    seat.sees("An answer.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("An answer.");
+    seat.wait_for_text(COMPOSER);
     seat.prompts("/quit");
     seat.ends();
     seat.terminal.with_emulator(|shown| {
@@ -122,11 +124,11 @@ fn alternate_screen_is_restored() {
 #[test]
 fn screen_reader_output_is_plain_lines() {
     let world = World::new(r#"[{"text":"An answer.\n\n- item\n"}]"#);
-    let seat = Seat::in_world(world, &Start::default().arguments(&["--screen-reader"]));
+    let seat = Seat::start_in(world, &Start::default().arguments(&["--screen-reader"]));
     let mark = seat.terminal.mark();
     seat.prompts("hello");
-    seat.sees("item");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("item");
+    seat.wait_for_text(COMPOSER);
     let output = String::from_utf8_lossy(&seat.terminal.output_since(mark)).into_owned();
     assert!(!output.contains("\x1b["), "{output:?}");
     for sign in ["─", "│", "╭", "✦"] {
@@ -136,13 +138,13 @@ fn screen_reader_output_is_plain_lines() {
 
 #[test]
 fn dumb_terminal_gets_no_escape_sequences() {
-    let seat = Seat::in_world(
+    let seat = Seat::start_in(
         World::new(r#"[{"text":"An answer."}]"#),
-        &Start::default().with("TERM", "dumb"),
+        &Start::default().with_variable("TERM", "dumb"),
     );
     seat.prompts("hello");
-    seat.sees("An answer.");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("An answer.");
+    seat.wait_for_text(COMPOSER);
     seat.press(Key::Ctrl('c'));
     seat.press(Key::Ctrl('c'));
     seat.ends();
@@ -153,10 +155,10 @@ fn dumb_terminal_gets_no_escape_sequences() {
 #[test]
 fn no_color_writes_no_colors() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() {}\n```\n"}]"#;
-    let seat = Seat::in_world(World::new(script), &Start::default().with("NO_COLOR", "1"));
+    let seat = Seat::start_in(World::new(script), &Start::default().with_variable("NO_COLOR", "1"));
     seat.prompts("hello");
-    seat.sees("fn main");
-    seat.sees(COMPOSER);
+    seat.wait_for_text("fn main");
+    seat.wait_for_text(COMPOSER);
     seat.terminal.with_emulator(|shown| {
         for row in 0..24 {
             for cell in shown.cells(row) {
@@ -174,10 +176,10 @@ fn default_theme_uses_the_sixteen_colours() {
     for (answers, mixes) in
         [(Answers { background: None, ..modern.clone() }, false), (modern, true)]
     {
-        let seat = Seat::in_world(World::new(script), &Start::default().answering(answers));
+        let seat = Seat::start_in(World::new(script), &Start::default().with_answers(answers));
         seat.prompts("hello");
-        seat.sees("fn main");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("fn main");
+        seat.wait_for_text(COMPOSER);
         let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
         for other in ["38;2;", "38;5;", "48;5;"] {
             assert!(!output.contains(other), "{other}");
@@ -188,9 +190,9 @@ fn default_theme_uses_the_sixteen_colours() {
 
 #[test]
 fn settings_have_their_names_in_a_narrow_window() {
-    let seat = Seat::in_world(World::new("[]"), &Start::sized(40, 12));
+    let seat = Seat::start_in(World::new("[]"), &Start::sized(40, 12));
     seat.prompts("/settings");
-    seat.sees("❯ Preferred editor");
+    seat.wait_for_text("❯ Preferred editor");
 }
 
 #[test]
@@ -215,7 +217,7 @@ fn resize_within_an_answer_line_duplicates_nothing() {
     chunks.push(r#"{"text":"\nThe end."},{"finish":"STOP"}"#.to_owned());
     let script = format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","));
     for sizes in [[(60, 20), (120, 20)], [(70, 30), (110, 24)], [(100, 14), (50, 40)]] {
-        let seat = Seat::in_world(World::new(&script), &Start::sized(120, 20));
+        let seat = Seat::start_in(World::new(&script), &Start::sized(120, 20));
         seat.prompts("go");
         for part in 0..10 {
             seat.world.at_gate(&format!("part-{part}"));
@@ -223,12 +225,12 @@ fn resize_within_an_answer_line_duplicates_nothing() {
             let (columns, rows) = sizes[part % 2];
             seat.terminal.resize(columns, rows).expect("resize");
             if part % 3 == 0 {
-                seat.settles();
+                seat.wait_until_stable();
             }
             seat.world.server.open_gate(&format!("part-{part}"));
         }
-        seat.sees("The end.");
-        seat.sees(COMPOSER);
+        seat.wait_for_text("The end.");
+        seat.wait_for_text(COMPOSER);
         assert_whole(&seat);
     }
 }

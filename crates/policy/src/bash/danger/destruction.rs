@@ -2,7 +2,7 @@
 //! stored nowhere else. Deleting a single file is not listed, because undo restores it; force flags
 //! make no difference.
 
-use super::super::arguments::{has_letter, has_long, operands, texts};
+use super::super::arguments::{has_letter, has_long_option, operands, texts};
 use super::super::git::git_subcommand;
 use super::super::line::{Command, Word};
 use super::super::wrappers::starts_others;
@@ -56,7 +56,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
     match name {
         "git" => git(command),
         "rm" if has_letter(command, &['r', 'R'])
-            || has_long(command, "--recursive", "--r")
+            || has_long_option(command, "--recursive", "--r")
             || command
                 .arguments()
                 .iter()
@@ -73,19 +73,19 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             row(LossKind::Files, "`find` deletes files", Vec::new())
         }
         "rsync"
-            if has_long(command, "--delete", "--del")
+            if has_long_option(command, "--delete", "--del")
                 || texts(command).any(|text| {
                     text.starts_with("--delete") || text == "--remove-source-files"
                 }) =>
         {
             row(LossKind::Files, "`rsync` deletes files that are not in the source", Vec::new())
         }
-        "tar" | "gtar" | "bsdtar" if has_long(command, "--remove-files", "--remove-f") => {
+        "tar" | "gtar" | "bsdtar" if has_long_option(command, "--remove-files", "--remove-f") => {
             row(LossKind::Files, "`tar` deletes the archived files", Vec::new())
         }
         "zip"
             if has_letter(command, &['m']) && has_letter(command, &['r'])
-                || has_long(command, "--move", "--mov") =>
+                || has_long_option(command, "--move", "--mov") =>
         {
             row(LossKind::Files, "`zip` deletes the archived files", Vec::new())
         }
@@ -93,7 +93,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             row(LossKind::System, "`dd` overwrites a device", Vec::new())
         }
         "chmod" | "chown" | "chgrp"
-            if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
+            if has_letter(command, &['R']) || has_long_option(command, "--recursive", "--rec") =>
         {
             let top: Vec<Word> =
                 operands(command, "", &[]).into_iter().filter(is_top_directory).collect();
@@ -111,7 +111,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         }
         "hg" if texts(command).any(|text| matches!(text, "revert" | "purge" | "strip"))
             || has_letter(command, &['C'])
-            || has_long(command, "--clean", "--cl") =>
+            || has_long_option(command, "--clean", "--cl") =>
         {
             row(LossKind::Files, "`hg` discards changes", Vec::new())
         }

@@ -1,22 +1,30 @@
 //! Programs that normally only read, and the arguments that make them write a file.
 
-use super::super::arguments::{has_letter, has_long, operands, texts};
+use super::super::arguments::{has_letter, has_long_option, operands, texts};
 use super::super::line::Command;
 
 /// Whether the arguments make the program, which normally only reads, write a file.
 pub(super) fn writes(name: &str, command: &Command) -> bool {
     match name {
         // Options such as `-k` take the rest of the word as their value: `-t o` does not count.
-        "sort" => has_option_letter(command, 'o', "kStT") || has_long(command, "--output", "--o"),
-        "shuf" => has_option_letter(command, 'o', "in") || has_long(command, "--output", "--o"),
+        "sort" => {
+            has_option_letter(command, 'o', "kStT") || has_long_option(command, "--output", "--o")
+        }
+        "shuf" => {
+            has_option_letter(command, 'o', "in") || has_long_option(command, "--output", "--o")
+        }
         "tree" => has_option_letter(command, 'o', "LPIT"),
-        "iconv" => has_option_letter(command, 'o', "ft") || has_long(command, "--output", "--o"),
+        "iconv" => {
+            has_option_letter(command, 'o', "ft") || has_long_option(command, "--output", "--o")
+        }
         "less" => {
             has_letter(command, &['o', 'O'])
                 || texts(command).any(|text| text.to_ascii_lowercase().starts_with("--log-file"))
         }
-        "file" => has_letter(command, &['C']) || has_long(command, "--compile", "--c"),
-        "yq" => has_option_letter(command, 'i', "") || has_long(command, "--inplace", "--in"),
+        "file" => has_letter(command, &['C']) || has_long_option(command, "--compile", "--c"),
+        "yq" => {
+            has_option_letter(command, 'i', "") || has_long_option(command, "--inplace", "--in")
+        }
         // The second operand is the output file.
         "uniq" => {
             let long = ["--skip-fields", "--skip-chars", "--check-chars"];

@@ -47,7 +47,7 @@ fn first(word: &str) -> Option<Vec<String>> {
 fn alternatives(word: &str, open: usize) -> Option<(usize, Vec<usize>)> {
     let mut depth = 0;
     let mut commas = Vec::new();
-    for (at, character) in unquoted(word, open) {
+    for (at, character) in unquoted_characters(word, open) {
         match character {
             '{' => depth += 1,
             '}' => {
@@ -64,11 +64,11 @@ fn alternatives(word: &str, open: usize) -> Option<(usize, Vec<usize>)> {
 }
 
 fn find(word: &str, from: usize, wanted: char) -> Option<usize> {
-    unquoted(word, from).find(|(_, character)| *character == wanted).map(|(at, _)| at)
+    unquoted_characters(word, from).find(|(_, character)| *character == wanted).map(|(at, _)| at)
 }
 
 /// Returns the characters from `from` that are outside quotes and substitutions.
-fn unquoted(word: &str, from: usize) -> impl Iterator<Item = (usize, char)> {
+fn unquoted_characters(word: &str, from: usize) -> impl Iterator<Item = (usize, char)> {
     let mut quote = None;
     let mut escaped = false;
     let mut parentheses = 0_usize;

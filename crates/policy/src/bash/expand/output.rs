@@ -71,7 +71,7 @@ fn echo(words: &[&str]) -> Option<String> {
     let (options, words) = words.split_at_checked(options)?;
     let has = |letter: char| options.iter().any(|word| word.contains(letter));
     let text = words.join(" ");
-    let text = if has('e') { unescaped(&text)? } else { text };
+    let text = if has('e') { decode_escapes(&text)? } else { text };
     Some(if has('n') { text } else { text + "\n" })
 }
 
@@ -100,25 +100,25 @@ fn apply_format<'a>(
 ) -> Option<()> {
     let mut rest = format;
     while let Some((literal, directive)) = rest.split_once('%') {
-        text.push_str(&unescaped(literal)?);
+        text.push_str(&decode_escapes(literal)?);
         let kind_at = directive.find(|c: char| !"-+ #0123456789.".contains(c))?;
         let kind = directive.get(kind_at..)?.chars().next()?;
         match kind {
             '%' => text.push('%'),
             's' | 'q' => text.push_str(arguments.next().copied().unwrap_or_default()),
-            'b' => text.push_str(&unescaped(arguments.next().copied().unwrap_or_default())?),
+            'b' => text.push_str(&decode_escapes(arguments.next().copied().unwrap_or_default())?),
             'c' => text.extend(arguments.next().and_then(|argument| argument.chars().next())),
             'd' | 'i' | 'u' => text.push_str(arguments.next().copied().unwrap_or("0")),
             _ => return None,
         }
         rest = directive.get(kind_at + kind.len_utf8()..)?;
     }
-    text.push_str(&unescaped(rest)?);
+    text.push_str(&decode_escapes(rest)?);
     Some(())
 }
 
 /// Decodes escapes such as `\n`, `\x72`, `\162`, and `\0162`.
-fn unescaped(text: &str) -> Option<String> {
+fn decode_escapes(text: &str) -> Option<String> {
     if !text.contains('\\') {
         return Some(text.to_owned());
     }

@@ -6,7 +6,7 @@ use super::super::line::Word;
 use super::super::variable_name::is_name;
 use super::output::PrintedText;
 use super::variables::{Value, ValuePiece, Variables};
-use super::{braces, printed};
+use super::{braces, printed_text};
 
 /// The default word separators, used if the line does not set `IFS`.
 const SEPARATORS: &str = " \t\n";
@@ -21,7 +21,7 @@ pub(super) fn words(word: &Word, variables: &Variables, depth: usize) -> Vec<Wor
     let fields = sources.iter().flat_map(|source| {
         let mut scanner = Scanner::new(variables, depth);
         scanner.scan(source, false);
-        scanner.finished()
+        scanner.into_fields()
     });
     fields.map(|field| field.word()).collect()
 }
@@ -59,7 +59,7 @@ pub(super) fn source(pieces: &[ValuePiece]) -> String {
 }
 
 fn pieces(scanner: Scanner<'_>) -> Vec<ValuePiece> {
-    let fields = scanner.finished();
+    let fields = scanner.into_fields();
     fields.into_iter().flat_map(|field| field.parts).map(|part| part.piece).collect()
 }
 
@@ -130,7 +130,7 @@ impl<'v> Scanner<'v> {
         Self { variables, depth, splits: true, is_body: false, fields: Vec::new(), field: None }
     }
 
-    fn finished(mut self) -> Vec<Field> {
+    fn into_fields(mut self) -> Vec<Field> {
         self.end_field();
         self.fields
     }
@@ -178,7 +178,7 @@ impl<'v> Scanner<'v> {
                     length + 2
                 }
                 '<' | '>' if next == Some('(') && !double => {
-                    let length = 1 + balanced(behind, '(', ')');
+                    let length = 1 + find_closing_bracket(behind, '(', ')');
                     let source = rest.get(..length).unwrap_or(rest).to_owned();
                     self.unknown(source, false);
                     length
@@ -227,18 +227,18 @@ impl<'v> Scanner<'v> {
             return 1;
         };
         if behind.starts_with("((") {
-            let length = 1 + balanced(behind, '(', ')');
+            let length = 1 + find_closing_bracket(behind, '(', ')');
             self.unknown(rest.get(..length).unwrap_or(rest).to_owned(), double);
             return length;
         }
         if next == '(' {
-            let length = balanced(behind, '(', ')');
+            let length = find_closing_bracket(behind, '(', ')');
             let inner = behind.get(1..length.saturating_sub(1)).unwrap_or_default();
             self.substitution(inner, rest.get(..length + 1).unwrap_or(rest), double);
             return length + 1;
         }
         if next == '{' {
-            let length = balanced(behind, '{', '}');
+            let length = find_closing_bracket(behind, '{', '}');
             let inner = behind.get(1..length.saturating_sub(1)).unwrap_or_default();
             self.parameter(inner, rest.get(..length + 1).unwrap_or(rest), double);
             return length + 1;
@@ -348,7 +348,7 @@ impl<'v> Scanner<'v> {
     }
 
     fn substitution(&mut self, inner: &str, source: &str, double: bool) {
-        match printed(inner, self.variables, self.depth + 1) {
+        match printed_text(inner, self.variables, self.depth + 1) {
             PrintedText::Text(text) => {
                 self.push_expanded(text.trim_end_matches('\n'), double);
             }
@@ -365,7 +365,7 @@ fn name_length(text: &str) -> usize {
 
 /// Returns the length in bytes up to and including the bracket that closes the one at the start of
 /// the text.
-pub(super) fn balanced(text: &str, open: char, close: char) -> usize {
+pub(super) fn find_closing_bracket(text: &str, open: char, close: char) -> usize {
     let mut depth = 0_usize;
     let mut quote = None;
     let mut escaped = false;

@@ -11,7 +11,7 @@ const RESERVED: [&str; 23] = [
     "function", "if", "in", "select", "then", "time", "until", "while", "{", "}", "@",
 ];
 
-pub(super) fn unexpected(what: &str) -> UnparsedReason {
+pub(super) fn unexpected_token(what: &str) -> UnparsedReason {
     UnparsedReason::new(format!("unexpected `{what}`"))
 }
 
@@ -26,7 +26,7 @@ impl ShellReader<'_, '_> {
                 Some(';') if matches!(self.peek_at(1), Some(';' | '&')) => return Ok(()),
                 _ => {}
             }
-            if let Some(word) = self.reserved()
+            if let Some(word) = self.peek_reserved_word()
                 && stops.contains(&word)
             {
                 return Ok(());
@@ -47,8 +47,8 @@ impl ShellReader<'_, '_> {
                 }
                 Some(other) => {
                     // A reserved word may directly follow a compound command.
-                    if !self.reserved().is_some_and(|word| stops.contains(&word)) {
-                        return Err(unexpected(&other.to_string()));
+                    if !self.peek_reserved_word().is_some_and(|word| stops.contains(&word)) {
+                        return Err(unexpected_token(&other.to_string()));
                     }
                 }
             }
@@ -56,7 +56,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Returns the reserved word that is next, without consuming it.
-    pub(super) fn reserved(&self) -> Option<&'static str> {
+    pub(super) fn peek_reserved_word(&self) -> Option<&'static str> {
         let mut word = String::new();
         while let Some(character) = self.peek_at(word.len()) {
             if ends_word(character) {
@@ -72,7 +72,7 @@ impl ShellReader<'_, '_> {
 
     fn expect(&mut self, word: &str) -> Reading<()> {
         self.skip_blank();
-        if self.reserved()
+        if self.peek_reserved_word()
             == Some(RESERVED.iter().find(|known| **known == word).copied().unwrap_or("@"))
         {
             self.consume(word.len());
@@ -96,7 +96,7 @@ impl ShellReader<'_, '_> {
         let mut timed = None;
         loop {
             self.skip_blank();
-            match self.reserved() {
+            match self.peek_reserved_word() {
                 Some("!") => self.consume(1),
                 Some("time") if timed.is_none() => {
                     timed = Some(self.at);
@@ -140,7 +140,7 @@ impl ShellReader<'_, '_> {
             self.skip_lines()?;
             let stage = self.findings.commands.len();
             // After a pipe, `time` is a program, and `!` is not allowed.
-            if self.reserved() == Some("time") {
+            if self.peek_reserved_word() == Some("time") {
                 self.simple()?;
             } else {
                 self.command()?;
@@ -160,7 +160,7 @@ impl ShellReader<'_, '_> {
             self.nested(Self::parenthesis)?;
             return self.redirections();
         }
-        match self.reserved() {
+        match self.peek_reserved_word() {
             Some(word) => {
                 self.nested(|inner| inner.compound(word))?;
                 match word {
@@ -206,7 +206,7 @@ impl ShellReader<'_, '_> {
                 self.list(&["then"])?;
                 self.expect("then")?;
                 self.list(&["elif", "else", "fi"])?;
-                match self.reserved() {
+                match self.peek_reserved_word() {
                     Some("elif") => self.consume(4),
                     Some("else") => {
                         self.consume(4);
@@ -234,13 +234,13 @@ impl ShellReader<'_, '_> {
                 if self.consume_if("(") {
                     self.skip_blank();
                     if !self.consume_if(")") {
-                        return Err(unexpected("("));
+                        return Err(unexpected_token("("));
                     }
                 }
                 self.function(name.word.text.as_deref())
             }
             "coproc" => self.coprocess(start),
-            other => Err(unexpected(other)),
+            other => Err(unexpected_token(other)),
         }
     }
 
@@ -257,7 +257,7 @@ impl ShellReader<'_, '_> {
         self.nested_in(CommandPosition::Function, |reader| {
             reader.skip_lines()?;
             let compound = reader.peek() == Some('(')
-                || reader.reserved().is_some_and(|word| {
+                || reader.peek_reserved_word().is_some_and(|word| {
                     matches!(
                         word,
                         "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[["
@@ -291,7 +291,7 @@ impl ShellReader<'_, '_> {
             };
             self.findings.values.assigned.insert(name.clone());
             self.skip_lines()?;
-            if self.reserved() == Some("in") {
+            if self.peek_reserved_word() == Some("in") {
                 self.consume(2);
                 let mut words = Vec::new();
                 loop {
@@ -305,7 +305,9 @@ impl ShellReader<'_, '_> {
                         Some('<' | '>') if self.peek_at(1) == Some('(') => {
                             self.word(false)?;
                         }
-                        Some(end) if ends_word(end) => return Err(unexpected(&end.to_string())),
+                        Some(end) if ends_word(end) => {
+                            return Err(unexpected_token(&end.to_string()));
+                        }
                         None => return Err(UnparsedReason::new("a loop has no body")),
                         Some(_) => words.push(self.word(false)?.word),
                     }
@@ -316,7 +318,8 @@ impl ShellReader<'_, '_> {
             }
         }
         self.skip_lines()?;
-        let (open, close) = if self.reserved() == Some("{") { ("{", "}") } else { ("do", "done") };
+        let (open, close) =
+            if self.peek_reserved_word() == Some("{") { ("{", "}") } else { ("do", "done") };
         self.expect(open)?;
         self.list(&[close])?;
         self.expect(close)
@@ -329,7 +332,7 @@ impl ShellReader<'_, '_> {
         self.expect("in")?;
         loop {
             self.skip_lines()?;
-            if self.reserved() == Some("esac") {
+            if self.peek_reserved_word() == Some("esac") {
                 return self.expect("esac");
             }
             let opened = self.consume_if("(");
@@ -368,11 +371,12 @@ impl ShellReader<'_, '_> {
         self.skip_blank();
         let before = self.at;
         // `coproc NAME { …; }`
-        let named =
-            self.reserved().is_none() && self.peek().is_some_and(|next| !ends_word(next)) && {
+        let named = self.peek_reserved_word().is_none()
+            && self.peek().is_some_and(|next| !ends_word(next))
+            && {
                 let word = self.word(false)?;
                 self.skip_blank();
-                word.plain && (self.peek() == Some('(') || self.reserved().is_some())
+                word.plain && (self.peek() == Some('(') || self.peek_reserved_word().is_some())
             };
         if named {
             return Err(UnparsedReason::new("a co-process has a name"));

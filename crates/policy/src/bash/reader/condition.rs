@@ -1,6 +1,6 @@
 //! Reads `[[ … ]]`, whose operands are not commands, but some of which are evaluated.
 
-use super::compound::unexpected;
+use super::compound::unexpected_token;
 use super::{ShellReader, ends_word};
 use crate::bash::findings::{Reading, ShellToken, UnparsedReason};
 use crate::bash::variable_name::is_name;
@@ -46,10 +46,10 @@ impl ShellReader<'_, '_> {
                     continue;
                 }
                 '<' | '>' => {}
-                end if ends_word(end) => return Err(unexpected(&end.to_string())),
+                end if ends_word(end) => return Err(unexpected_token(&end.to_string())),
                 _ => {}
             }
-            if self.reserved() == Some("]]") && operator.is_empty() {
+            if self.peek_reserved_word() == Some("]]") && operator.is_empty() {
                 self.consume(2);
                 return if open == 0 { Ok(()) } else { Err(UnparsedReason::new("unclosed `[[`")) };
             }

@@ -99,7 +99,7 @@ impl ShellReader<'_, '_> {
     /// Reads the rest of `$(…)`.
     pub(super) fn command_substitution(&mut self) -> Reading<()> {
         self.findings.feature("command substitution");
-        self.substitution(Self::up_to_parenthesis)
+        self.substitution(Self::read_to_parenthesis)
     }
 
     /// Reads `<(…)` or `>(…)`.
@@ -107,10 +107,10 @@ impl ShellReader<'_, '_> {
         self.consume(2);
         self.findings.is_bash_only = true;
         self.findings.feature("process substitution");
-        self.substitution(Self::up_to_parenthesis)
+        self.substitution(Self::read_to_parenthesis)
     }
 
-    fn up_to_parenthesis(&mut self) -> Reading<()> {
+    fn read_to_parenthesis(&mut self) -> Reading<()> {
         self.list(&[])?;
         if self.consume_if(")") {
             Ok(())

@@ -65,7 +65,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Assigns the here-documents from `first` to the command that reads them.
-    pub(super) fn tie_here_documents(&mut self, first: usize, command: usize, own: &[usize]) {
+    pub(super) fn assign_here_documents(&mut self, first: usize, command: usize, own: &[usize]) {
         for (waiting, own) in self.here_documents.iter_mut().skip(first).zip(own) {
             waiting.reader = Some((command, *own));
         }

@@ -67,7 +67,7 @@ impl ShellReader<'_, '_> {
                 Err(refusal) => {
                     // Record the incomplete command for denying rules.
                     if !simple.tokens.is_empty() {
-                        self.findings.commands.push(self.finished(start, simple, declares));
+                        self.findings.commands.push(self.finish_command(start, simple, declares));
                     }
                     return Err(refusal);
                 }
@@ -77,7 +77,7 @@ impl ShellReader<'_, '_> {
                 continue;
             }
             if leading {
-                declares = token.word.text.as_deref().is_some_and(builtins::declares);
+                declares = token.word.text.as_deref().is_some_and(builtins::is_declaration_builtin);
             }
             simple.tokens.push(token);
         }
@@ -90,7 +90,7 @@ impl ShellReader<'_, '_> {
             }
             return Ok(());
         }
-        let simple = self.finished(start, simple, declares);
+        let simple = self.finish_command(start, simple, declares);
         self.push((index, first_prefixed, first_waiting), &here_documents, simple);
         for stage in self.findings.pipelines.iter_mut().skip(first_pipeline).flatten() {
             *stage = stage.start + 1..stage.end + 1;
@@ -98,7 +98,12 @@ impl ShellReader<'_, '_> {
         Ok(())
     }
 
-    fn finished(&self, start: usize, mut simple: SimpleCommand, declares: bool) -> SimpleCommand {
+    fn finish_command(
+        &self,
+        start: usize,
+        mut simple: SimpleCommand,
+        declares: bool,
+    ) -> SimpleCommand {
         simple.start = simple.tokens.first().filter(|_| self.has_offsets).map(|token| token.start);
         simple.command.words = simple.tokens.iter().map(|token| token.word.clone()).collect();
         if simple.command.words.is_empty() {
@@ -126,7 +131,7 @@ impl ShellReader<'_, '_> {
         for (_, behind) in self.findings.prefixed.iter_mut().skip(first_prefixed) {
             *behind += 1;
         }
-        self.tie_here_documents(first_waiting, index, here_documents);
+        self.assign_here_documents(first_waiting, index, here_documents);
     }
 
     /// Reads a redirection, if one is next.

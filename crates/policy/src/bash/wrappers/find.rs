@@ -31,7 +31,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
                 _ => false,
             })
             .unwrap_or(behind.len());
-        let started = replaced(behind.get(..length).unwrap_or_default(), &["{}"]);
+        let started = replace_placeholders(behind.get(..length).unwrap_or_default(), &["{}"]);
         if started.iter().any(|word| word.glob && !is_single_word(word)) {
             return unclear_command("`find -exec` has arguments that are known only at run time");
         }
@@ -55,7 +55,7 @@ fn expands_only_to_names(word: &Word) -> bool {
 }
 
 /// Returns the words; those with a placeholder for a file name count as known only at run time.
-fn replaced(words: &[Word], places: &[&str]) -> Vec<Word> {
+fn replace_placeholders(words: &[Word], places: &[&str]) -> Vec<Word> {
     words
         .iter()
         .map(|word| {
@@ -100,7 +100,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
         let mut found = match behind.get(..length) {
             Some([]) | None => Vec::new(),
             Some(words) => {
-                let mut words = replaced(words, &["{}", "{/}", "{//}", "{.}", "{/.}"]);
+                let mut words = replace_placeholders(words, &["{}", "{/}", "{//}", "{.}", "{/.}"]);
                 words.push(super::xargs::unknown("{}"));
                 vec![words_alone(words)]
             }

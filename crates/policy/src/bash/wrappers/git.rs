@@ -1,8 +1,8 @@
 //! Commands that git runs because its arguments say so.
 
 use super::options::Operands;
-use super::shells::joined;
-use super::{WrappedCommand, started, unclear_command};
+use super::shells::join_words;
+use super::{WrappedCommand, started_command, unclear_command};
 use crate::bash::git::subcommand;
 use crate::bash::line::Word;
 
@@ -24,12 +24,12 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
                         matches!(word.text.as_deref(), Some("--recursive" | "-q" | "--quiet"))
                     })
                     .count();
-                found.extend(joined(Operands::Words(words.get(options..).unwrap_or_default())));
+                found.extend(join_words(Operands::Words(words.get(options..).unwrap_or_default())));
             }
         }
         "bisect" => {
             if let Some(words) = behind("run") {
-                found.extend(started(Operands::Words(words)));
+                found.extend(started_command(Operands::Words(words)));
             }
         }
         "rebase" => found.extend(values(rest, "-x", "--exec", 4)),

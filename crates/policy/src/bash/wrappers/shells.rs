@@ -1,7 +1,7 @@
 //! Shells, and programs that pass a text to one.
 
 use super::options::{Operands, Options, is_single_word};
-use super::{WrappedCommand, started, unclear_command};
+use super::{WrappedCommand, started_command, unclear_command};
 use crate::bash::line::Word;
 
 /// Reads `sh -c TEXT` and its variants with other options.
@@ -157,15 +157,15 @@ pub(super) fn watch(arguments: &[Word]) -> Vec<WrappedCommand> {
         ],
         long_values: &["interval", "equexit"],
     };
-    joined(OPTIONS.operands_after(arguments, 0))
+    join_words(OPTIONS.operands_after(arguments, 0))
 }
 
 /// Returns the words joined as the text of a shell.
-pub(super) fn joined(rest: Operands<'_>) -> Vec<WrappedCommand> {
+pub(super) fn join_words(rest: Operands<'_>) -> Vec<WrappedCommand> {
     let words = match rest {
         Operands::Words([]) => return Vec::new(),
         Operands::Words(words) => words,
-        unclear @ Operands::Unclear(_) => return started(unclear),
+        unclear @ Operands::Unclear(_) => return started_command(unclear),
     };
     let texts: Option<Vec<&str>> =
         words.iter().map(|word| word.text.as_deref().filter(|_| is_single_word(word))).collect();
@@ -230,15 +230,15 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<WrappedCommand> {
         long_values: &["timeout", "wait", "conflict-exit-code"],
     };
     let rest = OPTIONS.operands_after(arguments, 1);
-    let Operands::Words(words) = rest else { return started(rest) };
+    let Operands::Words(words) = rest else { return started_command(rest) };
     match words.split_first() {
         Some((first, behind)) if matches!(first.text.as_deref(), Some("-c" | "--command")) => {
-            joined(Operands::Words(behind))
+            join_words(Operands::Words(behind))
         }
         Some((first, _)) if first.text.as_deref().is_some_and(|text| text.starts_with('-')) => {
             unclear_command("unknown option of `flock`")
         }
-        _ => started(Operands::Words(words)),
+        _ => started_command(Operands::Words(words)),
     }
 }
 

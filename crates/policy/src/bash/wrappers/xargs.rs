@@ -1,8 +1,8 @@
 //! Parses `xargs` and `parallel`, whose last words come from the input.
 
 use super::options::{Operands, Options};
-use super::shells::joined;
-use super::{WrappedCommand, started, unclear_command, words_alone};
+use super::shells::join_words;
+use super::{WrappedCommand, started_command, unclear_command, words_alone};
 use crate::bash::line::Word;
 
 const OPTIONS: Options = Options {
@@ -73,7 +73,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
         plain.push(word.clone());
     }
     let rest = OPTIONS.operands_after(&plain, 0);
-    let Operands::Words(words) = rest else { return started(rest) };
+    let Operands::Words(words) = rest else { return started_command(rest) };
     if words.is_empty() {
         let echo =
             Word { text: Some("echo".to_owned()), source: "echo".to_owned(), ..Word::default() };
@@ -143,6 +143,6 @@ pub(super) fn parallel(arguments: &[Word]) -> Vec<WrappedCommand> {
         {
             unclear_command("`parallel` runs commands that it reads")
         }
-        rest => joined(rest),
+        rest => join_words(rest),
     }
 }

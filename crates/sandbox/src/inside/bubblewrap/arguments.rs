@@ -285,7 +285,7 @@ fn tree(path: &Path) -> SandboxResult<Tree> {
         .and_then(fstat)
         .map_err(|error| match error {
             Errno::NOSYS => SandboxFailure::Unsupported("`openat2`".to_owned()),
-            error => mounts::unusable(path, error),
+            error => mounts::mount_failure(path, error),
         })?;
     Ok(Tree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
 }

@@ -28,18 +28,18 @@ pub(super) fn verify(job: &BwrapJob) -> SandboxResult<()> {
         let inside = plan.writable.iter().any(|tree| path.starts_with(tree));
         let granted = plan.writable.contains(path);
         if inside && !granted && !is_read_only(&root, path)? {
-            return Err(changed(path));
+            return Err(changed_failure(path));
         }
     }
     for path in &plan.hidden {
         if can_open(&root, path) {
-            return Err(changed(path));
+            return Err(changed_failure(path));
         }
     }
     Ok(())
 }
 
-fn changed(path: &Path) -> SandboxFailure {
+fn changed_failure(path: &Path) -> SandboxFailure {
     SandboxFailure::Refused(format!(
         "`{}` changed while the sandbox was built, or `bwrap` did not protect it",
         path.display()
@@ -53,12 +53,12 @@ fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 fn verify_unchanged(root: &OwnedFd, tree: &Tree) -> SandboxResult<()> {
-    let found = find(root, &tree.path).map_err(|_| changed(&tree.path))?;
+    let found = find(root, &tree.path).map_err(|_| changed_failure(&tree.path))?;
     let stat = fstat(&found).refused(tree.path.display())?;
     if (stat.st_dev, stat.st_ino) == (tree.device, tree.inode) {
         Ok(())
     } else {
-        Err(changed(&tree.path))
+        Err(changed_failure(&tree.path))
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn receive(listener: impl AsFd) -> Result<Notice, Errno> {
 }
 
 /// Whether the call still waits, so that its thread has not died and its ID was not reused.
-pub(crate) fn still_waits(listener: impl AsFd, id: u64) -> bool {
+pub(crate) fn is_waiting(listener: impl AsFd, id: u64) -> bool {
     // SAFETY: the kernel reads one number, which outlives the call.
     let done = unsafe {
         libc::ioctl(

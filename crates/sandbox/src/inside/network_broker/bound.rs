@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn place(path: &Path) -> FileIdentity {
+    fn file_identity(path: &Path) -> FileIdentity {
         let open = |path: &Path| openat(rustix::fs::CWD, path, OFlags::PATH, Mode::empty());
         FileIdentity::for_file(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
     }
@@ -196,14 +196,14 @@ mod tests {
         let server = UnixListener::bind(&one).unwrap();
         let _packets = UnixDatagram::bind(&three).unwrap();
         std::fs::rename(&one, &two).unwrap();
-        assert_eq!(table.listeners_at(place(&two)).unwrap().len(), 1);
-        assert_eq!(table.listeners_at(place(&three)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(file_identity(&two)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(file_identity(&three)).unwrap().len(), 1);
         let _client = UnixStream::connect(&two).unwrap();
         let _accepted = server.accept().unwrap();
-        assert_eq!(table.listeners_at(place(&two)).unwrap().len(), 1);
+        assert_eq!(table.listeners_at(file_identity(&two)).unwrap().len(), 1);
         drop(server);
         // The accepted connection is still listed with this file.
-        assert!(table.listeners_at(place(&two)).unwrap().is_empty());
+        assert!(table.listeners_at(file_identity(&two)).unwrap().is_empty());
         let address = |path: &Path| {
             let path = path.to_str().unwrap().as_bytes();
             [&1u16.to_ne_bytes()[..], path, &[0]].concat()

@@ -175,7 +175,7 @@ impl NetworkBroker {
 
     fn serve(&self, notice: &Notice) -> Result<NotifyReply, Errno> {
         let caller = Caller::open(&self.proc, notice.thread)?;
-        if !notify::still_waits(&self.listener, notice.id) {
+        if !notify::is_waiting(&self.listener, notice.id) {
             return Err(Errno::SRCH);
         }
         let is_own = |process| self.session.has_process(&self.proc, caller.number, process);

@@ -85,7 +85,7 @@ fn tree(fixture: &Fixture) {
     }
 }
 
-fn is_as_it_was(fixture: &Fixture) {
+fn assert_unchanged(fixture: &Fixture) {
     for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
         assert_eq!(fixture.read(name).as_deref(), Some(text), "{name}");
     }
@@ -117,12 +117,12 @@ fn directories_replaced_by_links_are_restored() {
                 "{}",
                 target.display()
             );
-            is_as_it_was(&fixture);
+            assert_unchanged(&fixture);
             // Once more in both directions.
             assert_eq!(checkpoints.redo(false).expect("redo").skipped, []);
             assert_eq!(fs::read_link(fixture.path("a")).expect("link"), target);
             assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
-            is_as_it_was(&fixture);
+            assert_unchanged(&fixture);
         }
     }
 }
@@ -137,7 +137,7 @@ fn undo_does_not_lose_a_moved_directory() {
         symlink("a0", fixture.path("a")).expect("link");
     });
     assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
-    is_as_it_was(&fixture);
+    assert_unchanged(&fixture);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn renamed_file_without_saved_content_is_renamed_back() {
     command(&checkpoints, 1, moved);
     let large = || fixture.read("a/large").expect("large").len();
     assert_eq!(checkpoints.undo(None, false).expect("undo").skipped, []);
-    is_as_it_was(&fixture);
+    assert_unchanged(&fixture);
     assert_eq!(large(), 23);
     assert_eq!(checkpoints.redo(false).expect("redo").skipped, []);
     assert_eq!((large(), fixture.path("a0/large").exists()), (23, true));
@@ -180,7 +180,7 @@ fn command_killed_with_the_program_is_undone() {
     }
     let checkpoints = fixture.checkpoints();
     let mark = checkpoints.begin_command(1).expect("begin");
-    let running = checkpoints.stand_by(&mark);
+    let running = checkpoints.protect_command(&mark);
     fixture.write("changed", "new");
     fixture.write("later", "new");
     fixture.write("made/file", "new");

@@ -32,7 +32,7 @@ pub(super) fn entries(file: &Path, directory: &Path) -> Option<Vec<(String, Stri
         while let (Some(origin), Some(entry)) = (fields.next(), fields.next()) {
             let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
             if key.starts_with("includeif.") && key.ends_with(".path") {
-                let included = included(origin, value, directory);
+                let included = included_path(origin, value, directory);
                 if included.exists() && !files.contains(&included) {
                     if files.len() >= MOST_FILES {
                         return None;
@@ -93,7 +93,7 @@ fn plain_entries(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Resolves an included path relative to the file that includes it.
-fn included(origin: &str, value: &str, directory: &Path) -> PathBuf {
+fn included_path(origin: &str, value: &str, directory: &Path) -> PathBuf {
     if let Some(rest) = value.strip_prefix("~/") {
         return PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(rest);
     }

@@ -21,7 +21,7 @@ pub(crate) fn list(app: &mut App) {
     let mut rows: Vec<Line> =
         set.agents.iter().flat_map(|agent| agent_rows(app, agent, true)).collect();
     rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
-    app.say_wrapped(rows);
+    app.show_wrapped_rows(rows);
     accept::notify_waiting(app, &set);
     warnings(app, &set);
 }
@@ -54,7 +54,7 @@ pub(crate) fn reload(app: &mut App) {
             let on = set.agents.iter().filter(|agent| !agent.disabled).count();
             (format!("{on} of {} agents are enabled.", set.agents.len()), set)
         });
-        Box::new(move |app| changed(app, told))
+        Box::new(move |app| handle_change(app, told))
     })));
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn switch(app: &mut App, name: &str, on: bool) {
             let word = if on { "is enabled" } else { "is disabled" };
             (format!("`{name}` {word} ({}).", file.display()), set)
         });
-        Box::new(move |app| changed(app, told))
+        Box::new(move |app| handle_change(app, told))
     })));
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn coordinate(app: &mut App, goal: &str) {
 }
 
 /// Takes over the agents of the session that was opened.
-pub(crate) fn opened(app: &mut App) {
+pub(crate) fn adopt_session(app: &mut App) {
     let set = app.extensions.agent_set().unwrap_or_default();
     mention(app, &set);
     accept::notify_waiting(app, &set);
@@ -105,7 +105,7 @@ pub(crate) fn mention(app: &mut App, set: &AgentSet) {
     app.completion.mention_agents(mentions.collect());
 }
 
-fn changed(app: &mut App, changed: Result<(String, Arc<AgentSet>), Failure>) {
+fn handle_change(app: &mut App, changed: Result<(String, Arc<AgentSet>), Failure>) {
     match changed {
         Ok((text, set)) => {
             app.info(text);

@@ -54,7 +54,7 @@ fn show(app: &mut App, uses: &[BudgetUse]) {
                 cost off`: for this session, including when it is resumed. The `budget.…` \
                 settings apply to all sessions.";
     rows.push(Line::styled(hint, app.theme.secondary));
-    app.say_wrapped(rows);
+    app.show_wrapped_rows(rows);
 }
 
 /// A change of a limit.

@@ -13,7 +13,7 @@ use crate::editors;
 use crate::theme_choice as theme;
 
 pub(crate) fn editor_dialog(app: &mut App) {
-    app.ask(editors::installed, |app, mut editors| {
+    app.ask(editors::installed_editors, |app, mut editors| {
         editors.sort_by_key(|(_, installed)| !installed);
         let items = editors.iter().map(|(editor, installed)| {
             let mut item = ListItem::new(editor.id, editor.name, "");
@@ -111,16 +111,16 @@ pub(crate) fn theme_dialog(app: &mut App) {
     let items = theme::names(&app.settings.custom_themes).into_iter().map(|(name, light)| {
         // Colors say nothing to a screen reader.
         let is_seen = !app.settings.screen_reader;
-        let sample = theme::named(&name, &app.settings.custom_themes)
+        let sample = theme::find_theme(&name, &app.settings.custom_themes)
             .ok()
             .filter(|_| is_seen)
             .map(|theme| crate::theme_sample::rows(&theme, app.window.width().min(72)))
             .unwrap_or_default();
         let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
-        item.previewed(sample)
+        item.with_preview(sample)
     });
     let list = ListDialog::new(app.settings_view.theme_title(), items.collect())
-        .searched()
+        .with_search()
         .hint("↑↓ preview · enter save · tab change scope · esc cancel")
         .at(&app.theme.name);
     let before = Box::new(app.theme.clone());
@@ -135,7 +135,7 @@ pub(crate) fn use_theme(app: &mut App, name: &str) {
     let names = theme::names(&app.settings.custom_themes);
     let known = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let name = known.map_or(name, |(known, _)| known.as_str());
-    match theme::named(name, &app.settings.custom_themes) {
+    match theme::find_theme(name, &app.settings.custom_themes) {
         Ok(_) => {
             app.settings_view.reset_scope();
             app.save_theme(name);

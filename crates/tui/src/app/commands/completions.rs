@@ -12,7 +12,7 @@ use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::JobContinuation;
-use crate::commands::{CommandSpec, SlashCommand, TABLE, called};
+use crate::commands::{CommandSpec, SlashCommand, TABLE, available_names};
 use crate::completion::{
     Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, FinderResults,
 };
@@ -81,7 +81,7 @@ pub(crate) fn find_files(
 pub(crate) fn set_commands(app: &mut App) {
     let taken = |name: &str| app.catalog.has_custom(name);
     let ours = |spec| {
-        let (name, aliases) = called(spec, taken);
+        let (name, aliases) = available_names(spec, taken);
         let disabled = spec.command == SlashCommand::Restore && !app.settings.checkpointing;
         CommandInfo { name, aliases, disabled, ..info(spec) }
     };

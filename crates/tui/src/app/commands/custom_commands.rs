@@ -23,7 +23,7 @@ pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
     app.effect(Effect::Run(Box::new(move || {
         let loaded = LoadedCommands::read(&commands);
         Box::new(move |app| {
-            if let Some(warnings) = app.catalog.loaded(loaded) {
+            if let Some(warnings) = app.catalog.accept_commands(loaded) {
                 app.info(warnings);
             }
             completions::set_commands(app);
@@ -97,7 +97,7 @@ fn expand(app: &mut App, prepared: PreparedCommand) {
 }
 
 /// Sends the expanded prompt.
-pub(crate) fn expanded(app: &mut App, expanded: Result<ExpandedCommand, Failure>) {
+pub(crate) fn handle_expanded(app: &mut App, expanded: Result<ExpandedCommand, Failure>) {
     app.catalog.expansion_ended();
     match expanded {
         Ok(ExpandedCommand { prompt, notices }) => {

@@ -23,7 +23,7 @@ pub(crate) fn log_key(app: &mut App) {
 }
 
 /// The page runs, or why it does not.
-pub(crate) fn started(app: &mut App, link: Result<DevToolsLink, String>) {
+pub(crate) fn handle_start(app: &mut App, link: Result<DevToolsLink, String>) {
     match link {
         Ok(DevToolsLink { address, is_opened: true }) => {
             app.info(format!("DevTools opens in the browser: {address} (the link works once)"));

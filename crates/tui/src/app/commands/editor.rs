@@ -71,7 +71,7 @@ pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
 /// Shows the connection and the open files.
 pub(crate) fn status(app: &mut App) {
     match app.editor.companion() {
-        Some(snapshot) => app.say_wrapped(plain_rows(&status_text(snapshot))),
+        Some(snapshot) => app.show_wrapped_rows(plain_rows(&status_text(snapshot))),
         None => app.too_early(),
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn doctor(app: &mut App) {
     app.ask(
         |launch| launch.companion_manager().diagnose(),
         |app, diagnosis| match diagnosis {
-            Ok(diagnosis) => app.say_wrapped(plain_rows(&diagnosis_text(&diagnosis))),
+            Ok(diagnosis) => app.show_wrapped_rows(plain_rows(&diagnosis_text(&diagnosis))),
             Err(failure) => app.error(failure.message),
         },
     );
@@ -155,7 +155,7 @@ pub(crate) fn offer_connection(app: &mut App) {
 }
 
 /// Handles the answer to that dialog.
-pub(crate) fn chosen(app: &mut App, id: &str) {
+pub(crate) fn handle_choice(app: &mut App, id: &str) {
     match id {
         "yes" => {
             save_settings(app, &[("ide.enabled", true), ("ide.hasSeenNudge", true)]);
@@ -196,7 +196,7 @@ pub(crate) fn close_all(app: &mut App) {
 }
 
 /// Handles a decision made in the editor, or a diff that the editor no longer shows.
-pub(crate) fn decided(app: &mut App, ask: &ApprovalId, decision: DiffDecision) {
+pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDecision) {
     close(app, ask);
     let Some(question) = app.dialogs.approval_of(ask) else { return };
     let decide = match decision {
@@ -262,7 +262,7 @@ fn with_text(
 /// Whether this is the request for an edited change that was already accepted. If so, answers
 /// it.
 pub(crate) fn is_accepted(app: &mut App, ask: &ApprovalRequest) -> bool {
-    let Some(decide) = app.editor.accepted(ask) else { return false };
+    let Some(decide) = app.editor.accepted_response(ask) else { return false };
     app.effect(Effect::Send(Op::Decide(Box::new(decide))));
     true
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
 fn list(app: &mut App) {
     with_extensions(app, |app, found| {
         let rows = found.iter().flat_map(|extension| extension_rows(app, extension)).collect();
-        app.say_wrapped(rows);
+        app.show_wrapped_rows(rows);
     });
 }
 
@@ -253,11 +253,11 @@ fn handle_consent(app: &mut App, consent: Consent) {
                 Ok(format!("`{}` updated to version {version}.", extension.name()))
             }
         },
-        changed,
+        handle_change,
     );
 }
 
-fn changed(app: &mut App, done: Result<String, parallax_protocol::event::Failure>) {
+fn handle_change(app: &mut App, done: Result<String, parallax_protocol::event::Failure>) {
     match done {
         Ok(text) => {
             app.info(text);
@@ -279,7 +279,7 @@ fn uninstall(app: &mut App, name: &str) {
                 ),
             })
         },
-        changed,
+        handle_change,
     );
 }
 
@@ -297,7 +297,7 @@ fn switch(app: &mut App, name: &str, on: bool, scope: &[&str]) {
             let word = if on { "enabled" } else { "disabled" };
             Ok(format!("`{}` is {word}.", extension.name()))
         },
-        changed,
+        handle_change,
     );
 }
 
@@ -321,7 +321,7 @@ fn configure(app: &mut App, name: &str, setting: Option<&str>) {
                 let state = if value.value.is_some() { "set" } else { "not set" };
                 let line = Line::styled(sanitize(&value.setting.description), app.theme.secondary);
                 ListItem::new(value.setting.variable.clone(), sanitize(&value.setting.name), state)
-                    .previewed(vec![line])
+                    .with_preview(vec![line])
             });
             let title = format!("Settings of `{}`", extension.name());
             let list = ListDialog::new(title, items.collect());
@@ -345,7 +345,7 @@ fn open_value(app: &mut App, extension: &Extension, setting: &str) {
         return app.error(format!("Extension `{}` has no setting `{setting}`.", extension.name()));
     };
     let known = &known.setting;
-    let field = if known.sensitive { Field::masked() } else { Field::default() };
+    let field = if known.sensitive { Field::new_masked() } else { Field::default() };
     let intro = vec![sanitize(&known.description), "Leave empty to clear the value.".to_owned()];
     let dialog = FieldDialog::new(sanitize(&known.name), intro, field);
     let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
@@ -368,7 +368,7 @@ pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value:
             )?;
             Ok(format!("Saved `{variable}` of `{name}`."))
         },
-        changed,
+        handle_change,
     );
 }
 

@@ -7,11 +7,11 @@ use parallax_sdk::agents::GUIDE;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::commands::{NAME_COLUMNS, TABLE, called};
+use crate::commands::{NAME_COLUMNS, TABLE, available_names};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
 use crate::keymap::KeyCommand;
-use crate::layout::{explained, plain_rows};
+use crate::layout::{plain_rows, two_columns};
 use crate::stats_view;
 use crate::status_line::mode_name;
 
@@ -26,12 +26,12 @@ pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
     app.ask(About::collect, move |app, about| {
         app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
-            tell_about(app, about, session, drawing);
+            show_about(app, about, session, drawing);
         })));
     });
 }
 
-fn tell_about(app: &mut App, about: About, session: String, drawing: Option<Drawing>) {
+fn show_about(app: &mut App, about: About, session: String, drawing: Option<Drawing>) {
     let row = |label: &str, value: String| {
         Line::styled(format!("{label:<10}"), app.theme.secondary).with_span(value, app.theme.text)
     };
@@ -124,12 +124,12 @@ pub(crate) fn help(app: &mut App) {
     let row = |name: String, arguments: &str, summary: &str| {
         let head = format!("  /{name} {arguments}");
         let name = Line::styled(head.trim_end().to_owned(), theme.accent);
-        explained(name, Line::styled(summary.to_owned(), theme.text), NAME_COLUMNS, width)
+        two_columns(name, Line::styled(summary.to_owned(), theme.text), NAME_COLUMNS, width)
     };
     let mut commands = vec![heading("Commands")];
     let mut subcommands = vec![heading("Subcommands")];
     for spec in TABLE {
-        let (name, _) = called(spec, |name| app.catalog.has_custom(name));
+        let (name, _) = available_names(spec, |name| app.catalog.has_custom(name));
         commands.extend(row(name.clone(), spec.arguments, spec.summary));
         for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
             subcommands.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
@@ -163,7 +163,7 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
     let theme = &app.theme;
     let row = |name: String, what: &str| {
         let name = Line::styled(format!("  {name}"), theme.accent);
-        explained(name, Line::styled(what.to_owned(), theme.text), BASIC_COLUMNS, width)
+        two_columns(name, Line::styled(what.to_owned(), theme.text), BASIC_COLUMNS, width)
     };
     let mut rows = vec![Line::styled("Type", theme.accent.bold())];
     for (sign, what) in [
@@ -178,7 +178,7 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
     rows.push(Line::styled("Commands to know", theme.accent.bold()));
     for name in BASIC_COMMANDS {
         if let Some(spec) = TABLE.iter().find(|spec| spec.name == name) {
-            let (name, _) = called(spec, |name| app.catalog.has_custom(name));
+            let (name, _) = available_names(spec, |name| app.catalog.has_custom(name));
             rows.extend(row(format!("/{name}"), spec.summary));
         }
     }
@@ -192,7 +192,7 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
         (KeyCommand::ShowTranscript, "shows the whole conversation"),
     ];
     for (command, what) in keys {
-        let key = app.keymap.hinted(command);
+        let key = app.keymap.hint_key(command);
         if !key.is_empty() {
             rows.extend(row(key, what));
         }
@@ -237,7 +237,7 @@ pub(crate) fn docs(app: &mut App, name: &str) {
         pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
     items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
     let list =
-        ListDialog::new("Documentation", items).searched().hint("enter open a page · esc close");
+        ListDialog::new("Documentation", items).with_search().hint("enter open a page · esc close");
     app.open(Overlay::list(Purpose::Docs, list));
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
                 rows.push(Line::EMPTY);
             }
         }
-        app.say_wrapped(rows);
+        app.show_wrapped_rows(rows);
     });
 }
 
@@ -293,7 +293,7 @@ pub(crate) fn policies(app: &mut App) {
                 );
             }
         }
-        app.say_wrapped(rows);
+        app.show_wrapped_rows(rows);
     });
 }
 
@@ -310,12 +310,12 @@ pub(crate) fn show_pages(
                 title => format!("{title}: {page}"),
             };
             let head = Line::styled(head, app.theme.text.bold());
-            app.say_wrapped(std::iter::once(head).chain(rows).collect());
+            app.show_wrapped_rows(std::iter::once(head).chain(rows).collect());
         }
         return;
     }
     let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows)));
-    let panel = Panel::new(pages.collect()).titled(title);
+    let panel = Panel::new(pages.collect()).with_title(title);
     app.open(Overlay::panel(Purpose::Pages, panel));
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn tools(app: &mut App, described: bool) {
                 rows.extend(plain_rows(&tool.description));
             }
         }
-        app.say_wrapped(rows);
+        app.show_wrapped_rows(rows);
     });
 }
 
@@ -422,8 +422,8 @@ pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
 /// Returns rows with prompts that were never sent: queued ones, and those that returned when
 /// the program ended the turn.
 fn unsent_rows(app: &App) -> Vec<Line> {
-    let written = app.composer.buffer().expanded();
-    let texts = app.prompt_queue.unsent().chain([written.as_str()]);
+    let written = app.composer.buffer().expanded_text();
+    let texts = app.prompt_queue.unsent_prompts().chain([written.as_str()]);
     let mut rows = Vec::new();
     for text in texts.filter(|text| !text.trim().is_empty()) {
         if rows.is_empty() {

@@ -30,7 +30,7 @@ pub(crate) fn tasks_dialog(app: &mut App) {
     app.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
     let items = app.shell.background.items(&app.theme);
     let list = ListDialog::new("Background commands", items)
-        .searched()
+        .with_search()
         .when_empty("no background commands")
         .hint("ctrl+k stop · enter print the output · esc back");
     app.open(Overlay::list(Purpose::Tasks, list));

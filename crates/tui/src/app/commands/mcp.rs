@@ -28,7 +28,7 @@ pub(crate) enum Detail {
 pub(crate) fn list(app: &mut App, detail: Detail) {
     with_rows(app, move |app, rows| {
         let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
-        app.say_wrapped(lines);
+        app.show_wrapped_rows(lines);
     });
 }
 
@@ -61,7 +61,7 @@ fn with_rows(app: &mut App, show: impl FnOnce(&mut App, Vec<McpRow>) + Send + 's
 
 /// Notifies the user about servers that are still starting, because the first prompt does not
 /// wait for them.
-pub(crate) fn say_starting(app: &mut App) {
+pub(crate) fn report_starting_servers(app: &mut App) {
     let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
     app.ask_session(names, |app, names| {
         let names: Vec<String> =
@@ -79,7 +79,7 @@ pub(crate) fn say_starting(app: &mut App) {
 }
 
 /// Reports a server that rejects requests until the user signs in.
-pub(crate) fn sign_in_wanted(app: &mut App, server: &str, again: bool) {
+pub(crate) fn report_sign_in_required(app: &mut App, server: &str, again: bool) {
     let server = sanitize(server);
     let why = match again {
         true => "requires you to sign in again",

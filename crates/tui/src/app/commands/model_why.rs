@@ -51,5 +51,5 @@ pub(crate) fn run(app: &mut App) {
         let told = format!("`{}` {why}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
         rows.push(row("earlier", told));
     }
-    app.say_wrapped(rows);
+    app.show_wrapped_rows(rows);
 }

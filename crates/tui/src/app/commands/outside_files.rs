@@ -66,7 +66,7 @@ pub(crate) fn handle_answer(
 }
 
 /// Handles a dialog closed without a choice: the prompt returns to the composer.
-pub(crate) fn closed(app: &mut App, text: &str, steer: Option<&SteerId>) {
+pub(crate) fn handle_close(app: &mut App, text: &str, steer: Option<&SteerId>) {
     if let Some(id) = steer {
         app.prompt_queue.steer_ended(id);
     }

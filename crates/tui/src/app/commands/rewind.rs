@@ -88,7 +88,7 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
             ListItem::new(point.name.clone(), sanitize(&point.name), files.join(", "))
         });
         let list = ListDialog::new("Restore to before which change?", items.collect())
-            .searched()
+            .with_search()
             .hint("enter restore and review again · esc back");
         return app.open(Overlay::list(Purpose::Restore, list));
     }
@@ -109,7 +109,7 @@ pub(crate) fn offer_to_continue(app: &mut App) {
     app.open(Overlay::list(Purpose::CutOff, list));
 }
 
-pub(crate) fn chosen(app: &mut App, turn: u64, id: &str) {
+pub(crate) fn handle_choice(app: &mut App, turn: u64, id: &str) {
     app.dialogs.close();
     let (chat, files) = (id.contains("chat"), id.contains("files"));
     if chat || files {

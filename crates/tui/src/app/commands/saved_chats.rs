@@ -21,7 +21,7 @@ pub(crate) fn open(app: &mut App) {
             if items.is_empty() {
                 return app.info("No saved conversations. Use `/chat save TAG` to save this one.");
             }
-            let list = ListDialog::new("Saved conversations", items).searched();
+            let list = ListDialog::new("Saved conversations", items).with_search();
             app.open(Overlay::list(Purpose::Tags, list));
         },
     );

@@ -100,11 +100,11 @@ fn begin_search(app: &mut App, text: String) {
         let hits = search_sessions(&launch, &text, &|step| reading.update(step));
         // A session that was not read completely may contain more matches.
         let hits = (!reading.is_stopped()).then_some(hits);
-        deliver.send(Box::new(move |app| searched(app, &text, hits)));
+        deliver.send(Box::new(move |app| handle_search_result(app, &text, hits)));
     })));
 }
 
-fn searched(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>>) {
+fn handle_search_result(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>>) {
     let next = app.browser.search_ended();
     let theme = app.theme.clone();
     if let Some(list) = list(app) {
@@ -124,7 +124,7 @@ fn searched(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>
             return begin_search(app, next);
         }
     }
-    app.browser.stop_searching();
+    app.browser.close();
 }
 
 fn list(app: &mut App) -> Option<&mut ListDialog> {

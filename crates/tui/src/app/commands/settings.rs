@@ -40,18 +40,18 @@ fn row(app: &App, key: &str) -> Option<SettingRow> {
 }
 
 /// Handles Enter on a setting: toggles a flag, selects the next choice, or opens a field.
-pub(crate) fn chosen(app: &mut App, key: &str) {
+pub(crate) fn handle_choice(app: &mut App, key: &str) {
     let Some(row) = row(app, key) else { return };
     match setting_chosen(&row, app.settings.footer.as_deref()) {
         SettingStep::Save(value) => {
             app.save_setting_in(app.settings_view.scope(), key, Some(value));
         }
         SettingStep::Themes => {
-            app.settings_view.set_aside(app.dialogs.take());
+            app.settings_view.park(app.dialogs.take());
             choices::theme_dialog(app);
         }
         SettingStep::Show(overlay) => {
-            app.settings_view.set_aside(app.dialogs.take());
+            app.settings_view.park(app.dialogs.take());
             app.open(overlay);
         }
         SettingStep::Nothing => {}

@@ -53,7 +53,7 @@ pub(crate) fn open(app: &mut App, why: Option<&str>) {
     );
 }
 
-pub(crate) fn chosen(app: &mut App, id: &str) {
+pub(crate) fn handle_choice(app: &mut App, id: &str) {
     let kind = match id.split_once(':') {
         None if id == "gemini" => KeyKind::GeminiApi,
         None if id == "vertex" => KeyKind::VertexExpress,
@@ -79,7 +79,7 @@ pub(crate) fn chosen(app: &mut App, id: &str) {
         KeyKind::GeminiApi => "Gemini API key",
         KeyKind::VertexExpress => "Vertex AI express key",
     };
-    let dialog = FieldDialog::new(title, intro, Field::masked());
+    let dialog = FieldDialog::new(title, intro, Field::new_masked());
     app.open(Overlay::field(Purpose::Key(kind), dialog));
 }
 
@@ -87,7 +87,7 @@ fn provider_key_dialog(app: &mut App, provider: &str) {
     let intro = vec![
         "The key is verified with the service and saved so that only you can read it.".to_owned(),
     ];
-    let dialog = FieldDialog::new(format!("API key for {provider}"), intro, Field::masked());
+    let dialog = FieldDialog::new(format!("API key for {provider}"), intro, Field::new_masked());
     app.open(Overlay::field(Purpose::ProviderKey(provider.to_owned()), dialog));
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn provider_key_added(
 /// Lets the user choose a model of a provider.
 fn provider_models(app: &mut App, provider: &str) {
     let list = ListDialog::new("Select a model", Vec::new())
-        .searched()
+        .with_search()
         .when_empty("loading the provider's models…");
     app.open(Overlay::list(Purpose::ProviderModel, list));
     let provider = provider.to_owned();
@@ -201,7 +201,7 @@ pub(crate) fn model_dialog(app: &mut App) {
     let known = launch.provider_manager().models_without_request();
     items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
     let list = ListDialog::new("Select a model", items.clone())
-        .searched()
+        .with_search()
         .with_digits()
         .hint("enter use now · ctrl+s use now and in later sessions · esc back")
         .at(&app.facts.model);

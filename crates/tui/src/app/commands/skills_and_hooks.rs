@@ -49,8 +49,8 @@ pub(crate) fn list_skills(app: &mut App, arguments: &str) {
             let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
             rows.push(Line::styled(text, app.theme.secondary));
         }
-        rows.extend(note_rows(app, notes));
-        app.say_wrapped(rows);
+        rows.extend(warning_rows(app, notes));
+        app.show_wrapped_rows(rows);
     });
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn skills_panel(app: &mut App) {
         let pages = [
             ("Enabled", rows(true)),
             ("Disabled", rows(false)),
-            ("Problems", note_rows(app, notes)),
+            ("Problems", warning_rows(app, notes)),
         ];
         let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
         info::show_pages(app, "Skills", pages);
@@ -100,7 +100,7 @@ fn skill_rows(app: &App, skill: &SkillInfo, described: bool) -> Vec<Line> {
     rows
 }
 
-fn note_rows(app: &App, notes: &[String]) -> Vec<Line> {
+fn warning_rows(app: &App, notes: &[String]) -> Vec<Line> {
     notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)).collect()
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn hooks_dialog(app: &mut App) {
                 return list.replace(items);
             }
             let list = ListDialog::new("Hooks", items)
-                .searched()
+                .with_search()
                 .hint("enter enable or disable · esc back");
             app.open(Overlay::list(Purpose::Hooks, list));
         },
@@ -260,7 +260,7 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
         preview.push(line(format!("  {}", sanitize(&hook.description))));
     }
     preview.push(line(format!("  {}", hook.file.display())));
-    ListItem::new(hook.title.clone(), sanitize(&hook.title), detail).previewed(preview)
+    ListItem::new(hook.title.clone(), sanitize(&hook.title), detail).with_preview(preview)
 }
 
 /// Accepts the project's current hooks, which run from now on.
@@ -374,7 +374,7 @@ pub(crate) fn list_commands(app: &mut App, again: bool) {
             if rows.is_empty() {
                 app.info("No custom commands. Create one with `parallax commands new NAME`.");
             }
-            app.say_wrapped(rows);
+            app.show_wrapped_rows(rows);
             custom_commands::load(app);
         })
     })));

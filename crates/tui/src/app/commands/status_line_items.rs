@@ -21,7 +21,7 @@ fn items(app: &App) -> Vec<ListItem> {
 }
 
 /// Handles Enter on a row.
-pub(crate) fn chosen(app: &mut App, id: &str) {
+pub(crate) fn handle_choice(app: &mut App, id: &str) {
     match app.settings_view.footer_chosen(id, &app.settings) {
         Some(FooterChange::Labels(on)) => {
             app.settings.footer_labels = on;

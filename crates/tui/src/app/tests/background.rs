@@ -21,11 +21,11 @@ fn background_processes_are_counted_and_their_end_is_shown_once() {
     let mut bench = Bench::new(Layout::Inline);
     let running = [1, 2].map(|pid| process(pid, BackgroundState::Running));
     bench.event(EventBody::Background { processes: running.to_vec() });
-    bench.shows("2 in background (/shells)");
+    bench.assert_visible("2 in background (/shells)");
     let [one, _] = running;
     let ended = vec![one, process(2, BackgroundState::Exited { code: Some(3) })];
     bench.event(EventBody::Background { processes: ended.clone() });
-    bench.shows("1 in background (/shells)");
+    bench.assert_visible("1 in background (/shells)");
     let told = "background command exited with code 3: sleep 2 (/shells)";
     let reports_end = |rows: &[String]| rows.iter().any(|row| row.contains(told));
     let mut bench = Bench::new(Layout::Inline);
@@ -45,13 +45,13 @@ fn user_command_shows_elapsed_time_and_stop_key() {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.window.resize((80, 24));
     bench.shell("sleep 60");
-    bench.shows("Running a command (esc to cancel, 0s)");
+    bench.assert_visible("Running a command (esc to cancel, 0s)");
     bench.app.clock.advance(Duration::from_secs(3));
-    bench.shows("Running a command (esc to cancel, 3s · tab to type into the command");
-    bench.shows("sleep 60  3s");
+    bench.assert_visible("Running a command (esc to cancel, 3s · tab to type into the command");
+    bench.assert_visible("sleep 60  3s");
     // In text, Tab has another meaning.
     bench.keys("x");
-    bench.shows("(esc to cancel, 3s · ctrl+b to run it in the background)");
+    bench.assert_visible("(esc to cancel, 3s · ctrl+b to run it in the background)");
     bench.keys("\u{1b}");
     assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
 }

@@ -23,7 +23,7 @@ fn devtools_opens_by_command_and_by_the_key_of_the_log_twice() {
     assert_eq!(opened(&mut bench), [false]);
     bench.keys("/devtools now\n");
     assert!(opened(&mut bench).is_empty());
-    bench.shows("Unknown argument of `/devtools`: `now`");
+    bench.assert_visible("Unknown argument of `/devtools`: `now`");
     let key = Key::plain(KeyCode::F(12));
     bench.press(key);
     assert!(opened(&mut bench).is_empty() && bench.app.debug.is_open());
@@ -39,8 +39,8 @@ fn devtools_opens_by_command_and_by_the_key_of_the_log_twice() {
 fn link_to_devtools_is_shown() {
     let mut bench = Bench::new(Layout::Inline);
     let address = "http://127.0.0.1:1/?token=a".to_owned();
-    devtools::started(&mut bench.app, Ok(DevToolsLink { address, is_opened: false }));
-    bench.shows("DevTools: http://127.0.0.1:1/?token=a (the link works once)");
-    devtools::started(&mut bench.app, Err("no port".to_owned()));
-    bench.shows("Failed to start DevTools: no port");
+    devtools::handle_start(&mut bench.app, Ok(DevToolsLink { address, is_opened: false }));
+    bench.assert_visible("DevTools: http://127.0.0.1:1/?token=a (the link works once)");
+    devtools::handle_start(&mut bench.app, Err("no port".to_owned()));
+    bench.assert_visible("Failed to start DevTools: no port");
 }

@@ -5,7 +5,7 @@ use parallax_sessions::recorded_items::RecordedItem;
 
 use super::*;
 
-fn said(count: usize) -> Vec<RecordedItem> {
+fn recorded_items(count: usize) -> Vec<RecordedItem> {
     (0..count)
         .flat_map(|number| {
             [
@@ -30,7 +30,7 @@ fn said(count: usize) -> Vec<RecordedItem> {
 /// A session with this number of turns whose rows are in the scrollback.
 fn bench(turns: usize) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.transcript.resume(said(turns));
+    bench.app.transcript.resume(recorded_items(turns));
     bench.rows();
     bench
 }
@@ -42,28 +42,28 @@ fn alt(char: char) -> Key {
 #[test]
 fn pager_scrolls_and_closes_without_a_trace() {
     let mut bench = bench(100);
-    bench.hides("prompt 3");
+    bench.assert_hidden("prompt 3");
     let before = bench.rows();
     bench.press(alt('t'));
     let frame = bench.app.frame(Layout::Inline);
     assert!(frame.cover.is_some() && frame.finished.is_empty());
     assert_eq!(frame.live.len(), 30);
-    bench.shows("The answer to number 99");
-    bench.shows(" Transcript end · / search");
-    bench.shows(" · q close");
+    bench.assert_visible("The answer to number 99");
+    bench.assert_visible(" Transcript end · / search");
+    bench.assert_visible(" · q close");
     bench.press(Key::plain(KeyCode::Home));
-    bench.shows("> prompt 0");
+    bench.assert_visible("> prompt 0");
     bench.press(Key::plain(KeyCode::PageDown));
-    bench.hides("> prompt 0");
+    bench.assert_hidden("> prompt 0");
     bench.press(Key::plain(KeyCode::PageUp));
-    bench.shows("> prompt 0");
+    bench.assert_visible("> prompt 0");
     let kind = MouseKind::WheelDown;
     bench.app.input(
         InputEvent::Mouse(MouseEvent { kind, column: 0, row: 0 }),
         std::time::Instant::now(),
     );
-    bench.hides("> prompt 0");
-    bench.shows("> prompt 1");
+    bench.assert_hidden("> prompt 0");
+    bench.assert_visible("> prompt 1");
     // Letters are not text in the pager, and nothing is sent.
     bench.keys("xyz\n");
     bench.keys("q");
@@ -71,9 +71,9 @@ fn pager_scrolls_and_closes_without_a_trace() {
     assert!(bench.ops().is_empty() && bench.app.composer.is_empty());
     for close in [Key::plain(KeyCode::Escape), Key::ctrl('c'), alt('t')] {
         bench.keys("/transcript\n");
-        bench.hides("Type your message");
+        bench.assert_hidden("Type your message");
         bench.press(close);
-        bench.shows("Type your message");
+        bench.assert_visible("Type your message");
     }
 }
 
@@ -81,9 +81,9 @@ fn pager_scrolls_and_closes_without_a_trace() {
 fn pager_is_rendered_for_the_current_width() {
     let mut bench = bench(3);
     bench.press(alt('t'));
-    bench.shows("number 0 is long enough to be wrapped once.");
+    bench.assert_visible("number 0 is long enough to be wrapped once.");
     bench.app.input(InputEvent::Resize(40, 20), std::time::Instant::now());
-    bench.hides("number 0 is long enough to be wrapped once.");
+    bench.assert_hidden("number 0 is long enough to be wrapped once.");
     let frame = bench.app.frame(Layout::Inline);
     assert_eq!(frame.live.len(), 20);
     assert!(frame.live.iter().all(|row| row.width() < 40));
@@ -95,27 +95,27 @@ fn pager_search_wraps_around() {
     bench.press(alt('t'));
     bench.keys("/");
     bench.keys("NUMBER 7");
-    bench.shows("/NUMBER 7");
+    bench.assert_visible("/NUMBER 7");
     bench.keys("\n");
-    bench.shows("not found");
+    bench.assert_visible("not found");
     bench.keys("/answer to number 7\n");
     // The search reaches the end and wraps to the start.
-    bench.shows("search wrapped to the top");
-    bench.shows("number 7 is");
-    bench.hides("number 57 is");
+    bench.assert_visible("search wrapped to the top");
+    bench.assert_visible("number 7 is");
+    bench.assert_hidden("number 57 is");
     bench.press(Key::plain(KeyCode::Home));
     bench.keys("/prompt 5\n");
-    bench.shows("> prompt 5");
+    bench.assert_visible("> prompt 5");
     bench.keys("n");
-    bench.shows("> prompt 50");
+    bench.assert_visible("> prompt 50");
     bench.keys("N");
-    bench.hides("> prompt 50");
+    bench.assert_hidden("> prompt 50");
     bench.keys("N");
-    bench.shows("search wrapped to the bottom");
-    bench.shows("> prompt 59");
+    bench.assert_visible("search wrapped to the bottom");
+    bench.assert_visible("> prompt 59");
     bench.keys("/");
     bench.press(Key::plain(KeyCode::Escape));
-    bench.shows("q close");
+    bench.assert_visible("q close");
     assert!(bench.app.is_paging());
 }
 
@@ -128,18 +128,18 @@ fn pager_shows_full_content_and_keeps_new_rows() {
         output,
         code: Some(0),
     });
-    bench.hides("row 01");
+    bench.assert_hidden("row 01");
     bench.press(alt('t'));
     bench.press(Key::plain(KeyCode::Home));
-    bench.shows("row 01");
+    bench.assert_visible("row 01");
     bench.press(Key::ctrl('o'));
-    bench.hides("row 01");
+    bench.assert_hidden("row 01");
     bench.app.info("told meanwhile");
     bench.press(Key::plain(KeyCode::End));
-    bench.shows("told meanwhile");
+    bench.assert_visible("told meanwhile");
     bench.keys("q");
-    bench.shows("told meanwhile");
-    bench.hides("told meanwhile");
+    bench.assert_visible("told meanwhile");
+    bench.assert_hidden("told meanwhile");
 }
 
 #[test]
@@ -147,12 +147,12 @@ fn approval_request_waits_while_the_pager_is_open() {
     let mut bench = bench(40);
     bench.press(alt('t'));
     bench.turn();
-    asks(&mut bench);
-    bench.shows("waiting for approval: q");
+    send_request(&mut bench);
+    bench.assert_visible("waiting for approval: q");
     bench.keys("\n1y");
     assert!(!decided(&mut bench));
     bench.keys("q");
-    bench.shows("Allow execution of this command?");
+    bench.assert_visible("Allow execution of this command?");
     bench.app.clock.advance(std::time::Duration::from_secs(5));
     bench.keys("1");
     assert!(decided(&mut bench));
@@ -161,12 +161,12 @@ fn approval_request_waits_while_the_pager_is_open() {
 #[test]
 fn pager_renders_only_the_visible_part() {
     let mut bench = bench(0);
-    bench.app.transcript.resume(said(5_000));
+    bench.app.transcript.resume(recorded_items(5_000));
     let drawn = std::time::Instant::now();
     bench.press(alt('t'));
-    bench.shows("number 4999");
+    bench.assert_visible("number 4999");
     bench.press(Key::plain(KeyCode::Home));
-    bench.shows("> prompt 0");
+    bench.assert_visible("> prompt 0");
     for _ in 0..50 {
         bench.press(Key::plain(KeyCode::PageDown));
         bench.rows();
@@ -174,7 +174,7 @@ fn pager_renders_only_the_visible_part() {
     // Rendering all of it would take many times as long.
     assert!(drawn.elapsed() < std::time::Duration::from_secs(2), "{:?}", drawn.elapsed());
     bench.keys("/prompt 4321\n");
-    bench.shows("> prompt 4321");
+    bench.assert_visible("> prompt 4321");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn box_truncated_at_the_top_keeps_its_title() {
         output,
         code: Some(0),
     });
-    bench.shows("row 59");
+    bench.assert_visible("row 59");
     let rows = bench.rows();
     assert!(rows[0].contains("! the command"), "{rows:#?}");
     for _ in 0..3 {

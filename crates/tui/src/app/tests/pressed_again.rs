@@ -11,7 +11,7 @@ const ESCAPE: &str = "\u{1b}";
 const BACK: &str = "press esc again to go back to an earlier prompt";
 
 /// A session with one finished turn.
-fn talked() -> Bench {
+fn bench_after_turn() -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     let start = ItemStart::User { text: "go".to_owned() };
@@ -35,81 +35,81 @@ fn outcome(bench: &mut Bench) -> Option<ApprovalResponse> {
 
 #[test]
 fn second_escape_works_while_its_hint_is_visible() {
-    let mut bench = talked();
+    let mut bench = bench_after_turn();
     bench.keys(ESCAPE);
-    bench.shows(BACK);
+    bench.assert_visible(BACK);
     bench.app.clock.advance(Duration::from_millis(1_900));
-    bench.shows(BACK);
+    bench.assert_visible(BACK);
     bench.keys(ESCAPE);
     assert!(bench.ops().iter().any(|op| matches!(op, Op::ListPrompts)));
-    bench.hides(BACK);
+    bench.assert_hidden(BACK);
     bench.keys(ESCAPE);
     bench.app.clock.advance(Duration::from_millis(2_100));
-    bench.hides(BACK);
+    bench.assert_hidden(BACK);
 }
 
 #[test]
 fn hint_disappears_with_the_next_input() {
     for next in ["a", "/clear\n", "hello\n"] {
-        let mut bench = talked();
+        let mut bench = bench_after_turn();
         bench.keys(ESCAPE);
-        bench.shows(BACK);
+        bench.assert_visible(BACK);
         bench.keys(next);
-        bench.hides(BACK);
+        bench.assert_hidden(BACK);
     }
     // The second press has no effect either.
-    let mut bench = talked();
+    let mut bench = bench_after_turn();
     bench.press(Key::ctrl('c'));
-    bench.shows("Press Ctrl+C again to exit");
+    bench.assert_visible("Press Ctrl+C again to exit");
     bench.keys("a");
-    bench.hides("again to exit");
+    bench.assert_hidden("again to exit");
     bench.press(Key::plain(KeyCode::Backspace));
     bench.press(Key::ctrl('c'));
     assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
     bench.press(Key::ctrl('c'));
     assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
     // An approval request that opens by itself.
-    let mut bench = talked();
+    let mut bench = bench_after_turn();
     bench.keys(ESCAPE);
-    asks(&mut bench);
-    bench.hides(BACK);
+    send_request(&mut bench);
+    bench.assert_hidden(BACK);
 }
 
 #[test]
 fn rewind_without_prompts_has_no_effect() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys(ESCAPE);
-    bench.hides("press esc again");
+    bench.assert_hidden("press esc again");
 }
 
 #[test]
 fn answer_hint_disappears_with_the_request() {
-    let mut bench = asked_over("my draft");
+    let mut bench = bench_with_draft_request("my draft");
     bench.keys("1");
-    bench.shows("press it again to answer");
+    bench.assert_visible("press it again to answer");
     bench.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome: None });
-    bench.hides("press it again to answer");
+    bench.assert_hidden("press it again to answer");
 }
 
 #[test]
 fn y_and_enter_answer_despite_a_draft() {
-    let mut bench = asked_over("my draft");
+    let mut bench = bench_with_draft_request("my draft");
     bench.keys("y\n");
     assert_eq!(outcome(&mut bench), Some(ApprovalResponse::ProceedOnce));
     assert_eq!(bench.prompts(), [""; 0]);
-    bench.shows("> my draft");
+    bench.assert_visible("> my draft");
     // A number followed by Enter takes that choice.
-    let mut bench = asked_over("my draft");
+    let mut bench = bench_with_draft_request("my draft");
     bench.keys("3");
     bench.keys("\n");
     assert_eq!(outcome(&mut bench), Some(ApprovalResponse::Cancel));
-    bench.shows("> my draft");
+    bench.assert_visible("> my draft");
 }
 
 #[test]
 fn enter_never_sends_a_draft_older_than_the_request() {
     for keys in ["yes", "ok", "!", "please"] {
-        let mut bench = asked_over("my draft ");
+        let mut bench = bench_with_draft_request("my draft ");
         bench.keys(keys);
         bench.rows();
         bench.keys("\n");
@@ -117,25 +117,25 @@ fn enter_never_sends_a_draft_older_than_the_request() {
         assert_eq!(bench.prompts(), [""; 0], "{keys}");
         assert!(!bench.app.composer.is_empty(), "{keys}");
         // The dialog is shown again at once.
-        bench.shows("Allow execution of this command?");
-        bench.shows("Your text is kept.");
+        bench.assert_visible("Allow execution of this command?");
+        bench.assert_visible("Your text is kept.");
     }
     // Too early for the dialog, but not for sending the text.
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("my draft");
     bench.app.clock.advance(Duration::from_secs(5));
-    asks(&mut bench);
-    bench.shows("Allow execution of this command?");
+    send_request(&mut bench);
+    bench.assert_visible("Allow execution of this command?");
     bench.keys("y\n");
     assert_eq!(bench.prompts(), [""; 0]);
     assert_eq!(outcome(&mut bench), None);
     // Text typed over the dialog is sent to the model.
-    let mut bench = asked_over("");
+    let mut bench = bench_with_draft_request("");
     bench.keys("use nextest\n");
     assert_eq!(bench.prompts(), ["use nextest"]);
     // After the answer, the text is sent as usual.
-    let mut bench = asked_over("my draft");
+    let mut bench = bench_with_draft_request("my draft");
     bench.keys("1");
     bench.keys("1");
     bench.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome: None });
@@ -148,20 +148,20 @@ fn enter_never_sends_a_draft_older_than_the_request() {
 fn prompt_waiting_for_hooks_is_visible() {
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
-    bench.shows("› fix it");
+    bench.assert_visible("› fix it");
     let start = ItemStart::User { text: "fix it".to_owned() };
     bench.event(EventBody::ItemStarted { item: "u".into(), start });
-    bench.hides("› fix it");
+    bench.assert_hidden("› fix it");
     // A prompt cancelled before any output returns to the composer.
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
     let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.shows("> fix it");
+    bench.assert_visible("> fix it");
     let mut bench = Bench::new(Layout::Inline);
     bench.app.session.mark_not_ready();
     bench.keys("fix it\n");
-    bench.shows("› fix it");
+    bench.assert_visible("› fix it");
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn screen_reader_announces_a_running_command() {
     let told = bench.rows();
     assert!(told.contains(&"first line".to_owned()), "{told:?}");
     assert!(!told.iter().any(|row| row.contains("half")), "{told:?}");
-    bench.hides("first line");
+    bench.assert_hidden("first line");
 }

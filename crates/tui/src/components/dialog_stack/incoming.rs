@@ -147,7 +147,7 @@ impl DialogStack {
     }
 
     /// Records whether keys were typed before the program took over the terminal.
-    pub(crate) fn was_typed_ahead(&mut self, was: bool) {
+    pub(crate) fn set_typed_ahead(&mut self, was: bool) {
         self.incoming.has_typed_ahead = was;
     }
 
@@ -201,7 +201,7 @@ impl DialogStack {
     }
 
     /// Whether the dialog needs focus first because the composer contains text.
-    pub(crate) fn text_is_in_the_way(&self, around: &DialogContext) -> bool {
+    pub(crate) fn is_blocked_by_draft(&self, around: &DialogContext) -> bool {
         let now = self.visible_incoming(around);
         now.is_some() && around.has_draft && self.incoming.focused_dialog != now
     }
@@ -209,7 +209,7 @@ impl DialogStack {
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
     /// that, so that it must be pressed again to answer.
     pub(crate) fn turns_to_it(&mut self, key: Key, around: &DialogContext) -> bool {
-        if !self.text_is_in_the_way(around) {
+        if !self.is_blocked_by_draft(around) {
             return false;
         }
         let typing = match (&self.overlay, self.approvals.front()) {
@@ -224,7 +224,7 @@ impl DialogStack {
                 Some(digit @ '0'..='9') => {
                     // The digit moves the cursor, so that Enter takes that choice.
                     if let (None, Some(question)) = (&self.overlay, self.approvals.front_mut()) {
-                        question.stand_on(digit);
+                        question.select_number(digit);
                     }
                     true
                 }
@@ -254,7 +254,7 @@ impl DialogStack {
 
     /// Hides the dialog until a pause in typing, because a key is text. Returns whether it did;
     /// overlays of the program cannot be hidden, so their delay starts again.
-    pub(crate) fn step_aside(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn hide_while_typing(&mut self, now_ms: u64) -> bool {
         match self.purpose() {
             Some(Purpose::ServerQuestion) => self.overlay = None,
             Some(_) => {

@@ -31,7 +31,7 @@ fn number_selects_when_unambiguous() {
 
 #[test]
 fn list_search_filters_and_escape_ends_it_first() {
-    let mut list = list(30).searched();
+    let mut list = list(30).with_search();
     for char in "item 2".chars() {
         press(&mut list, KeyCode::Char(char));
     }
@@ -48,7 +48,7 @@ fn list_search_finds_keywords_last() {
         ..ListItem::new(id, label, "")
     };
     let items = vec![named("a", "Status line", "ui.footer.items"), named("b", "Footer", "")];
-    let mut list = ListDialog::new("Settings", items).searched();
+    let mut list = ListDialog::new("Settings", items).with_search();
     for char in "footer".chars() {
         press(&mut list, KeyCode::Char(char));
     }
@@ -57,7 +57,7 @@ fn list_search_finds_keywords_last() {
 
 #[test]
 fn spoken_list_has_all_items_in_words() {
-    let mut list = list(30).searched().tabbed(vec!["All", "None"]).hint("esc back");
+    let mut list = list(30).with_search().with_tabs(vec!["All", "None"]).hint("esc back");
     list.items[1].detail = "–".to_owned();
     let spoken = |list: &ListDialog| -> Vec<String> {
         list.screen_reader_view(60, &Theme::default()).rows.iter().map(Line::text).collect()
@@ -156,7 +156,7 @@ fn selected_item_fills_a_tiny_window() {
 
 #[test]
 fn no_match_message_waits_until_the_search_ends() {
-    let mut list = list(30).searched();
+    let mut list = list(30).with_search();
     press(&mut list, KeyCode::Char('~'));
     let rows = |list: &ListDialog, height: usize| -> Vec<String> {
         list.view(60, height, &Theme::default()).rows.iter().filter_map(text).collect()
@@ -191,7 +191,7 @@ fn tabs_show_their_items_and_a_search_shows_all() {
         .enumerate()
         .map(|(at, name)| ListItem { tab: at / 2, ..ListItem::new(*name, *name, "") });
     let list = ListDialog::new("Food", items.collect());
-    let mut list = list.searched().tabbed(vec!["Fruit", "Roots"]);
+    let mut list = list.with_search().with_tabs(vec!["Fruit", "Roots"]);
     let shown = |list: &ListDialog| -> Vec<String> {
         list.view(60, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
@@ -209,7 +209,7 @@ fn digits_choose_only_until_something_is_searched_for() {
     let shown = |list: &ListDialog| -> Vec<String> {
         list.view(40, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    let mut digits = list(12).searched().with_digits();
+    let mut digits = list(12).with_search().with_digits();
     assert!(shown(&digits).contains(&"  9. item 9".to_owned()), "{:?}", shown(&digits));
     assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("3".into()));
     for char in "item 1".chars() {

@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
 use crate::dialog::DialogView;
-use crate::layout::{pad_row, shortened, truncate_with_mark};
+use crate::layout::{pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
 use crate::tokens::LOW;
 
@@ -48,7 +48,8 @@ impl QuestionDialog {
             _ if width < NAMES_KEYS => format!(" {}-{}/{}", from + 1, from + shown, body.len()),
             _ => format!(" · {}-{} of {} · page up/down", from + 1, from + shown, body.len()),
         };
-        let question = shortened(&self.with_file(&title), width.saturating_sub(text_width(&place)));
+        let question =
+            truncate_text(&self.with_file(&title), width.saturating_sub(text_width(&place)));
         let mut rows =
             vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
         rows.extend(body.drain(from..from + shown));

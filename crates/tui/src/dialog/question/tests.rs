@@ -527,7 +527,7 @@ fn saved_rule_applies_to_the_project_until_tab_widens_it() {
 }
 
 #[test]
-fn answers_of_a_low_window_are_short_instead_of_cut() {
+fn answers_are_short_instead_of_truncated_in_a_low_window() {
     let mut question = ask();
     question.question = Question::Edit;
     question.kind = ToolKind::Edit;

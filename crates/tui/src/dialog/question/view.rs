@@ -11,7 +11,7 @@ use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::truncate_with_mark;
-use crate::layout::{count, hint_row, prefixed, shortened};
+use crate::layout::{count, hint_row, truncate_text, with_prefix};
 use crate::markdown::{RenderOptions, render};
 use crate::sanitize;
 use crate::theme::Theme;
@@ -113,7 +113,7 @@ impl QuestionDialog {
         // The question itself gives the reason.
         let mut rows = match self.ask.question {
             Question::ExitPlanMode => Vec::new(),
-            _ => wrap(&with_names(&sentence(&why), theme), width, &[]),
+            _ => wrap(&with_names(&with_period(&why), theme), width, &[]),
         };
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
@@ -127,7 +127,7 @@ impl QuestionDialog {
         {
             let why = match policy_decision.always_ask {
                 true => "It needs approval each time.".to_owned(),
-                false => sentence(&format!("It cannot be allowed permanently: {why}")),
+                false => with_period(&format!("It cannot be allowed permanently: {why}")),
             };
             rows.extend(wrap(&with_names(&why, theme), width, &[]));
         }
@@ -224,7 +224,7 @@ impl QuestionDialog {
         if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name =
-                shortened(&sanitize::one_row(&name), width.saturating_sub(title.width() + 2));
+                truncate_text(&sanitize::one_row(&name), width.saturating_sub(title.width() + 2));
             title = title.with_span(format!("  {name}"), theme.secondary);
         }
         let mut rows = vec![truncate_with_mark(title, width)];
@@ -271,7 +271,7 @@ impl QuestionDialog {
                             let text = theme.text.bold();
                             let line = shell_line(&mut highlighter, &tabs(line), text, theme);
                             let line = self.with_danger(line, theme);
-                            prefixed(&[Span::styled(sign, theme.accent)], line)
+                            with_prefix(&[Span::styled(sign, theme.accent)], line)
                         }
                         Err(count) => Line::styled(sign, theme.accent)
                             .with_span(format!("({count} empty lines)"), theme.secondary),
@@ -366,7 +366,7 @@ impl QuestionDialog {
 
     /// Adds the parts of a compound command: what it runs and writes.
     fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
-        for part in self.told_parts(width) {
+        for part in self.unshown_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled("  · ", theme.border).with_span(tabs(part), style);
             let line = self.with_danger(line, theme);
@@ -375,7 +375,7 @@ impl QuestionDialog {
     }
 
     /// Returns the parts that the command and the required permission do not show already.
-    fn told_parts(&self, width: usize) -> impl Iterator<Item = &String> {
+    fn unshown_parts(&self, width: usize) -> impl Iterator<Item = &String> {
         let command = match &self.ask.preview {
             Some(Preview::Command { command, .. }) => command.trim(),
             _ => "",
@@ -527,7 +527,7 @@ fn with_names(text: &str, theme: &Theme) -> Line {
 }
 
 /// Adds a period if the text has none.
-fn sentence(text: &str) -> String {
+fn with_period(text: &str) -> String {
     let text = text.trim_end();
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }

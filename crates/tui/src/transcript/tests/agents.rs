@@ -36,7 +36,7 @@ fn subagent_tree_collapses_when_done() {
     show.runs("a");
     let now = Arc::new(progress());
     show.event(EventBody::Agent { item: "a".into(), progress: now });
-    let rows = show.live(0).join("\n");
+    let rows = show.live_rows(0).join("\n");
     for wanted in [
         "Agent  scout",
         "∴ Where it is",

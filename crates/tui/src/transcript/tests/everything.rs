@@ -82,7 +82,7 @@ fn everything_renders_at_three_widths() {
         let rows = show.transcript.take_finished(width, &show.theme);
         insta::assert_snapshot!(
             format!("session_{width}"),
-            parallax_screen::described::described(&rows)
+            parallax_screen::described::describe_rows(&rows)
         );
         // The same rows in pages.
         let top = Anchor::Top { item: 0, row: 0 };
@@ -90,11 +90,14 @@ fn everything_renders_at_three_widths() {
         assert_eq!(page.rows, rows);
     }
     let mut show = rich();
-    show.theme = Theme::named("GitHub Light").expect("a theme");
+    show.theme = Theme::by_name("GitHub Light").expect("a theme");
     let rows = show.transcript.take_finished(70, &show.theme);
-    insta::assert_snapshot!("session_colours", parallax_screen::described::described(&rows));
+    insta::assert_snapshot!("session_colours", parallax_screen::described::describe_rows(&rows));
     let mut show = rich();
     show.transcript.options.screen_reader = true;
     let rows = show.transcript.take_finished(70, &show.theme);
-    insta::assert_snapshot!("session_screen_reader", parallax_screen::described::described(&rows));
+    insta::assert_snapshot!(
+        "session_screen_reader",
+        parallax_screen::described::describe_rows(&rows)
+    );
 }

@@ -12,7 +12,7 @@ fn mcp_call_shows_progress() {
     let mut told = |progress, total, message: &str| {
         let advance = Advance { progress, total, message: message.to_owned() };
         show.event(EventBody::ItemAdvanced { item: "a".into(), advance });
-        show.live(0).join("\n")
+        show.live_rows(0).join("\n")
     };
     let half = told(2.0, Some(4.0), "reading\u{1b}[31m");
     let bar = format!("{}{}  50 %  reading", "█".repeat(12), "░".repeat(12));

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Three finished reads and a search.
-fn reads(show: &mut Show) {
+fn push_reads(show: &mut Show) {
     for (id, name, title) in [
         ("a", "read_file", "Read src/a.rs"),
         ("b", "read_file", "Read src/b.rs"),
@@ -21,9 +21,9 @@ const LINE: &str = "✓ Read 3 files, searched once  src/a.rs, src/b.rs, 'retry'
 fn consecutive_reads_are_one_line() {
     let mut show = Show::default();
     show.event(EventBody::TurnStarted { prompt: "go".into() });
-    reads(&mut show);
+    push_reads(&mut show);
     assert_eq!(show.take(), Vec::<String>::new(), "more may come");
-    assert_eq!(show.live(0), [LINE]);
+    assert_eq!(show.live_rows(0), [LINE]);
     show.start("t", ItemStart::Text).delta("t", "Found.");
     assert_eq!(show.take(), [LINE]);
     show.text("t", "Found.", false);
@@ -34,7 +34,7 @@ fn consecutive_reads_are_one_line() {
 fn turn_end_closes_the_read_group() {
     let mut show = Show::default();
     show.event(EventBody::TurnStarted { prompt: "go".into() });
-    reads(&mut show);
+    push_reads(&mut show);
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     show.event(EventBody::TurnEnded(ended));
     assert_eq!(show.take(), [LINE]);
@@ -60,7 +60,7 @@ fn failed_read_and_two_reads_have_separate_lines() {
 #[test]
 fn read_group_expands_to_its_calls() {
     let mut show = Show::default();
-    reads(&mut show);
+    push_reads(&mut show);
     let (at, rows) =
         show.transcript.truncated_before(usize::MAX, 60, &show.theme).expect("something folded");
     let rows: Vec<String> = rows.iter().map(Line::text).collect();

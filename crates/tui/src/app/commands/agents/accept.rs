@@ -116,7 +116,7 @@ pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
                 };
                 (text, set)
             });
-            Box::new(move |app| agents::changed(app, told))
+            Box::new(move |app| agents::handle_change(app, told))
         })));
     }
     ask_for(app, waiting);

@@ -84,7 +84,7 @@ fn definition_rows(app: &App, agent: &Agent) -> Vec<Line> {
 }
 
 /// Handles Enter on a setting: toggles a boolean or opens an input field.
-pub(crate) fn chosen(app: &mut App, name: &str, setting: &str) {
+pub(crate) fn handle_choice(app: &mut App, name: &str, setting: &str) {
     let Some(setting) = AgentSetting::parse(setting) else { return };
     let Some(agent) = find_agent(app, name) else { return };
     if setting == AgentSetting::Enabled {
@@ -139,7 +139,7 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
             .change(&name, setting, value)
             .map(|(file, set)| (format!("{told} ({}).", file.display()), set));
         Box::new(move |app| {
-            agents::changed(app, told);
+            agents::handle_change(app, told);
             refresh(app);
         })
     })));

@@ -46,14 +46,14 @@ pub(crate) fn collect(app: &mut App) {
             let set = app.extensions.agent_set();
             let names = set.iter().flat_map(|set| &set.agents);
             let names = names.map(|it| argument(&it.name, &it.description)).collect();
-            collected(app, of, names);
+            handle_collected(app, of, names);
         }
         "mcp" => {
             let names = |open: &OpenSession| open.mcp_view().map(|view| view.rows());
             ask_session_if_open(app, names, |app, rows| {
                 let rows = rows.unwrap_or_default();
                 let names = rows.iter().map(|row| argument(&row.name, row.status)).collect();
-                collected(app, "mcp", names);
+                handle_collected(app, "mcp", names);
             });
         }
         "restore" if !app.settings.checkpointing => {}
@@ -63,14 +63,14 @@ pub(crate) fn collect(app: &mut App) {
                 let name =
                     |it: &parallax_sdk::rewind_preview::RestorePoint| argument(&it.name, &it.tool);
                 let names = points.iter().rev().map(name).collect();
-                Box::new(move |app| collected(app, "restore", names))
+                Box::new(move |app| handle_collected(app, "restore", names))
             })));
         }),
         of => {
             let Some(launch) = app.launch.clone() else { return };
             app.effect(Effect::Run(Box::new(move || {
                 let names = stored_names(of, &launch);
-                Box::new(move |app| collected(app, of, names))
+                Box::new(move |app| handle_collected(app, of, names))
             })));
         }
     }
@@ -87,7 +87,7 @@ fn ask_session_if_open<T: Send + 'static>(
     }
 }
 
-fn collected(app: &mut App, of: &str, names: Vec<Argument>) {
+fn handle_collected(app: &mut App, of: &str, names: Vec<Argument>) {
     if app.catalog.set_arguments(of, names) {
         completions::set_commands(app);
     }
