@@ -43,6 +43,8 @@ pub(crate) struct Conversation {
     pending: BTreeMap<usize, Box<RawValue>>,
     /// Whether the newest response may be partial.
     is_last_answer_partial: bool,
+    /// Whether the user cancelled the newest turn of this process.
+    is_cancelled: bool,
     /// The last approved plan.
     plan: Option<ApprovedPlan>,
     /// The additional directories that the journal has recorded.
@@ -78,6 +80,7 @@ impl Conversation {
             preface: start.preface,
             pending: start.pending,
             is_last_answer_partial: start.is_last_answer_partial,
+            is_cancelled: false,
             plan: start.plan,
             directories: start.directories,
             interrupted_work: Vec::new(),
@@ -156,6 +159,16 @@ impl Conversation {
         if self.preface.is_some() {
             self.add_to_preface(text);
         }
+    }
+
+    /// Whether the user cancelled the newest turn of this process.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+
+    /// Records whether the user cancelled the newest turn.
+    pub(crate) fn set_cancelled(&mut self, is_cancelled: bool) {
+        self.is_cancelled = is_cancelled;
     }
 
     /// Returns whether the newest response may be partial, and treats it as complete from now on.

@@ -15,6 +15,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{
     EndReason, EventBody, Level, SessionReady, SteeringOutcome, TurnEnded,
 };
+use parallax_protocol::op::Prompt;
 use parallax_protocol::store::Record;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -26,6 +27,7 @@ use crate::agents::{AgentRole, InvokeAgent, SubagentManager};
 use crate::approvals::{ApprovalOptions, ApprovalState};
 use crate::budget::Budget;
 use crate::checkpoints::SessionCheckpoints;
+use crate::closing_notes::CONTINUE;
 use crate::context::{Compactor, ContextManager, ContextOptions, RequestFrame, Summarizer};
 use crate::conversation::{Conversation, ConversationStart};
 use crate::environment::SessionEnvironment;
@@ -211,7 +213,7 @@ impl Session {
             if let Some(id) = steer {
                 self.inbox.steer_ended(id, input.text().to_owned(), SteeringOutcome::Prompted);
             }
-            if self.can_start_turn(&input) {
+            if let Some(input) = self.startable(input) {
                 turn += 1;
                 self.serve_turn(turn, input, interrupted).await;
             }
@@ -235,14 +237,20 @@ impl Session {
         self.hooks.apply_session_start(Some(outcome));
     }
 
-    /// Whether a turn can start this way; otherwise notifies the user.
-    fn can_start_turn(&self, input: &TurnInput) -> bool {
+    /// Returns the input with which a turn starts; if none can, notifies the user.
+    fn startable(&self, input: TurnInput) -> Option<TurnInput> {
         if matches!(input, TurnInput::Prompt(_)) || self.conversation.is_interrupted() {
-            return true;
+            return Some(input);
         }
-        self.inbox.notice(Level::Warning, "Nothing to continue: the last turn was not interrupted");
+        if self.conversation.is_cancelled() {
+            // The history of a cancelled turn is complete, so only a prompt can follow.
+            return Some(TurnInput::Prompt(Prompt {
+                text: CONTINUE.to_owned(),
+                ..Prompt::default()
+            }));
+        }
         self.bus.send(EventBody::NotContinued);
-        false
+        None
     }
 
     /// Runs a turn and reports its end. `turn` counts the turns of this process.
@@ -280,6 +288,7 @@ impl Session {
         if let Some(trouble) = self.registry.take_warning() {
             self.inbox.notice(Level::Warning, trouble);
         }
+        self.conversation.set_cancelled(matches!(reason, EndReason::Cancelled));
         self.router.end_turn(&reason, self.inbox.model());
         self.conversation.record_limits(&mut self.inbox);
         self.conversation.record_selection(&mut self.inbox);

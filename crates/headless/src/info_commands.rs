@@ -431,7 +431,8 @@ fn needs_terminal(name: &str, word: &str) -> Failure {
     });
     let line = if answers && !word.is_empty() { format!("{name} {word}") } else { name.to_owned() };
     let message = format!(
-        "`/{line}` requires the terminal: run `parallax` without `-p`. Commands that work here: {}",
+        "`/{line}` works only in the interactive terminal (`parallax` without a prompt). Commands that \
+         work here: {}",
         without_terminal().collect::<Vec<_>>().join(", ")
     );
     Failure::new(FailureKind::Input, message)

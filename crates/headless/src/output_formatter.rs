@@ -68,6 +68,10 @@ pub(crate) trait OutputFormatter: Send {
     ///
     /// [`ItemDone::Notice`]: parallax_protocol::event::ItemDone::Notice
     fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending);
+    /// Reports a line of the input, counted from 1, that cannot be carried out.
+    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut Pending) {
+        self.notice(Level::Error, None, &format!("line {number}: {problem}"), pending);
+    }
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
     /// [`FlushState::Yes`], so that a long answer is never in memory twice.
     fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending)

@@ -206,9 +206,9 @@ impl Runner {
         }
     }
 
-    /// Shows a notice that is not an event.
-    pub(crate) fn notice(&mut self, level: Level, text: &str) {
-        self.formatter.notice(level, None, text, &mut self.output.pending);
+    /// Reports a line of the input that cannot be carried out.
+    pub(crate) fn reject_line(&mut self, number: u64, problem: &str) {
+        self.formatter.rejected_line(number, problem, &mut self.output.pending);
     }
 
     /// Sends an operation to the session. Returns `false` if the session does not accept it.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::event::{
-    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Level,
-    Question,
+    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Question,
 };
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
@@ -253,7 +252,7 @@ impl<'a> Conversation<'a> {
                     self.pending_prompt = None;
                     match prompt {
                         Ok(prompt) => self.prompt(prompt),
-                        Err(failure) => refuse(runner, number, &failure.message),
+                        Err(failure) => runner.reject_line(number, &failure.message),
                     }
                     RunnerStep::Again
                 }
@@ -351,7 +350,7 @@ impl<'a> Conversation<'a> {
                 self.interrupts_next_turn = false;
                 if let Some(number) = self.continues.pop_front() {
                     let problem = "nothing to continue: the last turn was not interrupted";
-                    refuse(runner, number, problem);
+                    runner.reject_line(number, problem);
                 }
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
@@ -408,7 +407,7 @@ impl<'a> Conversation<'a> {
     fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
         if let Err(problem) = incoming.order.and_then(|line| self.handle_other(line, number)) {
-            refuse(runner, number, &problem);
+            runner.reject_line(number, &problem);
         }
     }
 
@@ -587,10 +586,6 @@ async fn wait_for_prompt(
 }
 
 /// Reports an invalid line.
-fn refuse(runner: &mut Runner, number: u64, problem: &str) {
-    runner.notice(Level::Error, &format!("line {number}: {problem}"));
-}
-
 fn unknown_command(name: &str) -> String {
     let name = crate::sanitize::one_line(name);
     format!(

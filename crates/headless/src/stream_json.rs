@@ -106,7 +106,7 @@ impl StreamJsonFormatter {
     }
 
     fn problem(&mut self, severity: &'static str, message: &str, pending: &mut Pending) {
-        self.lines.push(pending, "error", NoticeLine { severity, message });
+        self.lines.push(pending, "error", NoticeLine { severity, message, line: None });
     }
 
     fn user(&mut self, content: &str, pending: &mut Pending) {
@@ -361,6 +361,12 @@ impl OutputFormatter for StreamJsonFormatter {
             Level::Warning => self.problem("warning", text, pending),
             Level::Error => self.problem("error", text, pending),
         }
+    }
+
+    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut Pending) {
+        let message = &format!("line {number}: {problem}");
+        let notice = NoticeLine { severity: "error", message, line: Some(number) };
+        self.lines.push(pending, "error", notice);
     }
 
     fn end(

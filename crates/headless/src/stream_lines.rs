@@ -85,6 +85,10 @@ pub(crate) struct NoticeLine<'a> {
     pub(crate) severity: &'static str,
     /// What happened, to which thing, and what to do.
     pub(crate) message: &'a str,
+    /// The input line, counted from 1, that could not be carried out. If it was a message, no turn
+    /// and no `result` follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
 }
 
 /// The end of a turn.

@@ -445,6 +445,7 @@ export interface ErrorEvent {
   timestamp: string;
   severity: string;
   message: string;
+  line?: number | null;
 }
 
 /** The end of a turn. */

@@ -126,7 +126,10 @@ fn info_commands_work_without_a_terminal_or_a_model() {
     );
     // Commands that need a terminal say so and name alternatives.
     let told = refused(&world, &["-p", "/theme"]);
-    assert!(told.contains("requires the terminal") && told.contains("/tools"), "{told}");
+    assert!(
+        told.contains("works only in the interactive terminal") && told.contains("/tools"),
+        "{told}"
+    );
     // Built-in prompts are sent, and a custom command may override some of them.
     world.run_well(&["-p", "/commit:no-push"]);
     assert!(sent(&world).contains("commit"), "{}", sent(&world));

@@ -72,6 +72,10 @@ impl Transcript {
                 let (level, text) = words::describe_undo(undone);
                 self.items.push(Item::notice(level, text));
             }
+            EventBody::NotContinued => {
+                let text = "Nothing to continue: the last turn was not interrupted";
+                self.items.push(Item::notice(Level::Warning, text));
+            }
             EventBody::TurnEnded(end) => {
                 self.in_turn = false;
                 self.close_open();
@@ -105,7 +109,6 @@ impl Transcript {
             | EventBody::Background { .. }
             | EventBody::HooksRun { .. }
             | EventBody::Aside { .. }
-            | EventBody::NotContinued
             | EventBody::StateChanged { .. } => {}
         }
     }

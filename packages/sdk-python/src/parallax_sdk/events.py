@@ -521,11 +521,15 @@ class ToolResultEvent(_ToolResultEventRequired, total=False):
 
 
 # A notice: retries, loops, limits.
-class ErrorEvent(TypedDict):
+class _ErrorEventRequired(TypedDict):
     type: 'Literal["error"]'
     timestamp: 'str'
     severity: 'str'
     message: 'str'
+
+
+class ErrorEvent(_ErrorEventRequired, total=False):
+    line: 'Optional[int]'
 
 
 # The end of a turn.
