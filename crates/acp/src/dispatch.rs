@@ -106,6 +106,9 @@ pub async fn serve_shared(
     let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
 }
 
+/// How many sessions may be open in one process. Each needs about half a megabyte.
+const MAX_SESSIONS: usize = 256;
+
 struct AcpDispatcher {
     host: Arc<dyn Host>,
     connection: ClientConnection,
@@ -284,9 +287,23 @@ impl AcpDispatcher {
         };
         let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
         let additional = rpc::list(params, "additionalDirectories")?;
+        let additional = additional.iter().map(|path| {
+            let message = "an entry of `additionalDirectories` is not a text";
+            path.as_str().map(PathBuf::from).ok_or_else(|| RpcError::invalid_params(message))
+        });
+        let additional = additional.collect::<Result<Vec<PathBuf>, RpcError>>()?;
+        let is_open = stored.as_ref().is_some_and(|id| self.sessions().contains_key(id));
+        // Those that are still being opened count as well.
+        if !is_open && self.sessions().len() + self.opening.len() >= MAX_SESSIONS {
+            let message = format!(
+                "{MAX_SESSIONS} sessions are open, and no more are possible: close one with \
+                 `session/close`"
+            );
+            return Err(RpcError::internal(message));
+        }
         let request = OpenRequest {
             directory,
-            additional: additional.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
+            additional,
             session,
             mcp_servers: mcp_servers::read(params)?,
             can_ask_user: offers.elicitation,

@@ -3,7 +3,7 @@
 use parallax_protocol::Object;
 use parallax_protocol::event::{ApprovalRequest, Question};
 use parallax_protocol::op::{ApprovalResponse, Decide};
-use parallax_protocol::question::QuestionKind;
+use parallax_protocol::question::{QuestionKind, QuestionOption};
 use parallax_protocol::tool::Preview;
 use parallax_sdk::mcp_view::UserResponse;
 use serde_json::{Value, json};
@@ -87,6 +87,17 @@ pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) 
     decide
 }
 
+/// The ending of the name of the field for an answer that is not among the options.
+const OTHER: &str = "_other";
+
+fn option(option: &QuestionOption) -> Value {
+    let mut value = json!({"const": option.label, "title": option.label});
+    if !option.description.is_empty() {
+        value["description"] = json!(option.description);
+    }
+    value
+}
+
 /// Returns the parameters of `elicitation/create` for a question of the model; `None` for approval
 /// requests.
 pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value> {
@@ -95,25 +106,34 @@ pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value>
         return None;
     }
     let mut properties = Object::new();
+    let mut required = Vec::new();
     for (index, question) in questions.iter().enumerate() {
-        let labels: Vec<&str> = question.options.iter().map(|it| it.label.as_str()).collect();
-        let mut field = match question.kind {
-            QuestionKind::YesNo => json!({"type": "string", "enum": ["yes", "no"]}),
-            QuestionKind::Choice if !labels.is_empty() && question.multi_select => {
-                json!({"type": "array", "items": {"type": "string", "enum": labels}})
+        let options: Vec<Value> = match question.kind {
+            QuestionKind::YesNo => {
+                vec![json!({"const": "yes", "title": "Yes"}), json!({"const": "no", "title": "No"})]
             }
-            QuestionKind::Choice if !labels.is_empty() => {
-                json!({"type": "string", "enum": labels})
-            }
-            _ => json!({"type": "string"}),
+            QuestionKind::Choice => question.options.iter().map(option).collect(),
+            QuestionKind::Text => Vec::new(),
+        };
+        let is_free = options.is_empty();
+        let mut field = match (is_free, question.multi_select) {
+            (true, _) => json!({"type": "string"}),
+            (false, true) => json!({"type": "array", "items": {"anyOf": options}}),
+            (false, false) => json!({"type": "string", "oneOf": options}),
         };
         field["title"] = json!(question.header);
         field["description"] = json!(question.question);
         properties.insert(index.to_string(), field);
+        if is_free {
+            required.push(index.to_string());
+        } else {
+            let other = json!({"type": "string", "title": "Other",
+                "description": "An answer of your own, instead of the options"});
+            properties.insert(format!("{index}{OTHER}"), other);
+        }
     }
-    let required: Vec<String> = (0..questions.len()).map(|index| index.to_string()).collect();
-    let first = questions.first().map_or("", |it| it.question.as_str());
-    Some(json!({"sessionId": session, "mode": "form", "message": first,
+    let all: Vec<&str> = questions.iter().map(|it| it.question.as_str()).collect();
+    Some(json!({"sessionId": session, "mode": "form", "message": all.join("\n"),
         "requestedSchema": {"type": "object", "properties": properties, "required": required}}))
 }
 
@@ -129,9 +149,16 @@ pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -
         }
         other => other.to_string(),
     };
-    let answers = content.iter().map(|(index, value)| (index.clone(), json!(text(value))));
-    Decide {
-        answers: Some(answers.collect()),
-        ..Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
-    }
+    let text_of = |name: &str| content.get(name).map(text).filter(|text| !text.trim().is_empty());
+    let indexes = content.keys().map(|name| name.strip_suffix(OTHER).unwrap_or(name));
+    let answers = indexes.filter_map(|index| {
+        // An own answer adds to the options of a list, and replaces a single one.
+        let other = text_of(&format!("{index}{OTHER}"));
+        let is_list = content.get(index).is_some_and(Value::is_array);
+        let chosen = text_of(index).filter(|_| is_list || other.is_none());
+        let all: Vec<String> = chosen.into_iter().chain(other).collect();
+        (!all.is_empty()).then(|| (index.to_owned(), json!(all.join(", "))))
+    });
+    let answers = answers.collect();
+    Decide { answers: Some(answers), ..Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce) }
 }

@@ -1,8 +1,9 @@
 //! Converts the content blocks of a prompt to text and attachments.
 
-use std::fmt::Write as _;
-
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use parallax_protocol::content::Part;
+use parallax_protocol::media::sendable_type;
 use serde_json::Value;
 use url::Url;
 
@@ -32,8 +33,16 @@ pub(crate) fn read(blocks: &[Value]) -> Result<ConvertedPrompt, RpcError> {
         };
         match field("type")? {
             "text" => prompt.push(field("text")?, false),
-            "image" | "audio" => {
-                prompt.attachments.push(Part::inline_data(field("mimeType")?, field("data")?))
+            kind @ ("image" | "audio") => {
+                let (declared, bytes) = (field("mimeType")?, decoded(field("data")?)?);
+                let Some(mime) = sendable_type(declared, &bytes) else {
+                    let message = format!(
+                        "the `data` of a block of the type `{kind}` is neither \
+                        an image, a PDF, audio, nor video"
+                    );
+                    return Err(RpcError::invalid_params(message));
+                };
+                prompt.attachments.push(Part::inline_data(mime, STANDARD.encode(&bytes)));
             }
             "resource_link" => prompt.push(&mention(field("uri")?), true),
             "resource" => prompt.embed(block.get("resource").unwrap_or(&Value::Null))?,
@@ -71,14 +80,21 @@ impl ConvertedPrompt {
         self.push(&format!("`{}`", uri.replace('`', "'")), true);
         match (field("text"), field("blob")) {
             (Some(text), _) => {
-                let mut part = format!("\n--- Content of {uri} ---\n");
-                let _ = writeln!(part, "{text}");
-                let _ = write!(part, "--- End of {uri} ---");
-                self.attachments.push(Part::text(part));
+                self.attachments.push(text_of(uri, text));
             }
             (None, Some(blob)) => {
-                let mime = field("mimeType").unwrap_or("application/octet-stream");
-                self.attachments.push(Part::inline_data(mime, blob));
+                let declared = field("mimeType").unwrap_or_default();
+                let bytes = decoded(blob)?;
+                let part = match (sendable_type(declared, &bytes), std::str::from_utf8(&bytes)) {
+                    (Some(mime), _) => Part::inline_data(mime, STANDARD.encode(&bytes)),
+                    (None, Ok(text)) => text_of(uri, text),
+                    (None, Err(_)) => {
+                        let message = "the `blob` of an embedded resource is neither text, an \
+                                       image, a PDF, audio, nor video";
+                        return Err(RpcError::invalid_params(message));
+                    }
+                };
+                self.attachments.push(part);
             }
             (None, None) => {
                 let message = "an embedded resource has neither `text` nor `blob`";
@@ -87,6 +103,18 @@ impl ConvertedPrompt {
         }
         Ok(())
     }
+}
+
+/// Returns the bytes of a value in Base64, whose lines may be wrapped.
+fn decoded(data: &str) -> Result<Vec<u8>, RpcError> {
+    let data: String = data.split_ascii_whitespace().collect();
+    STANDARD
+        .decode(data)
+        .map_err(|_| RpcError::invalid_params("data of a block of the prompt is not Base64"))
+}
+
+fn text_of(uri: &str, text: &str) -> Part {
+    Part::text(format!("\n--- Content of {uri} ---\n{text}\n--- End of {uri} ---"))
 }
 
 /// Returns the mention of a linked file or another resource.
@@ -114,7 +142,8 @@ mod tests {
         let blocks = json!([{"type": "text", "text": "look at"},
             {"type": "resource_link", "name": "a", "uri": "file:///tmp/my%20file.rs"},
             {"type": "resource", "resource": {"uri": "file:///b", "text": "hello @c"}},
-            {"type": "image", "mimeType": "image/png", "data": "AAAA"}]);
+            {"type": "image", "mimeType": "image/jpeg",
+                "data": "iVBORw0KGgo\nAAAA="}]);
         let prompt = read(blocks.as_array().expect("blocks")).expect("a prompt");
         assert_eq!(prompt.text, "look at @/tmp/my\\ file.rs `file:///b` ");
         assert_eq!(prompt.attachments.len(), 2);

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use parallax_protocol::content::Part;
-use parallax_protocol::media::{HEAD, has_signature, media_type_of};
+use parallax_protocol::media::{has_signature, sendable_type};
 use parallax_protocol::tool::{
     Display, HookOutput, ModelOutput, ToolError, ToolErrorKind, ToolResult,
 };
@@ -193,9 +193,7 @@ impl ResultParts {
             return self.push_text(wrap(&text));
         }
         // The content determines the type, not the server's declaration.
-        let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
-        let sounds_or_moves = mime.starts_with("audio/") || mime.starts_with("video/");
-        let Some(mime) = found.or(Some(mime).filter(|_| sounds_or_moves)) else {
+        let Some(mime) = sendable_type(mime, &bytes) else {
             let why = match has_signature(mime) {
                 true => format!("the content is not {mime}"),
                 false => "the content is neither text, image, PDF, audio, nor video".to_owned(),

@@ -1,13 +1,14 @@
 //! Server prompts as slash commands.
 
+use base64::Engine as _;
 use parallax_protocol::content::Part;
+use parallax_protocol::media::sendable_type;
 use parallax_protocol::untrusted::sanitize;
 use rmcp::model::{GetPromptRequest, GetPromptRequestParams};
 use serde_json::Value;
 
 use crate::call::Bounds;
 use crate::catalog::PromptEntry;
-use crate::media::media_type;
 use crate::servers::Servers;
 
 /// The parsed arguments of a prompt command.
@@ -178,15 +179,24 @@ fn convert_messages(messages: &[Value]) -> Vec<Part> {
     all
 }
 
+/// Returns media whose content can be sent.
+fn media_part(declared: &str, data: &str) -> Option<Part> {
+    // MIME encoders wrap lines.
+    let data: String = data.split_ascii_whitespace().collect();
+    let bytes = base64::prelude::BASE64_STANDARD.decode(&data).ok()?;
+    Some(Part::inline_data(sendable_type(declared, &bytes)?, data))
+}
+
 /// Returns the content of one message: one block or several.
 fn parts(message: &Value) -> Vec<Part> {
     let part = |block: &Value| {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
             Some("text") => text("text").map(|text| Part::text(sanitize(text))),
-            Some("image" | "audio") => {
-                Some(Part::inline_data(media_type(text("mimeType")?)?, text("data")?))
-            }
+            Some(kind @ ("image" | "audio")) => Some(
+                media_part(text("mimeType").unwrap_or_default(), text("data").unwrap_or_default())
+                    .unwrap_or_else(|| Part::text(format!("[{kind} omitted: cannot be decoded]"))),
+            ),
             Some("resource") => {
                 let text = block.get("resource")?.get("text").and_then(Value::as_str)?;
                 Some(Part::text(sanitize(text)))

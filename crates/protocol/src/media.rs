@@ -73,6 +73,15 @@ fn media_type_of_brand(brand: &[u8]) -> &'static str {
     }
 }
 
+/// Returns the MIME type with which media can be sent: the one of its content, or for audio and video
+/// without a signature the declared one. `None`: services would reject it.
+pub fn sendable_type<'a>(declared: &'a str, bytes: &[u8]) -> Option<&'a str> {
+    let moves = declared.starts_with("audio/") || declared.starts_with("video/");
+    let is_plain = declared.bytes().all(|byte| byte.is_ascii_graphic());
+    media_type_of(bytes.get(..HEAD).unwrap_or(bytes))
+        .or(Some(declared).filter(|_| moves && is_plain && !bytes.is_empty()))
+}
+
 /// Whether files of this type always have a signature, so that content without one is of another
 /// type.
 pub fn has_signature(mime_type: &str) -> bool {

@@ -5,6 +5,7 @@
 //! <https://a2a-protocol.org>.
 
 mod acp_client;
+mod agent_settings;
 mod errors;
 mod messages;
 mod routes;

@@ -1,5 +1,6 @@
 //! The prompts of a session: one runs at a time, and the others wait.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parallax_protocol::event::{Failure, FailureKind};
@@ -44,9 +45,9 @@ impl EditorSession {
                 Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
             };
         }
-        if read.text.starts_with('/') {
+        if let Some(line) = self.command_line(&read.text) {
             let host = self.host.clone();
-            let reply = host.slash(&self.open, &mut self.events, &read.text).await;
+            let reply = host.slash(&self.open, &mut self.events, &line).await;
             match reply {
                 Ok(None) => {}
                 Ok(Some(text)) => {
@@ -57,6 +58,18 @@ impl EditorSession {
             }
         }
         self.pending_prompt = Some(self.prepare(read));
+    }
+
+    /// Returns the line of a slash command. Some editors send their commands with `$`.
+    fn command_line<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
+        if text.starts_with('/') {
+            return Some(text.into());
+        }
+        let line = text.strip_prefix('$')?;
+        let name = line.split_whitespace().next()?;
+        let is_known =
+            self.host.commands().iter().any(|(known, ..)| known.split(' ').next() == Some(name));
+        is_known.then(|| format!("/{line}").into())
     }
 
     /// Reports an invalid command or file as text.
@@ -143,10 +156,13 @@ impl EditorSession {
     }
 
     pub(super) async fn interrupt(&mut self) {
-        self.files_cancelled.notify_waiters();
         if self.running.as_ref().is_some_and(|running| running.is_started) {
-            return self.send(Op::Interrupt).await;
+            self.send(Op::Interrupt).await;
+            // Only after the turn is interrupted, so that its tool's result does not continue it.
+            self.files_cancelled.notify_waiters();
+            return;
         }
+        self.files_cancelled.notify_waiters();
         if let Some(preparing) = self.pending_prompt.take() {
             preparing.abort();
         }

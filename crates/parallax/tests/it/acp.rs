@@ -387,6 +387,39 @@ fn unsaved_text_is_read_and_edited() {
 }
 
 #[test]
+fn file_that_only_the_client_has_is_read() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"new.txt"}}]},{"text":"Done"}]"#,
+    );
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "read it");
+    editor.serve_files(id, Some("never saved\n"));
+    let body = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    assert!(body.contains("never saved"), "{body}");
+}
+
+#[test]
+fn media_of_a_prompt_is_checked() {
+    let world = World::new(r#"[{"text":"Done"}]"#);
+    let (mut editor, session) = with_files(&world);
+    for data in ["!!!", "aGVsbG8=", ""] {
+        let block = json!({"type": "image", "mimeType": "image/png", "data": data});
+        let id = editor.send("session/prompt", json!({"sessionId": session, "prompt": [block]}));
+        assert_eq!(editor.answer(id)["error"]["code"], -32602, "{data}");
+    }
+    // The content determines the type.
+    let block =
+        json!({"type": "image", "mimeType": "evil\n/x", "data": "iVBORw0KGgoAAAANSUhEUg=="});
+    let id = editor.send("session/prompt", json!({"sessionId": session, "prompt": [block]}));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+    let body = String::from_utf8_lossy(&world.server.requests()[0].body).into_owned();
+    assert!(body.contains("image/png") && !body.contains("evil"), "{body}");
+    let id = editor.prompt(&session, "$about");
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+    assert_eq!(world.server.requests().len(), 1, "a command is not sent to the model");
+}
+
+#[test]
 fn large_unsaved_text_is_read() {
     for (saved, unsaved) in [(10, 20_000), (20_000, 10), (20_000, 20_000)] {
         let world = World::new(

@@ -66,11 +66,11 @@ fn interrupt_ends_the_turn_and_the_conversation_continues() {
     face.send(&json!({"type": "interrupt"}));
     let result = face.next("result");
     assert_eq!(result["error"]["type"], "FatalCancellationError");
-    face.say(&json!({"type": "continue"}));
+    face.send(&json!({"type": "continue"}));
     assert_eq!(face.next("result")["status"], "success");
     let last = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(last.contains("half ") && last.contains("Continue where you left off."), "{last}");
-    face.say(&json!({"type": "continue"}));
+    face.send(&json!({"type": "continue"}));
     let refused = face.next("error");
     assert_eq!((&refused["severity"], &refused["line"]), (&json!("error"), &json!(4)));
     face.prompt("again");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::agent_settings::AgentSettings;
 use super::errors::A2aError;
 use super::task::{Artifact, TaskEvent, TaskMessage, TaskPart, TaskSnapshot, TaskState};
 use super::version::A2aVersion;
@@ -16,6 +17,8 @@ pub(super) struct ClientMessage {
     /// The answer to a request for approval.
     pub(super) decision: Option<Value>,
     pub(super) is_blocking: bool,
+    /// Settings for a new task.
+    pub(super) settings: AgentSettings,
 }
 
 /// Reads the parameters of `SendMessage`.
@@ -35,10 +38,12 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
     }
     let parts = message.get("parts").and_then(Value::as_array);
     let parts = parts.ok_or_else(|| invalid("`message.parts` is missing"))?;
+    let settings = message.get("metadata").and_then(|metadata| metadata.get("coderAgent"));
     let mut read = ClientMessage {
         id: text("messageId").unwrap_or_default().to_owned(),
         task: text("taskId").or_else(|| text("contextId")).map(str::to_owned),
         is_blocking: true,
+        settings: AgentSettings::read(settings)?,
         ..ClientMessage::default()
     };
     for part in parts {

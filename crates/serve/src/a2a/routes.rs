@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use super::agent_settings::AgentSettings;
 use super::errors::A2aError;
 use super::messages;
 use super::stream;
@@ -321,7 +322,7 @@ async fn handle_rest_request(
         ("/message:send", false) => (TaskMethod::Send, body.clone()),
         ("/message:stream", false) => (TaskMethod::Stream, body.clone()),
         ("/tasks", true) => (TaskMethod::List, parse_query(query)),
-        ("/tasks", false) => return create(tasks).await,
+        ("/tasks", false) => return create(tasks, body).await,
         ("/tasks/metadata", true) => return Ok(json_reply(StatusCode::OK, &all(tasks).await?)),
         ("/listCommands", true) => return Ok(commands(tasks)),
         ("/executeCommand", false) => return execute(tasks, body).await,
@@ -365,8 +366,9 @@ fn parse_query(query: &str) -> Value {
 }
 
 /// `POST /tasks`: a task without a message; the answer is its id.
-async fn create(tasks: &Arc<A2aTasks>) -> Result<Response<ReplyBody>, A2aError> {
-    let task = tasks.create().await?;
+async fn create(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBody>, A2aError> {
+    let settings = AgentSettings::read(body.get("agentSettings"))?;
+    let task = tasks.create(settings).await?;
     Ok(json_reply(StatusCode::CREATED, &json!(task.snapshot().id)))
 }
 
@@ -409,7 +411,7 @@ async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBo
     let arguments = body.get("args").and_then(Value::as_array);
     let arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
     let line = std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ");
-    let task = tasks.create().await?;
+    let task = tasks.create(AgentSettings::default()).await?;
     // Names of subcommands contain a space.
     let is_known = |command: &Value| {
         let known = command.get("name").and_then(Value::as_str);

@@ -1,13 +1,13 @@
 //! All tasks of the server.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::acp_client::{AcpClient, AgentMessage};
+use super::agent_settings::{AgentSettings, served_directory};
 use super::errors::A2aError;
 use super::messages::ClientMessage;
 use super::task::{EndedTurn, PendingApproval, Task, TaskState};
@@ -69,11 +69,6 @@ impl A2aTasks {
         self.lock().get(id).cloned()
     }
 
-    /// The directory in which tasks work.
-    pub(super) fn directory() -> PathBuf {
-        std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
-    }
-
     /// The agent; it is started once.
     pub(super) fn client(self: &Arc<Self>) -> AcpClient {
         let start = || {
@@ -112,12 +107,23 @@ impl A2aTasks {
     }
 
     /// Opens a session for a new task.
-    pub(super) async fn create(self: &Arc<Self>) -> Result<Arc<Task>, A2aError> {
+    pub(super) async fn create(
+        self: &Arc<Self>,
+        settings: AgentSettings,
+    ) -> Result<Arc<Task>, A2aError> {
         self.evict_idle().await?;
-        let params = json!({"cwd": Self::directory(), "mcpServers": []});
+        let params = json!({"cwd": served_directory(), "mcpServers": []});
         let opened = self.client().request("session/new", params).await;
         let opened = opened.map_err(|error| internal(&error))?;
         let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if settings.auto_execute {
+            let params = json!({"sessionId": id, "modeId": "yolo"});
+            if let Err(error) = self.client().request("session/set_mode", params).await {
+                let closing = json!({"sessionId": id});
+                let _ = self.client().request("session/close", closing).await;
+                return Err(A2aError::UnsupportedOperation(format!("`autoExecute`: {error}")));
+            }
+        }
         let task = Arc::new(Task::new(&id, TaskState::Submitted));
         self.lock().insert(id, Arc::clone(&task));
         Ok(task)
@@ -160,7 +166,7 @@ impl A2aTasks {
         if ended.as_ref().is_some_and(|ended| ended.is_in_use) {
             return Err(in_use_error(id));
         }
-        let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
+        let params = json!({"sessionId": id, "cwd": served_directory(), "mcpServers": []});
         let loaded = self.client().request("session/load", params).await.map_err(|_| missing())?;
         let state = state_of(&loaded["_meta"]);
         let time = ended.and_then(|ended| ended.time);
@@ -171,7 +177,7 @@ impl A2aTasks {
 
     /// How the last turns of tasks ended, by id, without opening their sessions.
     pub(super) async fn ended_turns(self: &Arc<Self>, ids: &[&str]) -> HashMap<String, EndedTurn> {
-        let params = json!({"cwd": Self::directory(), "sessionIds": ids});
+        let params = json!({"cwd": served_directory(), "sessionIds": ids});
         let found = self.client().request("_parallax/last_turns", params).await;
         let found = found.unwrap_or_default();
         let turns = found.get("turns").and_then(Value::as_object);
@@ -191,7 +197,7 @@ impl A2aTasks {
             // Those open in an editor or a terminal are not tasks: they cannot be read or
             // continued.
             let meta = json!({"parallax/notInUse": true});
-            let params = json!({"cwd": Self::directory(), "cursor": cursor, "_meta": meta});
+            let params = json!({"cwd": served_directory(), "cursor": cursor, "_meta": meta});
             let page = self.client().request("session/list", params).await;
             let page = page.map_err(|error| internal(&error))?;
             let sessions = page.get("sessions").and_then(Value::as_array);
@@ -222,7 +228,7 @@ impl A2aTasks {
     ) -> Result<Arc<Task>, A2aError> {
         let task = match &message.task {
             Some(id) => self.find(id).await?,
-            None => self.create().await?,
+            None => self.create(message.settings).await?,
         };
         let call = message.decision.as_ref().and_then(|decision| {
             decision.get("toolCallId").or_else(|| decision.get("callId"))?.as_str()

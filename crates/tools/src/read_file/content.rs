@@ -74,8 +74,24 @@ pub(crate) fn read(
     cancel: &CancellationToken,
 ) -> Result<Read, ToolError> {
     let failed = |error: FileError| with_hint(workspace, &error);
-    let (head, facts) = read_head(target, 4096).map_err(failed)?;
     let name = workspace.relative(target.path());
+    let read_text = |size| {
+        let lines = read_text(seen, target, range, size, cancel).map_err(failed)?;
+        if lines.first > lines.total && !lines.may_have_more {
+            return Err(invalid_params(format!(
+                "`start_line` {} is past the end: {} has {} lines",
+                lines.first,
+                target.display_path().display(),
+                lines.total
+            )));
+        }
+        Ok(describe(lines, &name.display().to_string()))
+    };
+    let (head, facts) = match read_head(target, 4096) {
+        // The editor may have a file that was never saved, which is text.
+        Err(FileError::NotFound { .. }) if target.may_be_in_editor() => return read_text(0),
+        head => head.map_err(failed)?,
+    };
     match FileKind::detect(target.path(), &head) {
         FileKind::Text => {}
         FileKind::Svg if facts.size <= MAX_SVG => {}
@@ -107,16 +123,7 @@ pub(crate) fn read(
             return Ok(Read::Media(Part::inline_data(mime, data)));
         }
     }
-    let lines = read_text(seen, target, range, facts.size, cancel).map_err(failed)?;
-    if lines.first > lines.total && !lines.may_have_more {
-        return Err(invalid_params(format!(
-            "`start_line` {} is past the end: {} has {} lines",
-            lines.first,
-            target.display_path().display(),
-            lines.total
-        )));
-    }
-    Ok(describe(lines, &name.display().to_string()))
+    read_text(facts.size)
 }
 
 fn read_text(
