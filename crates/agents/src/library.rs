@@ -53,6 +53,9 @@ impl AgentLibrary {
                 fill_in(agent, &extension.variables);
             }
         }
+        for auth in set.agents.iter().filter_map(|agent| agent.remote.as_ref()?.auth.as_ref()) {
+            auth.register_variables(config.environment.secrets());
+        }
         set
     }
 

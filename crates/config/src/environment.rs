@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use parallax_protocol::secret::SecretVariables;
+
 /// A snapshot of the process environment and the variables that a `.env` file added. The
 /// environment of the process itself is never changed.
 #[derive(Clone, Default)]
@@ -13,6 +15,8 @@ pub struct Environment {
     file: Option<PathBuf>,
     /// Whether that file belongs to a project.
     is_project_file: bool,
+    /// Variables from which the configuration takes secrets.
+    secrets: SecretVariables,
 }
 
 /// Prints names only, because values may be secrets.
@@ -88,6 +92,20 @@ impl Environment {
     pub fn user_file_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.dotenv.iter().filter(|_| !self.is_project_file);
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns the registry of variables from which the configuration takes secrets. Child
+    /// processes do not inherit them.
+    pub fn secrets(&self) -> &SecretVariables {
+        &self.secrets
+    }
+
+    /// Moves the registered variables to the registry of another environment and uses that one.
+    pub(crate) fn share_secrets(&mut self, secrets: &SecretVariables) {
+        for (name, recipient) in self.secrets.snapshot() {
+            secrets.insert(&name, recipient);
+        }
+        self.secrets = secrets.clone();
     }
 
     /// Returns the `.env` file that was read, if any.

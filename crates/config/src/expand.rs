@@ -68,6 +68,14 @@ impl<'a> Expander<'a> {
     }
 }
 
+/// Returns the names of all variables that a text refers to.
+pub(crate) fn referenced_names(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('$').filter_map(|(start, _)| {
+        let (_, name, _) = reference(text.get(start..)?)?;
+        Some(name)
+    })
+}
+
 /// Parses a reference at the start of a text that begins with `$`. Returns its source text, the
 /// name, and the default.
 fn reference(text: &str) -> Option<(&str, &str, Option<&str>)> {

@@ -13,6 +13,7 @@ use crate::expand::Expander;
 use crate::extension_files::{Enablement, ExtensionChanges, ValueFile, folders_in};
 use crate::load::Config;
 use crate::mcp_server::{ExtensionServers, expand_servers, is_refused};
+use crate::secret_references::register_servers;
 use crate::skills::{SkillFolder, SkillTier};
 
 pub use crate::extension_files::{
@@ -377,6 +378,7 @@ impl Config {
         environment.set_variables(&plain);
         environment.set_variables(&secret);
         let mut expander = Expander::new(&environment);
+        register_servers(&servers, environment.secrets());
         expand_servers(&mut servers, &mut expander);
         // `${extensionPath}` is not an environment variable and stays unexpanded.
         for name in manifest.context_files.iter_mut().flatten() {

@@ -40,6 +40,7 @@ mod rules;
 mod rules_integrity;
 mod sandbox_settings;
 mod saved_rules;
+mod secret_references;
 mod session_context;
 mod set;
 mod setting_check;

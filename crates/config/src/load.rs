@@ -78,6 +78,13 @@ impl Config {
         }
     }
 
+    /// Registers variables with secrets where `other`, the configuration before a reload, does, so
+    /// that running sessions withhold new ones from commands, too.
+    pub fn share_secrets(&mut self, other: &Self) {
+        self.environment.share_secrets(other.environment.secrets());
+        self.settings.share_secrets(other.environment.secrets());
+    }
+
     /// Returns a variable that a project must not set: from the process, or from a `.env` file in
     /// the user's directories.
     pub fn user_variable(&self, name: &str) -> Option<&str> {

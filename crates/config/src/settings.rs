@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parallax_protocol::Object;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::secret::SecretVariables;
 use serde_json::Value;
 
 use crate::environment::Environment;
@@ -13,6 +14,7 @@ use crate::layers::{Layer, LayerFile, ValueOrigin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::get_dotted;
+use crate::secret_references;
 use crate::setting_spec::parse_age;
 use crate::unsupported_settings;
 use crate::{setting_check, setting_table};
@@ -26,6 +28,8 @@ pub struct Settings {
     origins: Origins,
     /// `general.sessionRetention` without the project layers.
     user_retention: Object,
+    /// Variables from which the configuration takes secrets.
+    secrets: SecretVariables,
 }
 
 /// `output.format`.
@@ -70,7 +74,7 @@ pub struct ShellSettings {
 }
 
 /// `security.environmentVariableRedaction.*`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct EnvironmentRedaction {
     /// Whether secrets are hidden from child processes.
     pub enabled: bool,
@@ -78,8 +82,8 @@ pub struct EnvironmentRedaction {
     pub allowed: Vec<String>,
     /// Variables that are never passed on.
     pub blocked: Vec<String>,
-    /// Variables that hold API keys of model providers (`providers.<name>.apiKeyEnv`).
-    pub credentials: Vec<String>,
+    /// Variables from which the configuration takes secrets.
+    pub credentials: SecretVariables,
 }
 
 /// The settings that decide which sessions are deleted.
@@ -96,8 +100,10 @@ impl Settings {
     ) -> Self {
         layers.sort_by_key(|file| file.layer);
         let mut expander = Expander::new(environment);
-        let mut settings = Self::default();
+        let secrets = environment.secrets().clone();
+        let mut settings = Self { secrets, ..Self::default() };
         for mut file in layers {
+            secret_references::register(&file.values, environment.secrets());
             for (key, value) in &mut file.values {
                 match key.as_str() {
                     "mcpServers" => crate::mcp_server::expand_servers(value, &mut expander),
@@ -117,6 +123,11 @@ impl Settings {
             merge::merge(&mut settings.merged, file.values, &origin, &mut settings.origins);
         }
         settings
+    }
+
+    /// Uses the registry of another configuration for variables with secrets.
+    pub(crate) fn share_secrets(&mut self, secrets: &SecretVariables) {
+        self.secrets = secrets.clone();
     }
 
     /// Returns the value of a dotted key, if a layer sets it.
@@ -344,19 +355,8 @@ impl Settings {
             enabled: self.flag("security.environmentVariableRedaction.enabled"),
             allowed: self.list("security.environmentVariableRedaction.allowed"),
             blocked: self.list("security.environmentVariableRedaction.blocked"),
-            credentials: self.provider_key_variables(),
+            credentials: self.secrets.clone(),
         }
-    }
-    /// Returns the variables that `providers` entries name for their API keys.
-    fn provider_key_variables(&self) -> Vec<String> {
-        let entries = self.providers().and_then(Value::as_object);
-        let named = entries.into_iter().flat_map(|entries| entries.values());
-        let named = named.filter_map(|entry| entry.get("apiKeyEnv"));
-        let texts = named.flat_map(|names| match names {
-            Value::Array(names) => names.iter().collect(),
-            name => vec![name],
-        });
-        texts.filter_map(Value::as_str).map(str::to_owned).collect()
     }
     /// `security.auth.selectedType`.
     pub fn auth_selected_type(&self) -> Option<String> {

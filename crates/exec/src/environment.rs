@@ -2,13 +2,13 @@
 //!
 //! All functions are pure: the caller supplies the variables of the parent process.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 mod names;
 mod secrets;
 
-use parallax_protocol::secret::Secret;
+use parallax_protocol::secret::{Secret, SecretRecipient, SecretVariables};
 
 use names::{ALWAYS_ALLOWED, ALWAYS_ALLOWED_PREFIXES, NEVER_ALLOWED, OF_SYSTEM, OWN_CREDENTIALS};
 use secrets::{is_bare_secret, is_secret_value, secret_name_part};
@@ -26,8 +26,8 @@ pub struct Redaction {
     pub blocked: Vec<String>,
     /// Names that the project's `.env` file set in this process.
     pub dotenv_names: Vec<String>,
-    /// Names of variables with keys of model providers, which are never passed (case-insensitive).
-    pub credentials: Vec<String>,
+    /// The variables from which the configuration takes secrets.
+    pub credentials: SecretVariables,
 }
 
 impl Default for Redaction {
@@ -37,7 +37,7 @@ impl Default for Redaction {
             allowed: Vec::new(),
             blocked: Vec::new(),
             dotenv_names: Vec::new(),
-            credentials: Vec::new(),
+            credentials: SecretVariables::default(),
         }
     }
 }
@@ -79,6 +79,8 @@ pub struct DroppedVariable {
 pub enum DropReason {
     /// The variable is a credential of Parallax.
     OwnCredential,
+    /// The configuration takes a secret for another service from the variable.
+    ServiceCredential,
     /// The variable comes from the project's `.env` file.
     Dotenv,
     /// The value looks like a secret.
@@ -100,6 +102,9 @@ impl std::fmt::Display for DropReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::OwnCredential => f.write_str("a credential of this program"),
+            Self::ServiceCredential => {
+                f.write_str("the configuration takes a secret for a service from it")
+            }
             Self::Dotenv => f.write_str("it comes from the `.env` file"),
             Self::SecretValue => f.write_str("its value looks like a secret"),
             Self::Blocked => write!(f, "the setting `{BLOCKED}` lists it"),
@@ -249,7 +254,7 @@ struct VariableFilter {
     allowed: HashSet<String>,
     blocked: HashSet<String>,
     dotenv: HashSet<String>,
-    credentials: HashSet<String>,
+    credentials: BTreeMap<String, SecretRecipient>,
 }
 
 impl VariableFilter {
@@ -263,7 +268,7 @@ impl VariableFilter {
             allowed: upper(&redaction.allowed),
             blocked: upper(&redaction.blocked),
             dotenv: upper(&redaction.dotenv_names),
-            credentials: upper(&redaction.credentials),
+            credentials: redaction.credentials.snapshot(),
         }
     }
 
@@ -271,8 +276,16 @@ impl VariableFilter {
     fn drop_reason(&self, name: &str, value: &str) -> Option<DropReason> {
         let name = name.to_uppercase();
         let name = name.as_str();
-        if is_own_credential(name) || self.credentials.contains(name) {
+        if is_own_credential(name) {
             return Some(DropReason::OwnCredential);
+        }
+        // A header with `$USER` or `$HOME` must not break every command.
+        match self.credentials.get(name).filter(|_| !ALWAYS_ALLOWED.contains(&name)) {
+            Some(SecretRecipient::Provider) => return Some(DropReason::OwnCredential),
+            Some(SecretRecipient::Service) if !self.allowed.contains(name) => {
+                return Some(DropReason::ServiceCredential);
+            }
+            Some(SecretRecipient::Service) | None => {}
         }
         if self.dotenv.contains(name) && !self.allowed.contains(name) {
             return Some(DropReason::Dotenv);
@@ -500,6 +513,38 @@ mod tests {
             assert_eq!(value(&built, name).is_some(), *passes, "{name}");
             assert_eq!(built.dropped.iter().any(|other| other.name == *name), !passes, "{name}");
         }
+    }
+
+    #[test]
+    fn configured_credentials_are_withheld_although_the_filter_is_disabled() {
+        let credentials = SecretVariables::default();
+        for name in ["gw_header", "GW_ALLOWED", "HOME"] {
+            credentials.insert(name, SecretRecipient::Provider);
+        }
+        for name in ["MCP_HEADER", "MCP_ALLOWED"] {
+            credentials.insert(name, SecretRecipient::Service);
+        }
+        let redaction = Redaction {
+            enabled: false,
+            allowed: vec!["GW_ALLOWED".into(), "mcp_allowed".into()],
+            credentials: credentials.clone(),
+            ..Redaction::default()
+        };
+        // Registered after the options were copied, as a later extension does.
+        credentials.insert("LATER", SecretRecipient::Service);
+        let names = ["GW_HEADER", "GW_ALLOWED", "HOME", "MCP_HEADER", "MCP_ALLOWED", "LATER"];
+        let parent = parent(&names.map(|name| (name, "x")));
+        let built = build(parent.clone(), &redaction, "cat", GitConfiguration::User);
+        let dropped: Vec<_> = built.dropped.iter().map(|it| (it.name.as_str(), it.keep)).collect();
+        let expected = [
+            ("GW_ALLOWED", None),
+            ("GW_HEADER", None),
+            ("LATER", Some(ALLOWED)),
+            ("MCP_HEADER", Some(ALLOWED)),
+        ];
+        assert_eq!(dropped, expected);
+        let values = secret_values(parent, &redaction);
+        assert_eq!(values.len(), expected.len());
     }
 
     #[test]

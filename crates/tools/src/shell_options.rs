@@ -12,7 +12,7 @@ use parallax_exec::environment::{
     user_command_environment,
 };
 
-use parallax_protocol::secret::Redact;
+use parallax_protocol::secret::{Redact, SecretVariables};
 use parallax_protocol::shell::BackgroundCompletion;
 
 use crate::sandbox_options::SandboxOptions;
@@ -63,7 +63,7 @@ pub struct ShellOptions {
 }
 
 /// `security.environmentVariableRedaction`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RedactionOptions {
     /// Whether variables are checked by name and value.
     pub enabled: bool,
@@ -71,13 +71,18 @@ pub struct RedactionOptions {
     pub allowed: Vec<String>,
     /// Names that are removed.
     pub blocked: Vec<String>,
-    /// Variables that hold API keys of model providers.
-    pub credentials: Vec<String>,
+    /// Variables from which the configuration takes secrets.
+    pub credentials: SecretVariables,
 }
 
 impl Default for RedactionOptions {
     fn default() -> Self {
-        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new(), credentials: Vec::new() }
+        Self {
+            enabled: true,
+            allowed: Vec::new(),
+            blocked: Vec::new(),
+            credentials: SecretVariables::default(),
+        }
     }
 }
 

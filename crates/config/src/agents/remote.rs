@@ -4,7 +4,7 @@
 use std::fmt;
 
 use parallax_protocol::Object;
-use parallax_protocol::secret::Secret;
+use parallax_protocol::secret::{Secret, SecretRecipient, SecretVariables};
 use serde_json::Value;
 use url::{Host, Url};
 
@@ -75,6 +75,23 @@ pub enum RemoteAuth {
         /// OAuth scopes; empty for the default.
         scopes: Vec<String>,
     },
+}
+
+impl RemoteAuth {
+    /// Registers the environment variables that hold secrets.
+    pub fn register_variables(&self, secrets: &SecretVariables) {
+        let values = match self {
+            Self::ApiKey { key, .. } => vec![key],
+            Self::Basic { username, password } => vec![username, password],
+            Self::Scheme { value, .. } => vec![value],
+            Self::Google { .. } => Vec::new(),
+        };
+        for value in values {
+            if let DynamicValue::Variable(name) = value {
+                secrets.insert(name, SecretRecipient::Service);
+            }
+        }
+    }
 }
 
 /// A secret of a definition, and where it comes from.

@@ -14,6 +14,7 @@ use crate::mcp_server::{
     EnablementFiles, ExtensionServers, McpServer, McpSource, ServerError, StartBlock,
     expand_servers, merged_with_extension, old_form, same_name, server_of_command,
 };
+use crate::secret_references::register_servers;
 
 /// Server selection from the command line and the session.
 #[derive(Debug, Clone, Default)]
@@ -209,6 +210,7 @@ fn from_file(path: &Path, environment: &Environment, warnings: &mut Vec<String>)
     let Some(mut servers) = read.and_then(|mut file| file.shift_remove("mcpServers")) else {
         return Object::new();
     };
+    register_servers(&servers, environment.secrets());
     expand_servers(&mut servers, &mut Expander::new(environment));
     match servers {
         Value::Object(servers) => servers,

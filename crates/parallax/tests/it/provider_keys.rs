@@ -24,6 +24,39 @@ fn key_of_an_entry_reaches_no_command() {
 }
 
 #[test]
+fn variables_that_configuration_turns_into_secrets_reach_no_command() {
+    let call = call("run_shell_command", json!({"command": "env"}));
+    let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
+    let settings = json!({
+        "providers": {"gw": {"wire": "openai-chat", "baseUrl": format!("{}/v1", it.world.server.url()),
+            "headers": {"X-Auth": "a ${GWHDR}"}}},
+        "tools": {"webSearch": {"url": "http://127.0.0.1:9/?q={query}", "headers": {"X": "$SRCHHDR"}}},
+        "mcpServers": {"m": {"httpUrl": "http://127.0.0.1:9/", "headers": {"X": "$MCPHDR"}},
+            "n": {"command": "false", "env": {"GH_PAT": "$MCPENV", "GOPATH": "$MCPKEPT"}}},
+        "security": {"environmentVariableRedaction": {"enabled": false, "allowed": ["GWHDR"]}},
+    });
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let agent = "---\nkind: remote\nname: far\ndescription: d\n\
+                 agent_card_url: https://a.invalid/card.json\n\
+                 auth:\n  type: apiKey\n  key: $A2AHDR\n---\n";
+    it.world.home.write_home(".parallax/agents/far.md", agent).expect("an agent");
+    let mut command = it.world.command(&["-m", "gw:m", "-p", "go", "-y"]);
+    command.env_remove("GEMINI_API_KEY");
+    for name in ["GWHDR", "SRCHHDR", "MCPHDR", "MCPENV", "A2AHDR", "MCPKEPT"] {
+        command.env(name, format!("v-{name}"));
+    }
+    let done = finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let request = it.world.server.requests().pop().expect("a request");
+    assert_eq!(request.header("x-auth"), Some("a v-GWHDR"));
+    let sent = String::from_utf8_lossy(&request.body).into_owned();
+    assert!(sent.contains("v-MCPKEPT"), "{sent}");
+    for name in ["GWHDR", "SRCHHDR", "MCPHDR", "MCPENV", "A2AHDR"] {
+        assert!(!sent.contains(&format!("v-{name}")), "{name}: {sent}");
+    }
+}
+
+#[test]
 fn keys_are_stored_listed_and_removed() {
     let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "hello"}]));
     let run = |args: &[&str], stdin: &str| {
