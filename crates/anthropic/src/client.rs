@@ -7,8 +7,8 @@ use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt,
-    TransportOptions, Wire, model_id, parse_base, url_with_path,
+    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RejectedSettings, RequestHeaders,
+    SendAttempt, TransportOptions, Wire, model_id, parse_base, url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
@@ -63,6 +63,7 @@ pub fn model(
         declarations: DeclarationCache::default(),
         rejected: Mutex::default(),
         has_reported_sampling: AtomicBool::new(false),
+        rejected_settings: RejectedSettings::default(),
     };
     Ok(HttpModel::new(wire, transport, catalog))
 }
@@ -76,6 +77,8 @@ struct AnthropicWire {
     rejected: Mutex<Rejected>,
     /// Whether the notice about sampling was shown.
     has_reported_sampling: AtomicBool,
+    /// Generation settings that models do not accept.
+    rejected_settings: RejectedSettings,
 }
 
 impl AnthropicWire {
@@ -204,8 +207,11 @@ impl Wire for AnthropicWire {
         let declarations = self.declarations.get(&request.tools);
         let mut rejected = self.rejected();
         let generation = self.generation(request, &rejected);
-        let notice = rejected.learn(response, request, &declarations, &generation)?;
-        Some(Recovery { notice: Some(notice) })
+        if let Some(notice) = rejected.learn(response, request, &declarations, &generation) {
+            return Some(Recovery { notice: Some(notice) });
+        }
+        let settings = self.catalog.configured_generation(request);
+        self.rejected_settings.learn(response, &request.model, &settings)
     }
 }
 
@@ -217,7 +223,8 @@ impl AnthropicWire {
     /// Returns the generation fields of a request, without those that the model does not accept.
     fn generation(&self, request: &Request, rejected: &Rejected) -> Object {
         let model = model_id(&request.model);
-        let settings = self.catalog.configured_generation(request);
+        let mut settings = self.catalog.configured_generation(request);
+        self.rejected_settings.filter(&request.model, &mut settings);
         let limit = self.catalog.limits(&request.model).output;
         let mut fields = generation::fields(model, &settings, limit);
         rejected.filter(model, &mut fields);

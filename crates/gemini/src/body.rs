@@ -17,20 +17,23 @@ const UNSENT_KEYS: &[&str] =
 
 /// Builds the body. Equal requests give equal bytes.
 pub fn request_body(request: &Request, table: &ModelTable) -> Vec<u8> {
-    body_for_attempt(request, table, false, None)
+    body_with_settings(request, generation_settings(request, table, false), None)
 }
 
-/// `continuation` is the token of the answer that the request continues.
-pub(crate) fn body_for_attempt(
-    request: &Request,
-    table: &ModelTable,
-    is_retry: bool,
-    continuation: Option<&str>,
-) -> Vec<u8> {
+/// Returns the generation settings of a request: those of the table and the request, and defaults.
+pub(crate) fn generation_settings(request: &Request, table: &ModelTable, is_retry: bool) -> Object {
     let mut settings = table.generation(request, is_retry);
     merge(&mut settings, &request.generation);
     add_defaults(&mut settings, request, table);
+    settings
+}
 
+/// `continuation` is the token of the answer that the request continues.
+pub(crate) fn body_with_settings(
+    request: &Request,
+    mut settings: Object,
+    continuation: Option<&str>,
+) -> Vec<u8> {
     let contents: usize = request.contents.iter().map(|content| content.json().len() + 1).sum();
     let tools = match &request.tools {
         ToolSet::Functions(declarations) => declarations.get().len(),

@@ -9,8 +9,8 @@ use parallax_http::ClientOptions;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
-    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, SendAttempt,
-    Transport, TransportOptions, Wire, user_agent,
+    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Recovery,
+    RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
@@ -19,7 +19,7 @@ use parallax_protocol::model::{
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::auth::Auth;
-use crate::body::body_for_attempt;
+use crate::body::{body_with_settings, generation_settings};
 use crate::chunk::{ChunkError, read_chunk};
 use crate::credential_hints::{CREDENTIALS, PROJECT_CREDENTIALS};
 use crate::endpoint::{self, Endpoint, EndpointError, EndpointParts};
@@ -139,6 +139,8 @@ pub(crate) struct ClientState {
     tokens: Option<TokenSource>,
     /// Models of utility requests that the service does not offer.
     missing: Mutex<Vec<String>>,
+    /// Generation settings that models do not accept.
+    rejected: RejectedSettings,
 }
 
 impl ClientState {
@@ -198,7 +200,13 @@ impl Gemini {
             let scopes = vec![CLOUD_PLATFORM.to_owned()];
             TokenSource::new(TokenPurpose::Access(scopes), &options.variables, &http)
         });
-        let inner = Arc::new(ClientState { options, endpoint, tokens, missing: Mutex::default() });
+        let inner = Arc::new(ClientState {
+            options,
+            endpoint,
+            tokens,
+            missing: Mutex::default(),
+            rejected: RejectedSettings::default(),
+        });
         let model = HttpModel::new(GeminiWire(inner.clone()), transport, models);
         Ok(Self { model, inner })
     }
@@ -313,10 +321,12 @@ impl Wire for GeminiWire {
             Delivery::Stream => endpoint::Method::Stream,
             Delivery::Whole => endpoint::Method::Generate,
         };
+        let mut settings = generation_settings(request, &options.models, is_retry);
+        self.0.rejected.filter(&request.model, &mut settings);
         Ok(HttpRequest {
             url: self.0.endpoint.url(self.0.model_id(&request.model), method),
             headers,
-            body: body_for_attempt(request, &options.models, is_retry, attempt.continuation).into(),
+            body: body_with_settings(request, settings, attempt.continuation).into(),
         })
     }
 
@@ -340,6 +350,11 @@ impl Wire for GeminiWire {
 
     fn classify(&self, response: &ErrorResponse) -> ErrorClass {
         classify(response)
+    }
+
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+        let settings = generation_settings(request, &self.0.options.models, request.is_retry);
+        self.0.rejected.learn(response, &request.model, &settings)
     }
 
     fn credentials_hint(&self) -> String {

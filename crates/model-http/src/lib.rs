@@ -17,6 +17,7 @@ mod listed_model;
 mod listing;
 mod model;
 mod parts;
+mod rejected_settings;
 mod response_reader;
 mod shared_pace;
 mod sse;
@@ -36,6 +37,7 @@ pub use headers::{HeaderError, RequestHeaders, node_platform, parse_custom_heade
 pub use listed_model::ListedModel;
 pub use model::HttpModel;
 pub use parts::{function_call, thought};
+pub use rejected_settings::RejectedSettings;
 pub use sse::{SseDecoder, SseError};
 pub use tools::{Declaration, DeclarationCache, Declarations, wire_name};
 pub use wire::{Decoder, Delivery, EventError, HttpRequest, Recovery, SendAttempt, Wire};

@@ -8,8 +8,8 @@ use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt,
-    TransportOptions, Wire, model_id, parse_base, url_with_path,
+    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RejectedSettings, RequestHeaders,
+    SendAttempt, TransportOptions, Wire, model_id, parse_base, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
@@ -97,8 +97,7 @@ pub fn model(
         local,
         no_stream_options: AtomicBool::new(false),
         other_max_tokens: AtomicBool::new(false),
-        no_sampling: AtomicBool::new(false),
-        no_thinking: AtomicBool::new(false),
+        rejected_settings: RejectedSettings::default(),
         has_responses: AtomicBool::new(false),
         rejected_reasoning: Mutex::default(),
         options,
@@ -119,8 +118,8 @@ struct OpenAiWire {
     /// Features that the server rejected, which are not sent again.
     no_stream_options: AtomicBool,
     other_max_tokens: AtomicBool,
-    no_sampling: AtomicBool,
-    no_thinking: AtomicBool,
+    /// Generation settings that models do not accept.
+    rejected_settings: RejectedSettings,
     /// Whether the Responses API answered.
     has_responses: AtomicBool,
     /// Hashes of reasoning that the service rejected.
@@ -200,13 +199,11 @@ impl OpenAiWire {
 
     fn body(&self, request: &Request) -> Vec<u8> {
         let (model, quirks) = (model_id(&request.model), self.quirks());
-        let mut generation = Generation::read(&self.catalog.configured_generation(request));
-        if self.no_sampling.load(Ordering::Relaxed) {
-            (generation.temperature, generation.top_p) = (None, None);
-        }
+        let mut settings = self.catalog.configured_generation(request);
+        self.rejected_settings.filter(&request.model, &mut settings);
+        let mut generation = Generation::read(&settings);
         let facts = self.facts(model);
-        let thinks = !self.no_thinking.load(Ordering::Relaxed) && !facts.lacks_thinking;
-        if !thinks {
+        if facts.lacks_thinking {
             generation.effort = None;
         }
         let declarations = self.declarations.get(&request.tools);
@@ -252,7 +249,7 @@ impl OpenAiWire {
                     generation: &generation,
                     declarations: &declarations,
                     context: self.catalog.limits(&request.model).context,
-                    think: thinks,
+                    think: !facts.lacks_thinking,
                 },
             ),
         };
@@ -398,23 +395,7 @@ impl Wire for OpenAiWire {
         if message.contains("max_tokens") && message.contains("max_completion_tokens") {
             return set(&self.other_max_tokens, None);
         }
-        let generation = self.catalog.configured_generation(request);
-        let samples = generation.contains_key("temperature") || generation.contains_key("topP");
-        if samples && (message.contains("temperature") || message.contains("top_p")) {
-            let notice = format!(
-                "`{}` does not accept `temperature` and `topP`, so these settings are not sent",
-                request.model
-            );
-            return set(&self.no_sampling, Some(notice));
-        }
-        let thinks = generation.contains_key("thinkingConfig");
-        if thinks && ["think", "reasoning"].iter().any(|word| message.contains(word)) {
-            let notice = format!(
-                "`{}` does not accept the thinking level, so this setting is not sent",
-                request.model
-            );
-            return set(&self.no_thinking, Some(notice));
-        }
-        None
+        let settings = self.catalog.configured_generation(request);
+        self.rejected_settings.learn(response, &request.model, &settings)
     }
 }
