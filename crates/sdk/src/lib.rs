@@ -32,6 +32,7 @@ mod sandboxed_command;
 mod services;
 mod session_config;
 mod session_info;
+mod session_model;
 mod session_names;
 mod session_settings;
 pub mod settings;

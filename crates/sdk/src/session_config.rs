@@ -13,8 +13,6 @@ use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::session_selection::SelectionRecord;
-use parallax_protocol::store::Record;
 
 use crate::options::LaunchOptions;
 
@@ -100,7 +98,9 @@ impl SessionConfig {
     /// # Errors
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
     pub fn reload(&self) -> Result<Self, Failure> {
-        Self::from_config(self.options.clone(), Self::load(&self.options)?)
+        let mut config = Self::load(&self.options)?;
+        config.share_secrets(&self.config);
+        Self::from_config(self.options.clone(), config)
     }
 
     /// Prepares another session of the same process. Settings are read again.
@@ -171,6 +171,13 @@ impl SessionConfig {
         name.filter(set).unwrap_or_else(|| "auto".to_owned())
     }
 
+    /// Whether a variable or a setting names the model of new sessions.
+    pub(crate) fn has_configured_model(&self) -> bool {
+        let variable = self.config.environment.get("GEMINI_MODEL").map(str::to_owned);
+        let mut names = variable.into_iter().chain(self.config.settings.model_name());
+        names.any(|name| !name.trim().is_empty())
+    }
+
     /// Returns whether plan mode is enabled (`general.plan.enabled`).
     pub fn has_plan_mode(&self) -> bool {
         self.config.settings.flag("general.plan.enabled")
@@ -197,26 +204,6 @@ impl SessionConfig {
                 Some("auto_edit mode requires a trusted folder".to_owned())
             }
             _ => None,
-        }
-    }
-
-    /// Continues with the mode and the model of a loaded session, for clients that show them as its
-    /// properties. A mode or a model that cannot be used here now is left out.
-    pub(crate) fn restore_selection(&mut self, records: &[Record]) {
-        if !self.options.exact_session {
-            return;
-        }
-        let set = records.iter().rev().find_map(|record| match record {
-            Record::Selection(selection) => Some(selection),
-            _ => None,
-        });
-        if let Some(SelectionRecord { mode, model, .. }) = set {
-            if self.provider_manager().model_error(model).is_none() {
-                self.options.model = Some(model.clone());
-            }
-            if self.mode_refusal(*mode).is_none() {
-                self.mode = *mode;
-            }
         }
     }
 

@@ -114,10 +114,12 @@ fn killed_process_resumes_a_half_written_answer() {
         {"text": "next"}
     ]));
     killed_in_the_answer(&world);
-    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    // The model of the session, although no flag selects it.
+    let done = world.run(&["-r", "half"]);
     assert_eq!((done.code(), done.stdout().trim()), (0, "one two three"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
     let requests = world.server.requests();
+    assert!(requests[1].path.contains("gemini-4-argon"), "{}", requests[1].path);
     assert_eq!(raw_contents(&requests[0]), raw_contents(&requests[1]), "the same body");
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "again"]);
     let last = world.server.requests().pop().expect("a request").json();

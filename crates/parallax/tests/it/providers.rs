@@ -349,6 +349,74 @@ fn session_moves_between_providers_and_back_to_gemini() {
 }
 
 #[test]
+fn resumed_session_continues_with_its_model_unless_a_flag_selects_another() {
+    let script = json!([{"text": "1"}, {"text": "2"}, {"text": "3"}, {"text": "4"}]);
+    let mut it = WireWorld::new(WireFormat::Chat, &script);
+    let run = |it: &WireWorld, args: &[&str]| {
+        let mut command = it.world.command(args);
+        command.env("WIRE_KEY", KEY);
+        finish(command)
+    };
+    let path = |it: &WireWorld, number: usize| it.world.server.requests()[number].path.clone();
+    assert_eq!(run(&it, &["-m", "chat:m", "-p", "one"]).code(), 0);
+    let done = run(&it, &["-r", "latest", "-p", "two"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(!done.err().contains("Continuing"), "{}", done.err());
+    assert!(path(&it, 1).ends_with("/chat/completions"), "{}", path(&it, 1));
+    // The model of new sessions does not move a conversation to another provider.
+    it.write_settings(json!({"model": {"name": "gemini-3-pro-preview"}}));
+    let done = run(&it, &["-r", "latest", "-p", "three"]);
+    assert!(path(&it, 2).ends_with("/chat/completions"), "{}", path(&it, 2));
+    assert!(done.err().contains("Continuing with `chat:m`"), "{}", done.err());
+    let done = run(&it, &["-r", "latest", "-m", "gemini-3-pro-preview", "-p", "four"]);
+    assert_eq!((done.code(), done.err().as_str()), (0, ""));
+    assert!(path(&it, 3).contains("gemini-3-pro-preview"), "{}", path(&it, 3));
+    it.world.server.assert_clean();
+}
+
+#[test]
+fn resumed_session_whose_model_cannot_be_used_names_it() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([{"text": "1"}]));
+    assert_eq!(it.run_as("chat:m", &["-p", "one"]).code(), 0);
+    let mut command = it.world.command(&["-r", "latest", "-p", "two"]);
+    command.env_remove("WIRE_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 41, "{}", done.err());
+    for words in ["`chat:m`", "WIRE_KEY", "-m MODEL"] {
+        assert!(done.err().contains(words), "{words}: {}", done.err());
+    }
+    it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    let done = finish(it.world.command(&["-r", "latest", "-p", "two"]));
+    assert_eq!(done.code(), 42, "{}", done.err());
+    assert!(done.err().contains("`chat:m`"), "{}", done.err());
+    assert_eq!(it.world.server.requests().len(), 1, "nothing is sent to another provider");
+}
+
+#[test]
+fn rejected_sampling_setting_is_dropped_with_one_warning() {
+    let message = "`temperature` is not supported for this model";
+    let error = json!({"error": {"code": 400, "message": message}});
+    let settings = json!({"modelConfigs": {"customOverrides": [{"match": {"model": "gemini-4-argon"},
+        "modelConfig": {"generateContentConfig": {"temperature": 0.3, "topK": 5}}}]}});
+    let call = call("list_directory", json!({"dir_path": "."}));
+    let script = json!([error, call, {"text": "done"}]);
+    let it = WireWorld::with_settings(WireFormat::Chat, &script, settings);
+    let done = finish(it.world.command(&["-m", "gemini-4-argon", "-p", "go"]));
+    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
+    assert_eq!(done.err().matches("does not accept `temperature`").count(), 1, "{}", done.err());
+    let sent: Vec<Value> = it
+        .world
+        .server
+        .requests()
+        .iter()
+        .map(|request| request.json()["generationConfig"].clone())
+        .collect();
+    assert_eq!(sent[0]["temperature"], 0.3);
+    assert!(sent[1..].iter().all(|it| it.get("temperature").is_none() && it["topK"] == 5));
+    assert_eq!(sent.len(), 3);
+}
+
+#[test]
 fn provider_mistakes_name_the_remedy() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let mut command = it.world.command(&["-m", "openai:gpt-6", "-p", "go"]);

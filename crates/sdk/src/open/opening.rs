@@ -79,7 +79,8 @@ impl SessionBuilder {
         self.check()?;
         let resumed = history::open(&self.launch.session_library(), &self.launch.options.session)?;
         self.warnings.extend(resumed.notices.iter().cloned());
-        self.launch.restore_selection(&resumed.records);
+        let session_model = self.launch.restore_selection(&resumed.records)?;
+        self.warnings.extend(session_model.as_ref().and_then(|it| it.notice.clone()));
         let workspace_setup = self.open_workspace(&resumed)?;
         // Must subscribe before anything emits events.
         let telemetry = self.start_telemetry(&resumed.id);
@@ -92,7 +93,13 @@ impl SessionBuilder {
             .collect();
         let hub = EventBus::with_observers(observers.clone());
         let events = hub.subscribe();
-        let model_setup = self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref())?;
+        let model_setup =
+            self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref()).map_err(|error| {
+                match &session_model {
+                    Some(model) => model.explain(error),
+                    None => error,
+                }
+            })?;
         let tool_setup = self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub)?;
         // Must run before context files are read, because a killed command may have changed one.
         self.warnings.extend(

@@ -258,12 +258,21 @@ impl TerminalFrontEnd {
             None => return,
         };
         // The full explanation with settings and gateways goes to the log.
-        if let Credential::Missing { reason } = prepared.provider_manager().credential() {
+        let missing = match prepared.provider_manager().credential() {
+            Credential::Missing { reason } => Some(reason),
+            _ => None,
+        };
+        // A stored session may use the model of another provider.
+        let is_stored = !matches!(
+            prepared.options().session,
+            SessionChoice::New | SessionChoice::Clear | SessionChoice::WithId(_)
+        );
+        if let Some(reason) = missing.as_ref().filter(|_| !is_stored) {
             tracing::warn!("{reason}");
             self.app.launch = Some(prepared);
             self.app.session.set_keyless(true);
             // The message about a provider is short enough to show.
-            let short = reason.starts_with("no key for the provider").then_some(reason.as_str());
+            let short = reason.starts_with(PROVIDER_KEY).then_some(reason.as_str());
             return sign_in::open(&mut self.app, Some(short.unwrap_or(NO_KEY)));
         }
         self.app.launch = Some(prepared.clone());
@@ -299,7 +308,10 @@ impl TerminalFrontEnd {
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
                 self.app.session.set_keyless(true);
-                sign_in::open(&mut self.app, Some(&failure.message));
+                let is_long = missing.as_ref() == Some(&failure.message)
+                    && !failure.message.starts_with(PROVIDER_KEY);
+                let reason = if is_long { NO_KEY } else { &failure.message };
+                sign_in::open(&mut self.app, Some(reason));
             }
             Err(failure) => self.app.show_error(&failure.message),
         }
@@ -403,6 +415,9 @@ impl Drop for RequestEndGuard {
         let _ = self.0.try_send(Box::new(App::server_requests_ended));
     }
 }
+
+/// How the message about a missing key of a provider begins.
+const PROVIDER_KEY: &str = "no key for the provider";
 
 /// The reason shown in the sign-in dialog before the first prompt.
 const NO_KEY: &str = "No API key found in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY for \
