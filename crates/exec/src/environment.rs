@@ -535,7 +535,8 @@ mod tests {
         let names = ["GW_HEADER", "GW_ALLOWED", "HOME", "MCP_HEADER", "MCP_ALLOWED", "LATER"];
         let parent = parent(&names.map(|name| (name, "x")));
         let built = build(parent.clone(), &redaction, "cat", GitConfiguration::User);
-        let dropped: Vec<_> = built.dropped.iter().map(|it| (it.name.as_str(), it.keep)).collect();
+        let dropped: Vec<_> =
+            built.dropped.iter().map(|it| (it.name.as_str(), it.override_setting)).collect();
         let expected = [
             ("GW_ALLOWED", None),
             ("GW_HEADER", None),

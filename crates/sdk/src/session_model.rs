@@ -101,7 +101,7 @@ fn last_model(records: &[Record], resolve: &dyn Fn(&str) -> String) -> Option<St
             Record::Route(chosen) => {
                 return match answered {
                     Some(answered) if chosen.route.model != answered => Some(answered.to_owned()),
-                    _ => Some(chosen.route.asked.clone()),
+                    _ => Some(chosen.route.requested.clone()),
                 };
             }
             Record::Unfinished(piece) => answered = answered.or(Some(&piece.model)),
