@@ -47,9 +47,9 @@ struct WireMessage {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Block {
-    Own(Value),
+    Parallax(Value),
     /// A block exactly as the service sent it.
-    Kept(Box<RawValue>),
+    Verbatim(Box<RawValue>),
 }
 
 impl Block {
@@ -60,7 +60,7 @@ impl Block {
             #[serde(rename = "type", default)]
             kind: String,
         }
-        let Self::Kept(data) = self else { return false };
+        let Self::Verbatim(data) = self else { return false };
         serde_json::from_str(data.get())
             .is_ok_and(|block: BlockKind| matches!(&*block.kind, "thinking" | "redacted_thinking"))
     }
@@ -90,7 +90,7 @@ pub(crate) fn body(
         let users = messages.iter_mut().rev().filter(|message| message.role == "user");
         // The next request reads the newest two from the cache.
         let newest = users.take(2).filter_map(|message| match message.content.last_mut() {
-            Some(Block::Own(block)) => Some(block),
+            Some(Block::Parallax(block)) => Some(block),
             _ => None,
         });
         for block in newest.chain(tools.last_mut()).chain(system.last_mut()) {
@@ -134,7 +134,7 @@ fn is_budget(generation: &Object) -> bool {
 fn continues_without_thinking(messages: &[WireMessage]) -> bool {
     let [.., model, user] = messages else { return false };
     let has_results = matches!(user.content.first(),
-        Some(Block::Own(block)) if block["type"] == "tool_result");
+        Some(Block::Parallax(block)) if block["type"] == "tool_result");
     has_results && !model.content.first().is_some_and(Block::is_thinking)
 }
 
@@ -155,7 +155,7 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<W
             Turn::User { results, pieces } => {
                 let results = results.into_iter().map(|result| tool_result(result, rejected));
                 let pieces = pieces.into_iter().filter_map(|piece| user_block(piece, rejected));
-                ("user", results.chain(pieces).map(Block::Own).collect())
+                ("user", results.chain(pieces).map(Block::Parallax).collect())
             }
             Turn::Model(pieces) => ("assistant", assistant_blocks(pieces, rejected)),
         };
@@ -181,7 +181,7 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<W
 
 fn placeholder() -> WireMessage {
     let text = json!({"type": "text", "text": "Continue."});
-    WireMessage { role: "user", content: vec![Block::Own(text)] }
+    WireMessage { role: "user", content: vec![Block::Parallax(text)] }
 }
 
 /// Returns the images and documents of a request: the indices of the message and its block, and the
@@ -194,7 +194,7 @@ pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usiz
             .enumerate()
     {
         for (index, block) in message.content.into_iter().enumerate() {
-            let Block::Own(mut block) = block else { continue };
+            let Block::Parallax(mut block) = block else { continue };
             let nested = match block["content"].take() {
                 Value::Array(nested) => nested,
                 _ => Vec::new(),
@@ -214,10 +214,10 @@ fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> 
     for piece in pieces {
         match piece {
             ModelPiece::Opaque(data) if rejected.has_thought(&data) => {}
-            ModelPiece::Opaque(data) => blocks.push(Block::Kept(data)),
+            ModelPiece::Opaque(data) => blocks.push(Block::Verbatim(data)),
             ModelPiece::Text { text, .. } if text.trim().is_empty() => {}
             ModelPiece::Text { text, .. } => {
-                blocks.push(Block::Own(json!({"type": "text", "text": text})));
+                blocks.push(Block::Parallax(json!({"type": "text", "text": text})));
             }
             ModelPiece::Call { id, name, arguments, .. } => {
                 let input = match serde_json::from_str::<Value>(&arguments) {
@@ -225,7 +225,7 @@ fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> 
                     // The API accepts only objects; this way the model sees what it wrote.
                     _ => json!({"invalid_json": arguments}),
                 };
-                blocks.push(Block::Own(json!({"type": "tool_use", "id": wire_id(&id),
+                blocks.push(Block::Parallax(json!({"type": "tool_use", "id": wire_id(&id),
                     "name": wire_name(&name), "input": input})));
             }
         }

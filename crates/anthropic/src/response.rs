@@ -43,7 +43,7 @@ enum Block {
         input: String,
     },
     /// A block that is sent back unchanged: thinking, or a block of a hosted tool.
-    Kept {
+    Verbatim {
         fields: Object,
         input: String,
     },
@@ -101,7 +101,7 @@ impl MessagesDecoder {
                     chunk.parts.push(thought(thinking));
                 }
                 add_sources(&block, chunk);
-                Block::Kept { fields: block, input: String::new() }
+                Block::Verbatim { fields: block, input: String::new() }
             }
         };
         self.blocks.insert(index, started);
@@ -113,16 +113,16 @@ impl MessagesDecoder {
         let block = self.blocks.entry(index).or_insert(Block::Text);
         match (text("type"), block) {
             ("text_delta", Block::Text) => push_text(chunk, text("text").to_owned()),
-            ("input_json_delta", Block::Call { input, .. } | Block::Kept { input, .. }) => {
+            ("input_json_delta", Block::Call { input, .. } | Block::Verbatim { input, .. }) => {
                 input.push_str(text("partial_json"));
             }
-            ("thinking_delta", Block::Kept { fields, .. }) => {
+            ("thinking_delta", Block::Verbatim { fields, .. }) => {
                 append(fields, "thinking", text("thinking"));
                 if !text("thinking").is_empty() {
                     chunk.parts.push(thought(text("thinking").to_owned()));
                 }
             }
-            ("signature_delta", Block::Kept { fields, .. }) => {
+            ("signature_delta", Block::Verbatim { fields, .. }) => {
                 append(fields, "signature", text("signature"));
             }
             ("citations_delta", Block::Text) => {
@@ -143,10 +143,10 @@ impl MessagesDecoder {
                 chunk.parts.push(function_call(&id, &name, &input));
             }
             // Thinking that was cut off has no signature, so no service accepts it.
-            Some(Block::Kept { fields, .. })
+            Some(Block::Verbatim { fields, .. })
                 if fields.get("type").is_some_and(|kind| kind == "thinking")
                     && fields.get("signature").is_none_or(|it| it.as_str() == Some("")) => {}
-            Some(Block::Kept { mut fields, input }) => {
+            Some(Block::Verbatim { mut fields, input }) => {
                 if let Ok(input @ Value::Object(_)) = serde_json::from_str(&input) {
                     fields.insert("input".to_owned(), input);
                 }

@@ -45,11 +45,11 @@ enum FollowEnd {
     /// The job came to its end.
     Ended,
     /// It is gone.
-    Gone,
+    Missing,
     /// It was stopped; a later run submits the rest.
     Drained,
     /// It keeps running.
-    Left,
+    StillRunning,
 }
 
 /// What a run works with.
@@ -117,7 +117,7 @@ pub async fn run_kubernetes(
         followed = run.follow_or_submit(plan, &tasks, &mut waiting).await?;
     } else if let Some(emit) = kubernetes.emit.clone() {
         run.emit(plan, &tasks, &waiting, emit).await?;
-        followed = FollowEnd::Left;
+        followed = FollowEnd::StillRunning;
     }
     if let Some(failure) = run.failure.take() {
         run.notice(format!(
@@ -125,7 +125,7 @@ pub async fn run_kubernetes(
              same command again",
             waiting.len()
         ));
-    } else if matches!(followed, FollowEnd::Gone) && !waiting.is_empty() {
+    } else if matches!(followed, FollowEnd::Missing) && !waiting.is_empty() {
         run.notice(
             "The job no longer exists; run the same command again to run the remaining tasks"
                 .to_owned(),
@@ -134,7 +134,7 @@ pub async fn run_kubernetes(
     let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
     let all_succeeded =
         states.into_iter().all(|it| it.is_some_and(|it| it.state == TaskState::Succeeded));
-    let drained = matches!(followed, FollowEnd::Drained | FollowEnd::Left);
+    let drained = matches!(followed, FollowEnd::Drained | FollowEnd::StillRunning);
     Ok(BatchEnd {
         budget_spent: run.is_over_budget && !waiting.is_empty(),
         was_drained: drained && !run.is_over_budget && !waiting.is_empty(),
@@ -384,7 +384,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     Some(JobStatus { active: 1, ..JobStatus::default() })
                 }
             };
-            let Some(status) = status else { return Ok(FollowEnd::Gone) };
+            let Some(status) = status else { return Ok(FollowEnd::Missing) };
             if status.has_ended {
                 self.failure = status.failure.filter(|_| !waiting.is_empty());
                 return Ok(FollowEnd::Ended);
@@ -403,7 +403,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             let pause = POLL.max(began.elapsed() * POLL_SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.detach.cancelled() => return Ok(FollowEnd::Left),
+                () = self.detach.cancelled() => return Ok(FollowEnd::StillRunning),
                 () = self.drain.cancelled(), if stopped.is_none() => {}
             }
         }

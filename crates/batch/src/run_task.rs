@@ -315,7 +315,7 @@ impl TaskAttempt<'_> {
             SessionProgress::Finished => {
                 return Ok((TaskOutcome::new(TaskState::Succeeded, Some(0), ""), events));
             }
-            SessionProgress::CutOff => "--resume",
+            SessionProgress::Interrupted => "--resume",
             SessionProgress::NotStarted => {
                 attempt.session_id = new_session();
                 "--session-id"

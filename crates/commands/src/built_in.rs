@@ -31,7 +31,7 @@ const LONGEST_URL: usize = 8000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Init {
     /// The file exists already; nothing was done.
-    There(PathBuf),
+    AlreadyExists(PathBuf),
     /// The empty file was created; send this prompt.
     Prompt(&'static str),
 }
@@ -45,11 +45,11 @@ pub fn init(directory: &Path) -> Result<Init, Failure> {
     let small = directory.join(CONTEXT_FILE.to_lowercase());
     // A lowercase file would be ignored if both existed.
     if !path.exists() && small.is_file() {
-        return Ok(Init::There(small));
+        return Ok(Init::AlreadyExists(small));
     }
     match OpenOptions::new().write(true).create_new(true).open(&path) {
         Ok(_) => Ok(Init::Prompt(INIT)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::There(path)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::AlreadyExists(path)),
         Err(error) => Err(Failure::new(
             FailureKind::Input,
             format!("failed to create `{}`: {error}", path.display()),

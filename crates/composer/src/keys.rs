@@ -257,7 +257,7 @@ impl Composer {
         let Some(mut search) = self.search.take() else { return ComposerAction::Ignored };
         let action = search.key(key, keymap, self.history().entries());
         match action {
-            SearchAction::Going => self.search = Some(search),
+            SearchAction::Active => self.search = Some(search),
             SearchAction::Ignored => {
                 self.search = Some(search);
                 return ComposerAction::Ignored;

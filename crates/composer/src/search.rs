@@ -25,7 +25,7 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchAction {
     /// The search continues.
-    Going,
+    Active,
     /// Put this text into the input.
     Accept(String),
     /// Send this text.
@@ -81,7 +81,7 @@ impl Search {
         for command in keymap.commands(key, KeyContext::Search) {
             match command {
                 EditCommand::SearchSubmit => {
-                    return chosen.map_or(SearchAction::Going, SearchAction::Submit);
+                    return chosen.map_or(SearchAction::Active, SearchAction::Submit);
                 }
                 EditCommand::SearchAccept => {
                     return chosen.map_or(SearchAction::Cancel, SearchAction::Accept);
@@ -109,16 +109,16 @@ impl Search {
                 EditCommand::Confirm => continue,
                 _ => break,
             }
-            return SearchAction::Going;
+            return SearchAction::Active;
         }
         match key.character() {
             Some(char) if !char.is_control() => {
                 self.query.push(char);
                 self.update(entries);
-                SearchAction::Going
+                SearchAction::Active
             }
             _ if matches!(key.code, KeyCode::F(_)) => SearchAction::Ignored,
-            _ => SearchAction::Going,
+            _ => SearchAction::Active,
         }
     }
 

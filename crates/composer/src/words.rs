@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentClass {
     /// Whitespace and punctuation.
-    Between,
+    Separator,
     /// Letters, digits, `_`.
     Word,
     Han,
@@ -17,7 +17,7 @@ pub enum SegmentClass {
 
 /// Returns the class of a segment or cluster.
 pub fn class(segment: &str) -> SegmentClass {
-    let Some(char) = segment.chars().next() else { return SegmentClass::Between };
+    let Some(char) = segment.chars().next() else { return SegmentClass::Separator };
     match char {
         '\u{3040}'..='\u{309f}' => SegmentClass::Hiragana,
         '\u{30a0}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => {
@@ -31,7 +31,7 @@ pub fn class(segment: &str) -> SegmentClass {
         _ if segment.chars().any(|char| char.is_alphanumeric() || char == '_') => {
             SegmentClass::Word
         }
-        _ => SegmentClass::Between,
+        _ => SegmentClass::Separator,
     }
 }
 
@@ -40,7 +40,7 @@ pub fn end_of_first(text: &str) -> usize {
     let mut found = None;
     for (at, segment) in text.split_word_bound_indices() {
         match (found, class(segment)) {
-            (None, SegmentClass::Between) => {}
+            (None, SegmentClass::Separator) => {}
             (None, SegmentClass::Word) => return at + segment.len(),
             (None, class) => found = Some(class),
             (Some(before), class) if before != class => return at,
@@ -55,7 +55,7 @@ pub fn start_of_last(text: &str) -> usize {
     let mut found: Option<(SegmentClass, usize)> = None;
     for (at, segment) in text.split_word_bound_indices().rev() {
         match (found, class(segment)) {
-            (None, SegmentClass::Between) => {}
+            (None, SegmentClass::Separator) => {}
             (None, SegmentClass::Word) => return at,
             (Some((before, start)), class) if before != class => return start,
             (_, class) => found = Some((class, at)),

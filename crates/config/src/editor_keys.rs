@@ -24,7 +24,7 @@ const WHEN: &str = "terminalFocus";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditorKeys {
     /// The bindings already existed.
-    There,
+    AlreadyBound,
     /// The bindings were added. The previous file was backed up, if there was one.
     Added {
         /// The keys that were added.
@@ -33,7 +33,7 @@ pub enum EditorKeys {
         backup: Option<PathBuf>,
     },
     /// The keys already have other bindings: nothing was changed.
-    Taken {
+    Conflict {
         /// Those keys.
         keys: Vec<&'static str>,
     },
@@ -72,12 +72,12 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
         .filter(|key: &&'static str| of(key).any(|entry| in_terminal(entry) && !ours(entry)))
         .collect();
     if !taken.is_empty() {
-        return Ok(EditorKeys::Taken { keys: taken });
+        return Ok(EditorKeys::Conflict { keys: taken });
     }
     let missing: Vec<&str> =
         KEYS.into_iter().filter(|key: &&'static str| !of(key).any(ours)).collect();
     if missing.is_empty() {
-        return Ok(EditorKeys::There);
+        return Ok(EditorKeys::AlreadyBound);
     }
     let root = CstRootNode::parse(&text, &syntax).map_err(|error| not_a_list(error.to_string()))?;
     let list = root.array_value().ok_or_else(|| not_a_list("unexpected value".to_owned()))?;
@@ -134,7 +134,7 @@ mod tests {
         let file = folder.path().join("User/keybindings.json");
         let added = add_editor_keys(&file).expect("added");
         assert_eq!(added, EditorKeys::Added { keys: KEYS.to_vec(), backup: None });
-        assert_eq!(add_editor_keys(&file).expect("again"), EditorKeys::There);
+        assert_eq!(add_editor_keys(&file).expect("again"), EditorKeys::AlreadyBound);
         let own = "// mine\n[\n  { \"key\": \"ctrl+k\", \"command\": \"x\" }, // why\n]\n";
         fs::write(&file, own).expect("written");
         let Ok(EditorKeys::Added { backup: Some(backup), .. }) = add_editor_keys(&file) else {
@@ -159,7 +159,7 @@ mod tests {
         ] {
             fs::write(&file, own).expect("written");
             let done = add_editor_keys(&file).expect("looked at");
-            assert_eq!(matches!(done, EditorKeys::Taken { .. }), taken, "{own}");
+            assert_eq!(matches!(done, EditorKeys::Conflict { .. }), taken, "{own}");
         }
         for broken in ["{", "{}", "[1"] {
             fs::write(&file, broken).expect("written");

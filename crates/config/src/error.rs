@@ -59,7 +59,7 @@ pub enum ConfigError {
     },
     /// A project file that is a symlink to a path outside of the project.
     #[error("`{path}` is ignored: it is a link to a file outside the project")]
-    LeadsOut {
+    OutsideProject {
         /// The path.
         path: PathBuf,
     },

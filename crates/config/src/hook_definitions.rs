@@ -278,7 +278,7 @@ fn read_hook(
         Err(why) if fail_closed => {
             let command = [text("command"), text("type")];
             let shown = command.into_iter().find(|text| !text.trim().is_empty());
-            (HookKind::Broken(why), shown.unwrap_or_else(|| "hook".to_owned()))
+            (HookKind::Invalid(why), shown.unwrap_or_else(|| "hook".to_owned()))
         }
         read => read?,
     };
@@ -296,7 +296,7 @@ fn read_hook(
         .filter(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
         .collect();
     let note = match &kind {
-        HookKind::Broken(why) => {
+        HookKind::Invalid(why) => {
             Some(format!("{why}; it must approve, so the calls that it guards are denied"))
         }
         _ => note,
@@ -412,7 +412,7 @@ mod tests {
         ] {
             let (hooks, warnings) = read(&json!({"BeforeTool": entry}));
             assert_eq!(hooks.len(), usize::from(refuses), "{entry}");
-            assert!(hooks.iter().all(|hook| matches!(hook.kind, HookKind::Broken(_))), "{entry}");
+            assert!(hooks.iter().all(|hook| matches!(hook.kind, HookKind::Invalid(_))), "{entry}");
             assert_eq!(warnings.len(), 1, "{entry}: {warnings:?}");
         }
         assert!(read(&json!({"BeforeTool": []})).1.is_empty());
@@ -426,7 +426,7 @@ mod tests {
             {"type": "command", "failClosed": true}
         ]}]}));
         assert_eq!(hooks.len(), 2);
-        assert!(matches!(&hooks[0].kind, HookKind::Broken(why) if why.contains("`http`")));
+        assert!(matches!(&hooks[0].kind, HookKind::Invalid(why) if why.contains("`http`")));
         assert!(hooks[0].title() == "http" && hooks[0].fail_closed);
         assert_eq!(warnings.len(), 3, "{warnings:?}");
         assert!(warnings[0].contains("are denied"), "{warnings:?}");

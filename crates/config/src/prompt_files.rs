@@ -72,7 +72,7 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         }
         PromptVariable::Default => {
             if leaves_project(&standard, places.cwd) {
-                return Err(ConfigError::LeadsOut { path: standard });
+                return Err(ConfigError::OutsideProject { path: standard });
             }
             if places.environment.is_set_by_project("GEMINI_SYSTEM_MD") {
                 found.warnings.push(format!(
@@ -167,7 +167,7 @@ fn read_prompt_file(
     warnings: &mut Vec<String>,
 ) -> Option<String> {
     if root.is_some_and(|root| leaves_project(path, root)) {
-        warnings.push(ConfigError::LeadsOut { path: path.to_owned() }.to_string());
+        warnings.push(ConfigError::OutsideProject { path: path.to_owned() }.to_string());
         return None;
     }
     match read_text(path, LIMIT) {

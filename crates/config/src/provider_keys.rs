@@ -22,7 +22,7 @@ pub fn provider_keys_file(dirs: &UserDirs) -> PathBuf {
 }
 
 fn secret_name(provider: &str) -> SecretName {
-    SecretName::Own(format!("provider {provider}"))
+    SecretName::ParallaxOnly(format!("provider {provider}"))
 }
 
 fn entries(dirs: &UserDirs) -> Result<Object, ConfigError> {

@@ -90,7 +90,7 @@ pub struct UiSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleMode {
     /// The title is left unchanged (`ui.hideWindowTitle`).
-    Untouched,
+    Unchanged,
     /// The program name and the directory.
     Static,
     /// The current activity (`ui.dynamicWindowTitle`).
@@ -319,7 +319,7 @@ impl UiSettings {
             thoughts: settings.text("ui.inlineThinkingMode").as_deref() == Some("full"),
             screen_reader: flag("ui.accessibility.screenReader"),
             title: if flag("ui.hideWindowTitle") {
-                TitleMode::Untouched
+                TitleMode::Unchanged
             } else if !flag("ui.dynamicWindowTitle") {
                 TitleMode::Static
             } else if flag("ui.showStatusInTitle") {
@@ -479,7 +479,7 @@ mod tests {
         let set = |key: &str, value: bool| serde_json::json!({"ui": {key: value}});
         assert_eq!(ui(set("dynamicWindowTitle", false)).title, TitleMode::Static);
         assert_eq!(ui(set("showStatusInTitle", true)).title, TitleMode::DynamicWithThoughts);
-        assert_eq!(ui(set("hideWindowTitle", true)).title, TitleMode::Untouched);
+        assert_eq!(ui(set("hideWindowTitle", true)).title, TitleMode::Unchanged);
         assert_eq!(ui(serde_json::json!({})).notifications, None);
         let bell = serde_json::json!({"general": {"enableNotifications": true, "notificationMethod": "bell"}});
         assert_eq!(ui(bell).notifications, Some(NotificationMethod::Bell));

@@ -55,7 +55,7 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
         Credential::Found { method, source } => {
             let place = match source {
                 CredentialSource::Environment => "from the environment",
-                CredentialSource::Kept => "stored",
+                CredentialSource::Stored => "stored",
             };
             let detail = format!("{}, {place}, for the model `{model}`", method_name(method));
             check(CheckStatus::Ok, detail)

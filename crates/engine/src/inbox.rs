@@ -228,7 +228,8 @@ impl Inbox {
 
     fn withdraw(&mut self, id: SteerId) {
         let text = self.inputs.withdraw(&id);
-        let fate = if text.is_some() { SteeringOutcome::Withdrawn } else { SteeringOutcome::Gone };
+        let fate =
+            if text.is_some() { SteeringOutcome::Withdrawn } else { SteeringOutcome::NotFound };
         self.steer_ended(id, text.unwrap_or_default(), fate);
     }
 

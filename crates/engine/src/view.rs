@@ -64,7 +64,7 @@ pub(crate) fn compacted_view(
     let mut next = 0;
     for piece in &compaction.pieces {
         match piece {
-            Piece::Kept(from, to) if *from >= next && *to <= compaction.at && from < to => {
+            Piece::Unchanged(from, to) if *from >= next && *to <= compaction.at && from < to => {
                 next = *to;
                 let kept = contents.get(*from..*to)?.iter().cloned();
                 view.extend(
@@ -76,8 +76,10 @@ pub(crate) fn compacted_view(
                 next = at + 1;
                 view.push(ViewEntry::new(wire.clone(), EntryOrigin::Edited(*at)));
             }
-            Piece::Made { wire } => view.push(ViewEntry::new(wire.clone(), EntryOrigin::Generated)),
-            Piece::Kept(..) | Piece::Changed { .. } => return None,
+            Piece::Created { wire } => {
+                view.push(ViewEntry::new(wire.clone(), EntryOrigin::Generated))
+            }
+            Piece::Unchanged(..) | Piece::Changed { .. } => return None,
         }
     }
     let since = contents.get(compaction.at..)?.iter().cloned();
@@ -95,12 +97,14 @@ pub(crate) fn pieces_of(view: &[ViewEntry]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for entry in view {
         match (entry.origin, pieces.last_mut()) {
-            (EntryOrigin::Original(at), Some(Piece::Kept(_, to))) if *to == at => *to = at + 1,
-            (EntryOrigin::Original(at), _) => pieces.push(Piece::Kept(at, at + 1)),
+            (EntryOrigin::Original(at), Some(Piece::Unchanged(_, to))) if *to == at => *to = at + 1,
+            (EntryOrigin::Original(at), _) => pieces.push(Piece::Unchanged(at, at + 1)),
             (EntryOrigin::Edited(at), _) => {
                 pieces.push(Piece::Changed { at, wire: entry.content.clone() });
             }
-            (EntryOrigin::Generated, _) => pieces.push(Piece::Made { wire: entry.content.clone() }),
+            (EntryOrigin::Generated, _) => {
+                pieces.push(Piece::Created { wire: entry.content.clone() })
+            }
         }
     }
     pieces

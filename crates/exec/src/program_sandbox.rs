@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum ProgramSandbox {
     /// Not specified: settings decide about the sandbox of each command.
     #[default]
-    Unsaid,
+    Unspecified,
     /// No sandbox at all.
     Off,
     /// The built-in sandbox for each command, without which nothing runs.
@@ -142,7 +142,7 @@ fn choose_from(
         Err(ProgramSandboxError::Unsupported { word, reason })
     };
     let choice = match word.map(str::trim).map(str::to_lowercase).as_deref() {
-        None | Some("") => return Ok(ProgramSandbox::Unsaid),
+        None | Some("") => return Ok(ProgramSandbox::Unspecified),
         Some("false" | "0") => return Ok(ProgramSandbox::Off),
         Some("true" | "1") if macos => ProgramSandbox::Seatbelt,
         Some("true" | "1") => ProgramSandbox::BuiltIn,
@@ -158,7 +158,7 @@ fn choose_from(
         Some("windows-native") => return unsupported("it requires Windows"),
         Some(_) => return Err(ProgramSandboxError::Unknown(word.unwrap_or_default().to_owned())),
     };
-    Ok(if inside { ProgramSandbox::Unsaid } else { choice })
+    Ok(if inside { ProgramSandbox::Unspecified } else { choice })
 }
 
 /// A program with its arguments and additional environment variables.
@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn sandbox_keyword_selects_the_available_mechanism() {
-        use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unsaid};
+        use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unspecified};
         // (Value, result on Linux, result on macOS); `None` means that the value is rejected.
         let table = [
-            (None, Some(Unsaid), Some(Unsaid)),
+            (None, Some(Unspecified), Some(Unspecified)),
             (Some("true"), Some(BuiltIn), Some(Seatbelt)),
             (Some("1"), Some(BuiltIn), Some(Seatbelt)),
             (Some("false"), Some(Off), Some(Off)),
@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(choose_from(word, false, false).ok(), linux, "{word:?} on Linux");
             assert_eq!(choose_from(word, false, true).ok(), macos, "{word:?} on macOS");
         }
-        assert_eq!(choose_from(Some("docker"), true, false).ok(), Some(Unsaid));
+        assert_eq!(choose_from(Some("docker"), true, false).ok(), Some(Unspecified));
         assert_eq!(choose_from(Some("false"), true, false).ok(), Some(Off));
     }
 }

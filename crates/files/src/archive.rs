@@ -51,7 +51,7 @@ pub enum ArchiveError {
     },
     /// It cannot be parsed.
     #[error("invalid archive: {0}")]
-    Broken(&'static str),
+    Malformed(&'static str),
     /// A disk error, or truncated data.
     #[error("failed to unpack the archive: {0}")]
     Io(#[from] io::Error),

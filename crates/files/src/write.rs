@@ -94,12 +94,12 @@ enum TemporaryFileError {
     /// It could not be created.
     System(Errno),
     /// It could not be written, with the error to return.
-    Told(FileError),
+    Reported(FileError),
 }
 
 impl From<FileError> for TemporaryFileError {
     fn from(error: FileError) -> Self {
-        Self::Told(error)
+        Self::Reported(error)
     }
 }
 
@@ -211,7 +211,7 @@ impl WriteJob<'_> {
         }
         let (mut temporary, file) = self.temporary(0o666).map_err(|error| match error {
             TemporaryFileError::System(error) => self.error(error),
-            TemporaryFileError::Told(error) => error,
+            TemporaryFileError::Reported(error) => error,
         })?;
         match rename_new(self.folder, &temporary.name, self.name) {
             Ok(()) => temporary.is_active = false,
@@ -234,7 +234,7 @@ impl WriteJob<'_> {
         };
         let (mut temporary, file) = self.temporary(0o600).map_err(|error| match error {
             TemporaryFileError::System(error) => refused(error),
-            TemporaryFileError::Told(error) => ReplaceError::Final(error),
+            TemporaryFileError::Reported(error) => ReplaceError::Final(error),
         })?;
         self.preserve_properties(&file, metadata)?;
         let _turn = self.take_turn();

@@ -19,7 +19,7 @@ pub(crate) struct AnswerSchema {
 /// Result of checking the answer of a turn.
 pub(crate) enum AnswerCheck {
     /// The turn is over. Contains the answer as JSON if it matches.
-    Over(RunOutcome, Option<Value>),
+    Finished(RunOutcome, Option<Value>),
     /// The model must correct its answer.
     AskAgain(Op),
 }
@@ -38,16 +38,16 @@ impl AnswerSchema {
     pub(crate) fn check(&mut self, outcome: RunOutcome, answer: &str) -> AnswerCheck {
         if outcome.error.is_some() {
             self.retries = 0;
-            return AnswerCheck::Over(outcome, None);
+            return AnswerCheck::Finished(outcome, None);
         }
         match self.schema.validate(answer) {
             Ok(value) => {
                 self.retries = 0;
-                AnswerCheck::Over(outcome, Some(value))
+                AnswerCheck::Finished(outcome, Some(value))
             }
             Err(problems) if self.retries == SCHEMA_RETRIES || outcome.reason != "done" => {
                 self.retries = 0;
-                AnswerCheck::Over(RunOutcome::schema_mismatch(&problems), None)
+                AnswerCheck::Finished(RunOutcome::schema_mismatch(&problems), None)
             }
             Err(problems) => {
                 self.retries += 1;

@@ -23,8 +23,8 @@ use crate::signals::Signals;
 pub(crate) enum Stdout {
     Good,
     Broken,
-    Full,
-    Stuck,
+    Closed,
+    Blocked,
 }
 
 enum ScriptAction {
@@ -423,8 +423,8 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
             stdout: match script.stdout {
                 Stdout::Good => Box::new(stdout.clone()),
                 Stdout::Broken => Box::new(FailingWriter(Some(io::ErrorKind::BrokenPipe))),
-                Stdout::Full => Box::new(FailingWriter(Some(io::ErrorKind::StorageFull))),
-                Stdout::Stuck => Box::new(FailingWriter(None)),
+                Stdout::Closed => Box::new(FailingWriter(Some(io::ErrorKind::StorageFull))),
+                Stdout::Blocked => Box::new(FailingWriter(None)),
             },
             stderr: Box::new(stderr.clone()),
         };

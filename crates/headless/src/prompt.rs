@@ -87,7 +87,7 @@ async fn turns(
             return outcome;
         };
         match schema.check(outcome, runner.summary.answer_text()) {
-            AnswerCheck::Over(outcome, value) => {
+            AnswerCheck::Finished(outcome, value) => {
                 runner.summary.structured = value;
                 return outcome;
             }
@@ -100,7 +100,7 @@ async fn turns(
 async fn turn(runner: &mut Runner, events: &mut EventReader) -> RunOutcome {
     loop {
         let ended = match runner.next(events).await {
-            RunnerStep::Again => None,
+            RunnerStep::Continue => None,
             RunnerStep::GiveUp => Some(EndReason::Cancelled),
             RunnerStep::Closed => {
                 return runner.forced_outcome().unwrap_or_else(|| {
@@ -218,7 +218,7 @@ mod tests {
     fn full_disk_is_reported() {
         for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::StreamJson] {
             let mut script = SessionScript::new(format).text(&["x"]).done();
-            script.stdout = Stdout::Full;
+            script.stdout = Stdout::Closed;
             let done = run(script);
             assert_eq!(done.code, 1);
             assert_eq!(done.stderr.matches("Failed to write").count(), 1, "{}", done.stderr);
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn blocked_output_does_not_delay_a_signal() {
         let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).end_on_interrupt();
-        script.stdout = Stdout::Stuck;
+        script.stdout = Stdout::Blocked;
         script.signals = vec![15];
         assert_eq!(run(script).code, 143);
     }

@@ -50,7 +50,7 @@ pub(crate) enum RunnerStep {
     /// There will be no more events.
     Closed,
     /// Something was handled; call again.
-    Again,
+    Continue,
     /// The interrupted turn did not end in time.
     GiveUp,
 }
@@ -125,13 +125,13 @@ impl Runner {
             && let Some(number) = self.deferred_signal.take()
         {
             self.interrupt(InterruptionCause::Signal(number)).await;
-            return RunnerStep::Again;
+            return RunnerStep::Continue;
         }
         tokio::select! {
             biased;
             number = self.signals.next() => {
                 self.signal(number).await;
-                RunnerStep::Again
+                RunnerStep::Continue
             }
             step = exit_timeout(self.interruption.as_ref()) => self.handle_exit_timeout(step).await,
             event = events.next() => event.map_or(RunnerStep::Closed, |event| RunnerStep::Event(Box::new(event))),
@@ -158,9 +158,9 @@ impl Runner {
                 }
                 self.output.pending.write_message(MessageStyle::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
-                RunnerStep::Again
+                RunnerStep::Continue
             }
-            ExitTimeout::Over => RunnerStep::GiveUp,
+            ExitTimeout::Elapsed => RunnerStep::GiveUp,
         }
     }
 
@@ -351,7 +351,7 @@ impl Runner {
 
 enum ExitTimeout {
     Hint,
-    Over,
+    Elapsed,
 }
 
 async fn exit_timeout(interruption: Option<&Interruption>) -> ExitTimeout {
@@ -363,7 +363,7 @@ async fn exit_timeout(interruption: Option<&Interruption>) -> ExitTimeout {
         }
         _ => {
             sleep_until(interruption.give_up_at).await;
-            ExitTimeout::Over
+            ExitTimeout::Elapsed
         }
     }
 }

@@ -246,7 +246,7 @@ impl<'a> Conversation<'a> {
                         (Ok(permit), Some(op)) => permit.send(op),
                         _ => self.outbox.clear(),
                     }
-                    RunnerStep::Again
+                    RunnerStep::Continue
                 }
                 (number, prompt) = wait_for_prompt(&mut self.pending_prompt) => {
                     self.pending_prompt = None;
@@ -254,28 +254,28 @@ impl<'a> Conversation<'a> {
                         Ok(prompt) => self.prompt(prompt),
                         Err(failure) => runner.reject_line(number, &failure.message),
                     }
-                    RunnerStep::Again
+                    RunnerStep::Continue
                 }
                 line = self.lines.recv(), if listens => {
                     match line {
                         Some(incoming) => self.order(incoming, runner),
                         None => self.end_of_input(),
                     }
-                    RunnerStep::Again
+                    RunnerStep::Continue
                 }
                 () = sleep(READER_CHECK), if self.input_ended && !runner.is_interrupted() => {
                     if self.is_reader_gone.is_some_and(|is_gone| is_gone()) {
                         runner.interrupt(InterruptionCause::ReaderGone).await;
                     }
-                    RunnerStep::Again
+                    RunnerStep::Continue
                 }
                 () = wait_until(self.steer_deadline) => {
                     self.pending_steering.clear();
-                    RunnerStep::Again
+                    RunnerStep::Continue
                 }
             };
             match step {
-                RunnerStep::Again => {}
+                RunnerStep::Continue => {}
                 RunnerStep::GiveUp => return self.forced_end(runner).await,
                 RunnerStep::Closed => {
                     if runner.is_interrupted() {
@@ -367,7 +367,7 @@ impl<'a> Conversation<'a> {
                 let outcome = RunOutcome::from(&end.reason);
                 let check = match &mut self.schema {
                     Some(schema) => schema.check(outcome, runner.summary.answer_text()),
-                    None => AnswerCheck::Over(outcome, None),
+                    None => AnswerCheck::Finished(outcome, None),
                 };
                 match check {
                     AnswerCheck::AskAgain(correction) => {
@@ -375,7 +375,7 @@ impl<'a> Conversation<'a> {
                         self.outbox.push_back(correction);
                         return false;
                     }
-                    AnswerCheck::Over(outcome, value) => {
+                    AnswerCheck::Finished(outcome, value) => {
                         self.last = outcome;
                         runner.summary.structured = value;
                         runner.end(&self.last).await;

@@ -362,7 +362,7 @@ impl HookContext {
                 return self.write_log(hook, file.as_deref(), input).await;
             }
             HookKind::Notify(words) => return own::notification_result(hook, words, subject),
-            HookKind::Broken(why) => return HookResult::from_failure(hook, why),
+            HookKind::Invalid(why) => return HookResult::from_failure(hook, why),
         }
         let watch = self.watch(hook).await;
         let fed = self.feed(hook, input, cancel).await;
@@ -549,7 +549,7 @@ fn observed_run(
     HookRun {
         event: hook.event,
         kind: match &hook.kind {
-            HookKind::Command | HookKind::Broken(_) => "command",
+            HookKind::Command | HookKind::Invalid(_) => "command",
             HookKind::Process => "process",
             HookKind::Log(_) => "log",
             HookKind::Notify(_) => "notify",

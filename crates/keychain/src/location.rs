@@ -49,18 +49,18 @@ pub enum SecretName {
         variable: String,
     },
     /// A secret that only Parallax uses.
-    Own(String),
+    ParallaxOnly(String),
 }
 
 impl From<&str> for SecretName {
     fn from(name: &str) -> Self {
-        Self::Own(name.to_owned())
+        Self::ParallaxOnly(name.to_owned())
     }
 }
 
 impl From<&String> for SecretName {
     fn from(name: &String) -> Self {
-        Self::Own(name.clone())
+        Self::ParallaxOnly(name.clone())
     }
 }
 
@@ -73,7 +73,7 @@ impl SecretName {
             Self::ExtensionSetting { variable, .. } => {
                 format!("{} {variable}", self.reference_location().0)
             }
-            Self::Own(name) => name.clone(),
+            Self::ParallaxOnly(name) => name.clone(),
         }
     }
 
@@ -90,7 +90,7 @@ impl SecretName {
                 }
                 (service.into(), format!("{SECRET}{variable}"))
             }
-            Self::Own(name) => (OUR_SERVICE.into(), name.clone()),
+            Self::ParallaxOnly(name) => (OUR_SERVICE.into(), name.clone()),
         }
     }
 }

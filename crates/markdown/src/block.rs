@@ -36,7 +36,7 @@ pub(super) enum MarkdownBlock {
     Text,
     List,
     /// Always separated by empty rows.
-    Apart,
+    Separate,
 }
 
 /// The state carried over from the previous part of the same text.
@@ -61,7 +61,9 @@ impl BlockContext {
     ) -> bool {
         match last {
             None => false,
-            Some(last) => blank || last == MarkdownBlock::Apart || kind == MarkdownBlock::Apart,
+            Some(last) => {
+                blank || last == MarkdownBlock::Separate || kind == MarkdownBlock::Separate
+            }
         }
     }
 }
@@ -208,7 +210,7 @@ impl<'w> Writer<'w, '_> {
         match event {
             Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.options.base),
             Event::Start(Tag::Heading { level, .. }) => {
-                self.begin_block(MarkdownBlock::Apart, range.start);
+                self.begin_block(MarkdownBlock::Separate, range.start);
                 self.inline = Some(Inline::new(self.options, self.heading(level)));
             }
             Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
@@ -255,11 +257,11 @@ impl<'w> Writer<'w, '_> {
                 self.html = Some((String::new(), range.start));
             }
             Event::Start(Tag::Table(alignments)) => {
-                self.begin_block(MarkdownBlock::Apart, range.start);
+                self.begin_block(MarkdownBlock::Separate, range.start);
                 self.table = Some(table::Table::new(self.options, alignments));
             }
             Event::Rule => {
-                self.begin_block(MarkdownBlock::Apart, range.start);
+                self.begin_block(MarkdownBlock::Separate, range.start);
                 let columns = self.columns();
                 let sign = if self.options.plain { "-" } else { "─" };
                 self.push_rows(vec![Line::styled(sign.repeat(columns), self.options.theme.border)]);
@@ -444,7 +446,7 @@ impl<'w> Writer<'w, '_> {
         if code.is_empty() {
             return;
         }
-        self.begin_block(MarkdownBlock::Apart, at);
+        self.begin_block(MarkdownBlock::Separate, at);
         let columns = self.columns();
         let code = sanitize::lines(&code);
         if mermaid::is_diagram(&language)

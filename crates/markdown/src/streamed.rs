@@ -295,7 +295,7 @@ impl StreamedMarkdown {
             if look.raw {
                 self.ready
                     .extend(lines.lines().next().into_iter().flat_map(|line| raw::row(line, look)));
-                self.flow.last = Some(MarkdownBlock::Apart);
+                self.flow.last = Some(MarkdownBlock::Separate);
             }
             let highlighter = Highlighter::new(&fence.info);
             self.code = Some(OpenCode { fence, highlighter, lines: 0 });
@@ -312,7 +312,7 @@ impl StreamedMarkdown {
         if code.fence.closes(line) {
             let seen = code.lines > 0;
             if seen {
-                self.flow.last = Some(MarkdownBlock::Apart);
+                self.flow.last = Some(MarkdownBlock::Separate);
             }
             self.flow.blank = false;
             self.code = None;
@@ -354,6 +354,6 @@ impl StreamedMarkdown {
 /// Returns the empty row before the first line of fenced code.
 fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
     let needed =
-        lines == 0 && BlockContext::needs_blank_row(flow.last, flow.blank, MarkdownBlock::Apart);
+        lines == 0 && BlockContext::needs_blank_row(flow.last, flow.blank, MarkdownBlock::Separate);
     if needed { vec![Line::EMPTY] } else { Vec::new() }
 }

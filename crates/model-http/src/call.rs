@@ -54,7 +54,7 @@ enum CallPhase {
     Attempt(u32),
     Waiting(u32, Duration),
     Reading(Box<ResponseReader>),
-    Over,
+    Ended,
 }
 
 /// A request in progress.
@@ -228,7 +228,7 @@ impl HttpCall {
         &mut self,
         cancel: &CancellationToken,
     ) -> Option<Result<StreamEvent, ModelError>> {
-        if matches!(self.phase, CallPhase::Over) {
+        if matches!(self.phase, CallPhase::Ended) {
             return None;
         }
         let next = tokio::select! {
@@ -238,7 +238,7 @@ impl HttpCall {
         };
         if !matches!(next, Some(Ok(_))) {
             // Releases the connection.
-            self.phase = CallPhase::Over;
+            self.phase = CallPhase::Ended;
             let error = next.as_ref().and_then(|next| next.as_ref().err());
             self.observed_request.report_end(error, &self.transport);
         }
@@ -248,7 +248,7 @@ impl HttpCall {
     async fn step(&mut self) -> Option<Result<StreamEvent, ModelError>> {
         loop {
             match &mut self.phase {
-                CallPhase::Over => return None,
+                CallPhase::Ended => return None,
                 CallPhase::Waiting(next, wait) => {
                     let next = *next;
                     tokio::time::sleep(*wait).await;
@@ -287,7 +287,7 @@ impl HttpCall {
                     }
                     Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
                     Ok(None) => {
-                        self.phase = CallPhase::Over;
+                        self.phase = CallPhase::Ended;
                         if let Some(questions) = self.wire.after_response(&self.request) {
                             questions.await;
                         }
@@ -311,7 +311,7 @@ impl HttpCall {
         match self.continuation.track(chunk) {
             Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
             Tracked::Skip => None,
-            Tracked::Broken(why) => Some(Err(ModelError::Broken {
+            Tracked::Incompatible(why) => Some(Err(ModelError::Broken {
                 status: None,
                 message: format!("the answer cannot be continued: {why}"),
                 retryable: true,

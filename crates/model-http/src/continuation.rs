@@ -34,7 +34,7 @@ pub(crate) enum Tracked {
     Emit(Box<Chunk>),
     Skip,
     /// The response cannot be joined to what was received before.
-    Broken(&'static str),
+    Incompatible(&'static str),
 }
 
 impl Continuation {
@@ -55,7 +55,9 @@ impl Continuation {
             chunk.usage = Some(self.total());
         }
         if !self.skip.is_empty() && !self.skip_repeated(&mut chunk) {
-            return Tracked::Broken("the resumed answer differs from what was received before");
+            return Tracked::Incompatible(
+                "the resumed answer differs from what was received before",
+            );
         }
         if self.token.is_some() {
             for part in &chunk.parts {
@@ -72,7 +74,9 @@ impl Continuation {
         let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
         if let Some(token) = &chunk.continuation {
             if ends && self.start_token.as_ref() == Some(token) {
-                return Tracked::Broken("the service returned the same continuation token twice");
+                return Tracked::Incompatible(
+                    "the service returned the same continuation token twice",
+                );
             }
             self.token = Some(token.clone());
             self.text_since_token.clear();
@@ -212,7 +216,7 @@ mod tests {
         match tracked {
             Tracked::Emit(chunk) => Content::model(chunk.parts).visible_text(),
             Tracked::Skip => String::new(),
-            Tracked::Broken(why) => format!("broken: {why}"),
+            Tracked::Incompatible(why) => format!("broken: {why}"),
         }
     }
 

@@ -29,14 +29,14 @@ pub(crate) enum ShownSession {
     /// Any session of the user.
     Saved(Box<SessionEntry>),
     /// A session of this process.
-    Own(SessionId),
+    Current(SessionId),
 }
 
 impl ShownSession {
     fn id(&self) -> SessionId {
         match self {
             Self::Saved(entry) => SessionId::from(entry.id.as_str()),
-            Self::Own(id) => id.clone(),
+            Self::Current(id) => id.clone(),
         }
     }
 
@@ -47,7 +47,7 @@ impl ShownSession {
     pub(crate) fn source(&self, launch: &SessionConfig) -> Result<SessionSource, SourceError> {
         match self {
             Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
-            Self::Own(id) => Ok(SessionSource::for_running(&launch.session_library(), id)),
+            Self::Current(id) => Ok(SessionSource::for_running(&launch.session_library(), id)),
         }
     }
 }

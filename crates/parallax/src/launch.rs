@@ -101,8 +101,8 @@ pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
             ),
         },
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
-            Ok(sandbox_command::SandboxResult::Said(text)) => print(&text),
-            Ok(sandbox_command::SandboxResult::Ran(code)) => code,
+            Ok(sandbox_command::SandboxResult::Text(text)) => print(&text),
+            Ok(sandbox_command::SandboxResult::Exited(code)) => code,
             Err(failure) => report_failure(
                 OutputFormat::Text,
                 None,

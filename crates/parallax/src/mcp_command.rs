@@ -201,7 +201,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let file = scope_file(scope, &launch.config().dirs, launch.directory(), name);
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
-        None => EditResult::NotThere,
+        None => EditResult::NotFound,
     };
     let left = if edited == EditResult::Removed { prepare_without_warnings()? } else { launch };
     let unread = left.mcp_manager().ignored_servers();

@@ -18,9 +18,9 @@ use crate::start;
 /// The result: a text to print, or a command that ran.
 pub(crate) enum SandboxResult {
     /// A text.
-    Said(String),
+    Text(String),
     /// The exit code of a command.
-    Ran(ExitCode),
+    Exited(ExitCode),
 }
 
 /// Runs the subcommand.
@@ -29,7 +29,7 @@ pub(crate) enum SandboxResult {
 /// Returns an error if the sandbox cannot be inspected or built.
 pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
     match action {
-        SandboxAction::Explain { json } => explain(json).map(SandboxResult::Said),
+        SandboxAction::Explain { json } => explain(json).map(SandboxResult::Text),
         SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
                 LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
@@ -66,7 +66,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Removed set-ID bits of changed program: {path}");
             }
-            Ok(SandboxResult::Ran(ExitCode(code)))
+            Ok(SandboxResult::Exited(ExitCode(code)))
         }
     }
 }

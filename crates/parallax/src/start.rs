@@ -171,7 +171,7 @@ fn own_prompt(
         ("parallax", goal) => coordination(goal),
         ("init", _) => match parallax_commands::built_in::init(launch.directory())? {
             Init::Prompt(text) => text.to_owned(),
-            Init::There(path) => {
+            Init::AlreadyExists(path) => {
                 return Err(input(format!(
                     "`{}` already exists; nothing was changed",
                     path.display()

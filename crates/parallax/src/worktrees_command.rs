@@ -149,7 +149,7 @@ impl SessionWorktree {
         let _ = std::env::set_current_dir("/");
         let text = match worktree.finish() {
             Ok(WorktreeEnd::Removed) => return,
-            Ok(WorktreeEnd::Kept(text)) => text,
+            Ok(WorktreeEnd::Retained(text)) => text,
             Err(failure) => {
                 format!("warning: The worktree was kept: {}", one_line(&failure.message))
             }

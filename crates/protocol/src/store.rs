@@ -256,7 +256,8 @@ pub struct CompactionRecord {
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     /// Unchanged contents: the range from the first position to before the second.
-    Kept(usize, usize),
+    #[serde(rename = "kept")]
+    Unchanged(usize, usize),
     /// A content with shortened results.
     Changed {
         /// The position of the original content.
@@ -265,7 +266,8 @@ pub enum Piece {
         wire: Sealed,
     },
     /// A content that was not in the session.
-    Made {
+    #[serde(rename = "made")]
+    Created {
         /// The content that is sent.
         wire: Sealed,
     },

@@ -35,7 +35,7 @@ pub enum CredentialSource {
     /// In environment variables or a `.env` file.
     Environment,
     /// In Parallax's own storage or that of Gemini CLI.
-    Kept,
+    Stored,
 }
 
 impl ProviderManager {
@@ -52,7 +52,7 @@ impl ProviderManager {
                     self.config.environment.get(name).is_some_and(|value| !value.trim().is_empty())
                 }) {
                     true => CredentialSource::Environment,
-                    false => CredentialSource::Kept,
+                    false => CredentialSource::Stored,
                 };
             return match self.provider_key(provider) {
                 Ok(Some(_)) => Credential::Found { method: "provider-key", source },
@@ -158,7 +158,7 @@ impl ProviderManager {
         };
         let with_kept = resolve(&with_kept);
         match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
-            true => with_source(with_kept, CredentialSource::Kept),
+            true => with_source(with_kept, CredentialSource::Stored),
             // The stored key does not fit the selected method.
             false => with_source(said, CredentialSource::Environment),
         }

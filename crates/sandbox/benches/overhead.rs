@@ -75,7 +75,7 @@ fn behind_the_gate(bencher: Bencher<'_, '_>) {
     }
     run(bencher, |plan| {
         plan.tier = Tier::Namespaces;
-        plan.network = Network::Outward;
+        plan.network = Network::External;
         plan.cell = Some(cell.pid());
     });
 }
@@ -85,7 +85,7 @@ fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
     if has_broker_support() {
         run(bencher, |plan| {
             plan.tier = Tier::Landlock;
-            plan.network = Network::Outward;
+            plan.network = Network::External;
         });
     }
 }

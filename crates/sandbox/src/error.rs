@@ -13,7 +13,7 @@ pub enum PlanError {
     NotReal(PathBuf),
     /// A writable tree is so large that nothing would be confined.
     #[error("`{}` cannot be a writable directory: it contains the whole system", .0.display())]
-    TooWide(PathBuf),
+    TooBroad(PathBuf),
     /// The plan could not be written to a file for the supervisor.
     #[error("the sandbox plan could not be written to `{}`: {source}", path.display())]
     Write {

@@ -14,11 +14,13 @@ pub enum Network {
     /// A separate network of the session with only a loopback interface. If namespaces are not
     /// available, no network sockets at all.
     #[default]
-    Own,
+    #[serde(rename = "own")]
+    Isolated,
     /// Other hosts, but on this host only servers that the session itself started: neither the
     /// loopback interface nor other addresses of this host. Name servers are reachable. Rejected if
     /// [`crate::Support::network_broker`] does not work.
-    Outward,
+    #[serde(rename = "outward")]
+    External,
     /// The loopback interface of this host only: no other hosts, no name servers, and no listening
     /// where others could connect. Rejected if [`crate::Support::network_broker`] does not work.
     Loopback,
@@ -172,7 +174,7 @@ impl Plan {
             temporary,
             overlays: Vec::new(),
             without_overlay: Vec::new(),
-            network: Network::Own,
+            network: Network::Isolated,
             sockets: Vec::new(),
             cell: None,
             parent: i32::try_from(std::process::id()).unwrap_or(0),
@@ -240,7 +242,7 @@ impl Plan {
         };
         let mut open = self.writable.iter().chain(&self.overlays).chain(&self.without_overlay);
         match open.find(whole) {
-            Some(path) => Err(PlanError::TooWide(path.clone())),
+            Some(path) => Err(PlanError::TooBroad(path.clone())),
             None => Ok(()),
         }
     }

@@ -75,12 +75,12 @@ pub fn sandbox_words(launch: &SessionConfig) -> String {
         ProgramSandbox::Off => return "off".to_owned(),
         ProgramSandbox::Container(engine) => return engine.program().to_owned(),
         ProgramSandbox::Seatbelt => return "Seatbelt".to_owned(),
-        ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
+        ProgramSandbox::Unspecified | ProgramSandbox::BuiltIn => {}
     }
     if launch.config.environment.process_variable("SANDBOX").is_some() {
         return "Parallax runs in a sandbox".to_owned();
     }
-    let off = launch.sandbox == ProgramSandbox::Unsaid
+    let off = launch.sandbox == ProgramSandbox::Unspecified
         && launch.config.settings.sandbox().tools == ToolSandboxing::Off;
     if off || !launch.options.calls_sandbox_main {
         return "off".to_owned();

@@ -187,7 +187,7 @@ impl AgentBuilder {
     /// Records the model's responses in a file.
     #[must_use]
     pub fn record(self, file: impl Into<PathBuf>) -> Self {
-        self.with(|options| options.recording = Some(Recording::Ours(file.into())))
+        self.with(|options| options.recording = Some(Recording::Full(file.into())))
     }
 
     /// Takes responses from a recording; needs no API key and no network.

@@ -26,7 +26,7 @@ pub(crate) fn open(
     let model = answers(launch, folder, session, tap, &mut secrets)?;
     let (path, format) = match &launch.options.recording {
         None => return Ok(model),
-        Some(Recording::Ours(path)) => (path, RecordFormat::Full),
+        Some(Recording::Full(path)) => (path, RecordFormat::Full),
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
     Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))

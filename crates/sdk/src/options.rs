@@ -42,7 +42,7 @@ pub enum Answers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
     /// `--record`: everything that a replay needs.
-    Ours(PathBuf),
+    Full(PathBuf),
     /// `--record-responses`: Gemini CLI's format.
     Reference(PathBuf),
 }

@@ -57,7 +57,7 @@ pub fn sandboxed_program(
     terminal: bool,
 ) -> Result<Option<SandboxedProgram>, Failure> {
     let kind = match launch.sandbox {
-        ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
+        ProgramSandbox::Unspecified | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
             return Ok(None);
         }
         ProgramSandbox::Container(engine) => container(launch, engine, arguments, terminal),

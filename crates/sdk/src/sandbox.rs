@@ -81,7 +81,7 @@ pub(crate) fn confinement(launch: &SessionConfig) -> SandboxKind {
     match launch.sandbox {
         ProgramSandbox::Container(_) => return SandboxKind::Container,
         ProgramSandbox::Seatbelt => return SandboxKind::Seatbelt,
-        ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
+        ProgramSandbox::Unspecified | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
     }
     let tools = launch.config.settings.sandbox().tools;
     let commands = match launch.sandbox {

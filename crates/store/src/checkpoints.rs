@@ -414,7 +414,7 @@ impl Checkpoints {
             new.dedup();
             new
         };
-        if new.is_empty() { Ok(()) } else { self.append(&Record::Held { objects: new }) }
+        if new.is_empty() { Ok(()) } else { self.append(&Record::InUse { objects: new }) }
     }
 }
 

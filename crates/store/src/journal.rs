@@ -209,7 +209,7 @@ impl Journal {
         let is_whole = match file.modification_state() {
             ModificationState::No => return true,
             ModificationState::Yes => false,
-            ModificationState::Perhaps => match &inner.initial_contents {
+            ModificationState::Unknown => match &inner.initial_contents {
                 Some((head, records)) => {
                     let meant = comparable_from_records(
                         head,

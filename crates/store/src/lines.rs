@@ -46,7 +46,7 @@ pub(crate) enum JournalEndDamage {
     /// This many records are missing.
     Missing(u64),
     /// Its seal cannot be decrypted, so missing records cannot be detected.
-    Untold,
+    Undetectable,
 }
 
 impl<'a, R: Read> JournalReader<'a, R> {
@@ -122,7 +122,7 @@ impl<'a, R: Read> JournalReader<'a, R> {
     pub(crate) fn wrong_end(&self) -> Option<JournalEndDamage> {
         self.cipher.as_ref()?;
         match self.min_records {
-            None => Some(JournalEndDamage::Untold),
+            None => Some(JournalEndDamage::Undetectable),
             Some(sealed) => {
                 let missing = sealed.saturating_sub(self.next);
                 (missing > 0).then_some(JournalEndDamage::Missing(missing))

@@ -184,7 +184,7 @@ pub(crate) fn load_from(
                  there"
             ));
         }
-        Some(JournalEndDamage::Untold) => {
+        Some(JournalEndDamage::Undetectable) => {
             builder.broken = true;
             builder.notice(
                 "the seal of this encrypted session is damaged, so a missing end cannot be \

@@ -36,7 +36,7 @@ pub enum MoveError {
     },
     /// The other project has a session with this ID.
     #[error("a session `{id}` already exists in the other project")]
-    There {
+    AlreadyExists {
         /// The session.
         id: String,
     },
@@ -77,7 +77,7 @@ pub fn move_session(
         return Ok(new);
     }
     if new.exists() {
-        return Err(MoveError::There { id: entry.id.clone() });
+        return Err(MoveError::AlreadyExists { id: entry.id.clone() });
     }
     create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
     let beside = temporary_path(&new);

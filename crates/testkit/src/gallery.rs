@@ -51,7 +51,7 @@ pub enum Step {
     /// Lets the answer go on when what comes next can be highlighted.
     Open(&'static str),
     /// Steps that a user without a screen reader takes.
-    Sighted(Vec<Step>),
+    WithoutScreenReader(Vec<Step>),
     /// Steps that a user of a screen reader takes.
     Listening(Vec<Step>),
 }

@@ -440,7 +440,7 @@ impl App {
         };
         let place = &self.facts.workspace;
         let title = match self.settings.title {
-            TitleMode::Untouched => return,
+            TitleMode::Unchanged => return,
             TitleMode::Static => title::fixed_title(place),
             TitleMode::Dynamic => title::title(&state, place, false),
             TitleMode::DynamicWithThoughts => title::title(&state, place, true),

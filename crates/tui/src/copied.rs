@@ -16,7 +16,7 @@ pub(crate) enum CopyTarget {
     /// The text exceeds the terminal's limit, and no program took it.
     TooLong,
     /// No way to copy is available.
-    Nowhere,
+    Unavailable,
 }
 
 impl CopyTarget {
@@ -37,7 +37,7 @@ impl CopyTarget {
             Self::AskedScreen => Ok("asked your terminal, through screen, to copy"),
             Self::TooLong => Err("The text is too long for the terminal's clipboard, and no \
                                   clipboard program is available."),
-            Self::Nowhere => Err("No clipboard is available."),
+            Self::Unavailable => Err("No clipboard is available."),
         }
     }
 }

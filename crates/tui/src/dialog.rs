@@ -102,5 +102,5 @@ pub(crate) enum Response {
     /// The cursor moved to this item; used for previews.
     Moved(String),
     /// A key that the dialog does not use, with the item under the cursor.
-    Pressed(Key, String),
+    KeyPressed(Key, String),
 }

@@ -77,7 +77,7 @@ pub(crate) enum Quota {
         max_attempts: u32,
     },
     /// Rate limited, without a retry.
-    Met,
+    RateLimited,
     /// The quota is exhausted.
     Spent,
 }
@@ -303,7 +303,7 @@ fn spans(item: FooterItem, facts: &StatusLineData, labels: bool, theme: &Theme) 
                 let text = format!("rate limit, attempt {attempt} of {max_attempts}");
                 vec![Span::styled(text, theme.warning)]
             }
-            Some(Quota::Met) => vec![Span::styled("rate limit", theme.warning)],
+            Some(Quota::RateLimited) => vec![Span::styled("rate limit", theme.warning)],
             Some(Quota::Spent) => vec![Span::styled("quota spent", theme.error)],
         },
         FooterItem::SessionId => plain(facts.session.chars().take(8).collect()),

@@ -57,7 +57,7 @@ pub enum WorktreeEnd {
     /// It was removed, because it contained nothing new.
     Removed,
     /// It was kept. The text describes its contents and the commands for it.
-    Kept(String),
+    Retained(String),
 }
 
 pub(crate) fn failure(message: String) -> Failure {
@@ -259,7 +259,7 @@ impl Worktree {
                 merged = head;
             }
         }
-        Ok(WorktreeEnd::Kept(format!(
+        Ok(WorktreeEnd::Retained(format!(
             "Kept worktree `{name}` ({holds}): {}{place}\n  continue: parallax worktrees open \
              {name}\n  merge:    git merge {merged}\n  remove:   parallax worktrees remove --force \
              {name}",

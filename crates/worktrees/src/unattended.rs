@@ -28,7 +28,7 @@ pub enum SessionProgress {
     /// No prompt was recorded.
     NotStarted,
     /// The last turn was cut off.
-    CutOff,
+    Interrupted,
     /// The last turn ended.
     Finished,
 }
@@ -189,7 +189,7 @@ impl Worktree {
             Err(parallax_store::LoadError::NotASession { .. }) => SessionProgress::NotStarted,
             // An unreadable session, for example an encrypted one, counts as cut off; the agent
             // decides.
-            Ok(_) | Err(_) => SessionProgress::CutOff,
+            Ok(_) | Err(_) => SessionProgress::Interrupted,
         })
     }
 

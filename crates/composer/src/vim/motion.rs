@@ -169,7 +169,7 @@ pub fn sort(buffer: &Buffer, at: Position, big: bool) -> CharClass {
         CharClass::Label
     } else {
         match words::class(cluster) {
-            SegmentClass::Between => CharClass::Punctuation,
+            SegmentClass::Separator => CharClass::Punctuation,
             class => CharClass::Word(class),
         }
     }

@@ -19,7 +19,7 @@ pub enum HookKind {
     /// Notifies the user; with this text, if it is not empty.
     Notify(String),
     /// Invalid for this reason, and required (`failClosed`): the actions that it guards are denied.
-    Broken(String),
+    Invalid(String),
 }
 
 impl HookKind {
@@ -29,7 +29,7 @@ impl HookKind {
             Self::Command => "command",
             Self::Process => "process",
             Self::Log(_) | Self::Notify(_) => "builtin",
-            Self::Broken(_) => "none",
+            Self::Invalid(_) => "none",
         }
     }
 

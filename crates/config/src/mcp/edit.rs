@@ -31,7 +31,7 @@ pub enum EditResult {
     /// The server was removed.
     Removed,
     /// The server did not exist.
-    NotThere,
+    NotFound,
 }
 
 /// Returns the settings file of a scope in which to change a server; `None` if the project is the
@@ -85,7 +85,7 @@ pub fn remove_server(file: &Path, name: &str) -> Result<EditResult, ConfigError>
         settings.get("mcpServers").and_then(|servers| servers.get(name)).is_some()
     });
     if !there {
-        return Ok(EditResult::NotThere);
+        return Ok(EditResult::NotFound);
     }
     json_state_file::update(file, |root| {
         let servers = last(root, "mcpServers").and_then(|servers| servers.object_value());
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(servers(), json!({"b": {"command": "c"}, "f": {"command": "c"}}));
         assert_eq!(remove_server(&file, "b").expect("removed"), EditResult::Removed);
         assert_eq!(servers(), json!({"f": {"command": "c"}}));
-        assert_eq!(remove_server(&file, "a").expect("looked"), EditResult::NotThere);
+        assert_eq!(remove_server(&file, "a").expect("looked"), EditResult::NotFound);
         assert!(std::fs::read_to_string(&file).expect("the file").contains("// first"));
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let read = jsonc::read_object(&file).expect("read").expect("there");
         assert_eq!(read["mcpServers"], json!({"my_srv": two, "b": one}));
         assert_eq!(remove_server(&file, "my_srv").expect("removed"), EditResult::Removed);
-        assert_eq!(remove_server(&file, "my_srv").expect("looked"), EditResult::NotThere);
+        assert_eq!(remove_server(&file, "my_srv").expect("looked"), EditResult::NotFound);
         let text = std::fs::read_to_string(&file).expect("the file");
         assert!(text.contains("// mine") && text.contains("v=w") && !text.contains("my_srv"));
     }

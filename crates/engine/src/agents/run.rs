@@ -55,10 +55,10 @@ struct RunResources {
 /// How one turn of the subagent ended.
 enum TurnEnd {
     Ended(EndReason),
-    TimeIsUp,
+    TimedOut,
     Cancelled,
     /// The session is gone.
-    Gone,
+    SessionClosed,
 }
 
 /// A running subagent.
@@ -372,7 +372,7 @@ impl SubagentRun {
         let typed_command = self.task.clone();
         let prompt = Prompt { text, typed_command, ..Prompt::default() };
         if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
-            return TurnEnd::Gone;
+            return TurnEnd::SessionClosed;
         }
         let mut clock = PausableDeadline::new(time);
         let mut is_up = false;
@@ -387,10 +387,10 @@ impl SubagentRun {
                     continue;
                 }
             };
-            let Some(Event { body, .. }) = event else { return TurnEnd::Gone };
+            let Some(Event { body, .. }) = event else { return TurnEnd::SessionClosed };
             if let EventBody::TurnEnded(TurnEnded { reason, .. }) = body {
                 self.close_approvals();
-                return if is_up { TurnEnd::TimeIsUp } else { TurnEnd::Ended(reason) };
+                return if is_up { TurnEnd::TimedOut } else { TurnEnd::Ended(reason) };
             }
             self.forward_event(body);
             if self.open.is_empty() {
@@ -485,7 +485,7 @@ impl SubagentRun {
                 AgentEnd::MaxTurns,
                 format!("it reached its limit of {} requests", self.agent.max_turns),
             ),
-            TurnEnd::TimeIsUp => (
+            TurnEnd::TimedOut => (
                 AgentEnd::Timeout,
                 format!("it reached its time limit of {} s", self.agent.time.as_secs()),
             ),
@@ -497,7 +497,7 @@ impl SubagentRun {
             }
             TurnEnd::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),
             TurnEnd::Ended(EndReason::Failed(failure)) => (AgentEnd::Error, failure.message),
-            TurnEnd::Gone => (AgentEnd::Error, "it crashed (this is a bug)".to_owned()),
+            TurnEnd::SessionClosed => (AgentEnd::Error, "it crashed (this is a bug)".to_owned()),
         };
         Some(RunEnd { end, text })
     }

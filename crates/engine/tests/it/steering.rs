@@ -57,7 +57,7 @@ async fn queued_steering_message_can_be_edited_and_removed() {
     let (_, events) = rig.finish().await;
     let expected = [
         ("2", "second", SteeringOutcome::Withdrawn),
-        ("unknown", "", SteeringOutcome::Gone),
+        ("unknown", "", SteeringOutcome::NotFound),
         ("1", "first, edited", SteeringOutcome::Delivered),
         ("3", "third", SteeringOutcome::Delivered),
     ];
@@ -68,7 +68,7 @@ async fn queued_steering_message_can_be_edited_and_removed() {
     // A delivered message can no longer be withdrawn.
     rig.send(Op::Withdraw("1".into())).await;
     let gone = rig.wait_for_event(|body| matches!(body, EventBody::SteerEnded(_))).await;
-    assert_eq!(steering_outcomes(&[gone])[0].2, SteeringOutcome::Gone);
+    assert_eq!(steering_outcomes(&[gone])[0].2, SteeringOutcome::NotFound);
 }
 
 #[tokio::test]

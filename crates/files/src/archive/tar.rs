@@ -42,7 +42,7 @@ pub(super) fn unpack(from: impl Read, target: &mut UnpackTarget<'_>) -> Result<(
         }
     }
     match headers {
-        0 => Err(ArchiveError::Broken("it is empty")),
+        0 => Err(ArchiveError::Malformed("it is empty")),
         _ => Ok(()),
     }
 }
@@ -67,7 +67,7 @@ fn unpack_entry(
             target.file(&name, size, mode & 0o111 != 0, entry)
         }
         EntryType::Directory if size > MAX_EXTENDED_HEADER => {
-            Err(ArchiveError::Broken("a directory has contents"))
+            Err(ArchiveError::Malformed("a directory has contents"))
         }
         EntryType::Directory => target.folder(&name),
         EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(display_name(&name))),
@@ -81,14 +81,14 @@ fn unpack_entry(
 /// Returns the error of a header that cannot be parsed.
 fn header_error(error: io::Error) -> ArchiveError {
     match error.kind() {
-        io::ErrorKind::Other => ArchiveError::Broken("it is neither a zip nor a tar archive"),
+        io::ErrorKind::Other => ArchiveError::Malformed("it is neither a zip nor a tar archive"),
         _ => error.into(),
     }
 }
 
 fn extended_header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveError> {
     if entry.size() > MAX_EXTENDED_HEADER {
-        return Err(ArchiveError::Broken("a header is too long"));
+        return Err(ArchiveError::Malformed("a header is too long"));
     }
     let mut bytes = Vec::new();
     entry.read_to_end(&mut bytes)?;

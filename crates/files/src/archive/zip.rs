@@ -13,16 +13,16 @@ use super::{ArchiveError, UnpackTarget, display_name};
 pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), ArchiveError> {
     let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|error| match error {
         ZipError::Io(error) => ArchiveError::Io(error),
-        _ => ArchiveError::Broken("its directory"),
+        _ => ArchiveError::Malformed("its directory"),
     })?;
     // The library knows only the last of several entries with one name.
     if archive.has_duplicate_names() {
-        return Err(ArchiveError::Broken("an entry is duplicated"));
+        return Err(ArchiveError::Malformed("an entry is duplicated"));
     }
     for index in 0..archive.len() {
         // Only the facts of the entry, so that it is rejected before its data is opened.
         let entry =
-            archive.by_index_raw(index).map_err(|_| ArchiveError::Broken("a file in it"))?;
+            archive.by_index_raw(index).map_err(|_| ArchiveError::Malformed("a file in it"))?;
         let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
         // The upper half is the Unix mode, if the writer set one.
         let mode = entry.unix_mode().unwrap_or(0);
@@ -38,7 +38,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
                 wrong("uses an unknown compression method")
             }
             ZipError::Io(error) => ArchiveError::Io(error),
-            _ => ArchiveError::Broken("a file in it"),
+            _ => ArchiveError::Malformed("a file in it"),
         })?;
         let size = entry.size();
         target.file(&name, size, mode & 0o111 != 0, &mut entry)?;
@@ -48,7 +48,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
         }
     }
     match target.entries {
-        0 => Err(ArchiveError::Broken("it is empty")),
+        0 => Err(ArchiveError::Malformed("it is empty")),
         _ => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn session_flags(
     }
     let recording = match (doubles.record, doubles.record_responses) {
         (Some(_), Some(_)) => return Err(exclusive("--record", "--record-responses")),
-        (Some(file), None) => Some(Recording::Ours(file)),
+        (Some(file), None) => Some(Recording::Full(file)),
         (None, Some(file)) => Some(Recording::Reference(file)),
         (None, None) => None,
     };

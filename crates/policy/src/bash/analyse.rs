@@ -246,7 +246,7 @@ impl Analysis {
                     let wrapped = wrapped(simple, words, assignments);
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
-                WrappedCommand::HandedOn(words) => {
+                WrappedCommand::PassedOn(words) => {
                     inner.is_passed_on = true;
                     let wrapped = wrapped(simple, words, Vec::new());
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
@@ -266,7 +266,7 @@ impl Analysis {
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
                                 WrappedCommand::Unclear(why) => found.mark_unanalyzable(why),
-                                WrappedCommand::Words { .. } | WrappedCommand::HandedOn(_) => {}
+                                WrappedCommand::Words { .. } | WrappedCommand::PassedOn(_) => {}
                             }
                         }
                     }

@@ -19,7 +19,7 @@ pub enum DecodeError {
     /// The closing quote is missing.
     NotClosed,
     /// The string contains an escape that bash versions interpret differently.
-    Rare,
+    Ambiguous,
 }
 
 /// The largest value of an octal or hexadecimal escape that is a character; larger values are
@@ -70,7 +70,7 @@ fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Decode
         }
         'u' => return Ok(code(characters, 0, 16, 4, u32::MAX)),
         'U' => return Ok(code(characters, 0, 16, 8, u32::MAX)),
-        'c' | 'x' => return Err(DecodeError::Rare),
+        'c' | 'x' => return Err(DecodeError::Ambiguous),
         other => return Ok(Some(format!("\\{other}"))),
     };
     Ok(Some(character.to_string()))
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(decode("a b' c").map(|decoded| decoded.length), Ok(4));
         assert_eq!(decode(r"\x80'").map(|decoded| decoded.text), Ok(None));
         assert_eq!(decode(r"a\0b'").map(|decoded| decoded.text), Ok(None));
-        assert_eq!(decode(r"\cx'"), Err(DecodeError::Rare));
+        assert_eq!(decode(r"\cx'"), Err(DecodeError::Ambiguous));
         assert_eq!(decode("open"), Err(DecodeError::NotClosed));
         assert_eq!(decode("open\\"), Err(DecodeError::NotClosed));
     }

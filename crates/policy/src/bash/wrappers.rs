@@ -18,7 +18,7 @@ pub(super) enum WrappedCommand {
     Script { text: String, plain_sh: bool },
     /// A program with its words that counts as part of the command that starts it: allowing `uv run
     /// x` allows `x`.
-    HandedOn(Vec<Word>),
+    PassedOn(Vec<Word>),
     /// Unknown, with the reason.
     Unclear(String),
 }

@@ -51,7 +51,8 @@ pub enum SteeringOutcome {
     /// It was withdrawn.
     Withdrawn,
     /// No message with this id was waiting: the request to withdraw it came too late.
-    Gone,
+    #[serde(rename = "gone")]
+    NotFound,
 }
 
 /// The result of a rewind to an earlier prompt.

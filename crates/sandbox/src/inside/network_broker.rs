@@ -44,7 +44,7 @@ const OFFER: u8 = b'g';
 
 /// Whether the command of this plan must not run without a broker.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
-    matches!(plan.network, Network::Outward | Network::Loopback)
+    matches!(plan.network, Network::External | Network::Loopback)
 }
 
 /// Which system calls of a command the broker is notified of.
@@ -73,7 +73,7 @@ impl NotifiedCalls {
         if !can_take() {
             return Self::for_plan(plan);
         }
-        let has_sockets = plan.network == Network::Own && bound::SocketTable::open().is_some();
+        let has_sockets = plan.network == Network::Isolated && bound::SocketTable::open().is_some();
         let addresses = is_needed(plan) || has_sockets;
         Self { addresses, metadata: false, group_bit: true, processes: false }
     }

@@ -79,10 +79,10 @@ struct CoverScan {
 enum CoverResult {
     /// The path does not exist.
     Missing,
-    Already,
-    NotYet,
+    Covered,
+    NotCovered,
     /// The path was covered again: the new file, and whether it is a directory.
-    Again(OwnedFd, bool),
+    Recovered(OwnedFd, bool),
 }
 
 /// Watched directories.
@@ -197,9 +197,9 @@ impl OvermountMonitor {
         for cover in known {
             match self.cover(cover) {
                 CoverResult::Missing => result.missing = true,
-                CoverResult::Already => {}
-                CoverResult::NotYet => result.open = true,
-                CoverResult::Again(found, folder) => replaced.push((cover, found, folder)),
+                CoverResult::Covered => {}
+                CoverResult::NotCovered => result.open = true,
+                CoverResult::Recovered(found, folder) => replaced.push((cover, found, folder)),
             }
         }
         // Searching the processes takes longer, so it comes after everything is covered.
@@ -287,7 +287,7 @@ impl OvermountMonitor {
                 return CoverResult::Missing;
             };
             if is_covered(&found) {
-                return CoverResult::Already;
+                return CoverResult::Covered;
             }
             let Ok(folder) = mounts::is_folder(&found) else { return CoverResult::Missing };
             let tree = match (cover.hidden, folder) {
@@ -296,11 +296,11 @@ impl OvermountMonitor {
                 (false, _) => mounts::clone(&found, mounts::READ_ONLY),
             };
             if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
-                return CoverResult::Again(found, folder);
+                return CoverResult::Recovered(found, folder);
             }
             let _ = poll(&mut [], Some(&MOMENT));
         }
-        CoverResult::NotYet
+        CoverResult::NotCovered
     }
 
     /// Ends every process of the command that can write the file, or has the directory open at all,

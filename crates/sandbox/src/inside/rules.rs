@@ -28,8 +28,8 @@ pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResul
     let handled = AccessFs::from_write(NEWEST);
     // With its own network, no abstract socket of the host is reachable.
     let scope = match plan.network {
-        Network::Own => BitFlags::EMPTY,
-        Network::Host | Network::Outward | Network::Loopback => Scope::AbstractUnixSocket.into(),
+        Network::Isolated => BitFlags::EMPTY,
+        Network::Host | Network::External | Network::Loopback => Scope::AbstractUnixSocket.into(),
     };
     let Some(mut rules) = create(handled, scope)? else { return Ok(()) };
     for path in writable {

@@ -243,7 +243,7 @@ fn join(plan: &Plan, cell: &OwnedFd) -> SandboxResult<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
-    if plan.network == Network::Own {
+    if plan.network == Network::Isolated {
         spaces |= ThreadNameSpaceType::NETWORK;
     }
     move_into_thread_name_spaces(cell.as_fd(), spaces)

@@ -106,7 +106,7 @@ pub(crate) enum Sockets {
 impl Sockets {
     /// Returns the restriction that replaces the network namespace if there is none.
     pub(crate) fn without_namespace(plan: &Plan) -> Self {
-        match (plan.network == Network::Own, plan.sockets.is_empty()) {
+        match (plan.network == Network::Isolated, plan.sockets.is_empty()) {
             (false, true) => Self::Internet,
             (false, false) => Self::InternetAndUnix,
             (true, false) => Self::Unix,

@@ -344,7 +344,7 @@ fn long_plan_is_passed_by_a_file_that_is_removed() {
     let project = TestProject::new();
     for tier in tiers() {
         let mut plan = project.plan(tier);
-        plan.network = Network::Own;
+        plan.network = Network::Isolated;
         plan.hidden.extend((0..4000).map(|n| project.home.join(format!("missing-{n:060}"))));
         project.works(&plan, &["write", text(&project.work.join("a"))]);
         let left = fs::read_dir(&project.temporary).unwrap().flatten();

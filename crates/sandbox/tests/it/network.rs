@@ -109,7 +109,7 @@ fn alternative_addresses_do_not_reach_local_servers() {
         let packets = UnixDatagram::bind(&before[0]).unwrap();
         packets.set_nonblocking(true).unwrap();
         std::fs::rename(&before[0], at("packets")).unwrap();
-        for network in [Network::Own, Network::Outward, Network::Loopback] {
+        for network in [Network::Isolated, Network::External, Network::Loopback] {
             if network == Network::Loopback && !gated_tiers().contains(&tier) {
                 continue;
             }
@@ -132,7 +132,7 @@ fn alternative_addresses_do_not_reach_local_servers() {
 #[test]
 fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
     for tier in viewed() {
-        for network in [Network::Own, Network::Outward] {
+        for network in [Network::Isolated, Network::External] {
             let project = TestProject::new();
             let plan = Plan { network, ..project.plan(tier) };
             let script = "confine serve-unix own $TMPDIR/ready & S=$!; \
@@ -161,7 +161,7 @@ fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
 fn one_command_reaches_the_unix_socket_of_another() {
     let Some(cell) = cell() else { return };
     let project = TestProject::new();
-    for network in [Network::Own, Network::Outward] {
+    for network in [Network::Isolated, Network::External] {
         let name = format!("{network:?}");
         let plan =
             |network| Plan { cell: Some(cell.pid()), network, ..project.plan(Tier::Namespaces) };

@@ -39,7 +39,7 @@ fn network_permission_does_not_reach_local_servers() {
     addresses.extend(external_address().map(|own| format!("{}:{port}", own.ip())));
     for tier in gated_tiers() {
         let project = TestProject::new();
-        let plan = plan(&project, tier, Network::Outward);
+        let plan = plan(&project, tier, Network::External);
         for address in &addresses {
             project.refused(&plan, &["connect", address], &[ECONNREFUSED]);
         }
@@ -97,7 +97,7 @@ fn command_reaches_its_own_servers() {
     for tier in gated_tiers() {
         let project = TestProject::new();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let plan = plan(&project, tier, Network::Outward);
+        let plan = plan(&project, tier, Network::External);
         let script = format!(
             "confine serve {free} $TMPDIR/ready & while ! [ -e $TMPDIR/ready ]; do :; done
              confine connect {free}; kill %1 2>/dev/null; true"
@@ -116,7 +116,7 @@ fn background_process_keeps_its_network_broker() {
     let project = TestProject::new();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    for (network, expected) in [(Network::Outward, "refused 111"), (Network::Loopback, "ok there")]
+    for (network, expected) in [(Network::External, "refused 111"), (Network::Loopback, "ok there")]
     {
         let plan = Plan { cell: Some(cell.pid()), ..plan(&project, Tier::Namespaces, network) };
         let left = format!(
@@ -140,7 +140,7 @@ fn unix_sockets_work_as_without_a_broker() {
         let project = TestProject::new();
         let (given, other) = (project.home.join("agent.sock"), project.work.join("other.sock"));
         let _servers = [&given, &other].map(|path| UnixListener::bind(path).unwrap());
-        let mut plan = plan(&project, tier, Network::Outward);
+        let mut plan = plan(&project, tier, Network::External);
         plan.sockets.push(given.clone());
         project.works(&plan, &["unix", text(&given)]);
         // Relative to the working directory of the command.

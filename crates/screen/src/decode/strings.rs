@@ -29,8 +29,8 @@ pub(super) fn osc(bytes: &[u8], searched: usize) -> DecodeStep {
             let text = bytes.get(2..at).unwrap_or_default();
             DecodeStep::Done(at + length, osc_meaning(text))
         }
-        StringEnd::Cut(at) => DecodeStep::Done(at, None),
-        StringEnd::NotYet => DecodeStep::More,
+        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
+        StringEnd::Incomplete => DecodeStep::More,
     }
 }
 
@@ -83,8 +83,8 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> DecodeStep {
                 name.map(|name| DecodedInput::Answer(TerminalReply::Version(name))),
             )
         }
-        StringEnd::Cut(at) => DecodeStep::Done(at, None),
-        StringEnd::NotYet => DecodeStep::More,
+        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
+        StringEnd::Incomplete => DecodeStep::More,
     }
 }
 
@@ -103,8 +103,8 @@ pub(super) fn apc(bytes: &[u8], searched: usize) -> DecodeStep {
                 Some(DecodedInput::Answer(TerminalReply::KittyGraphics(knows))),
             )
         }
-        StringEnd::Cut(at) => DecodeStep::Done(at, None),
-        StringEnd::NotYet => DecodeStep::More,
+        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
+        StringEnd::Incomplete => DecodeStep::More,
     }
 }
 
@@ -112,22 +112,22 @@ enum StringEnd {
     /// The position of the terminator, and its length.
     At(usize, usize),
     /// Something else begins here, or the string is too long.
-    Cut(usize),
-    NotYet,
+    Unterminated(usize),
+    Incomplete,
 }
 
 fn end(bytes: &[u8], from: usize, cap: usize) -> StringEnd {
     for (at, byte) in bytes.iter().enumerate().skip(from) {
         if at > cap {
-            return StringEnd::Cut(at);
+            return StringEnd::Unterminated(at);
         }
         match (*byte, bytes.get(at + 1)) {
             (0x07, _) => return StringEnd::At(at, 1),
             (ESC, Some(b'\\')) => return StringEnd::At(at, 2),
-            (ESC, Some(_)) => return StringEnd::Cut(at),
-            (ESC, None) => return StringEnd::NotYet,
+            (ESC, Some(_)) => return StringEnd::Unterminated(at),
+            (ESC, None) => return StringEnd::Incomplete,
             _ => {}
         }
     }
-    StringEnd::NotYet
+    StringEnd::Incomplete
 }

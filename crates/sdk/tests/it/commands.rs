@@ -19,7 +19,7 @@ fn init_creates_an_empty_file_once() {
     world.write("project/GEMINI.md", "mine");
     assert_eq!(
         parallax_commands::built_in::init(launch.directory()).expect("looked"),
-        Init::There(world.project().join("GEMINI.md"))
+        Init::AlreadyExists(world.project().join("GEMINI.md"))
     );
     assert_eq!(world.read("project/GEMINI.md"), "mine");
 }

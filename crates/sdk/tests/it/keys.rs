@@ -100,7 +100,7 @@ fn saved_key_is_used_without_an_environment_key() {
         SessionConfig::prepare(options).expect("prepared").provider_manager().credential()
     };
     let found = |method, source| Credential::Found { method, source };
-    let (kept, environment) = (CredentialSource::Kept, CredentialSource::Environment);
+    let (kept, environment) = (CredentialSource::Stored, CredentialSource::Environment);
     assert!(matches!(with(&[]), Credential::Missing { .. }));
     let launch = world.launch();
     launch.provider_manager().store_key(KeyKind::GeminiApi, &Secret::new("k")).expect("stored");

@@ -74,14 +74,14 @@ impl Changes {
 enum GitCopyPolicy {
     Nothing,
     /// Files of all repositories except these.
-    But(HashSet<Arc<Path>>),
+    Except(HashSet<Arc<Path>>),
 }
 
 impl GitCopyPolicy {
     fn has(&self, top: Option<&Arc<Path>>) -> bool {
         match self {
             Self::Nothing => false,
-            Self::But(repositories) => {
+            Self::Except(repositories) => {
                 repositories.is_empty() || top.is_none_or(|top| !repositories.contains(top))
             }
         }
@@ -149,7 +149,7 @@ impl Checkpoints {
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.save_contents(&walked, without_git);
         let kept = old.iter().filter_map(|old| match old {
-            Some(PreviousContent::Kept(id)) => Some(*id),
+            Some(PreviousContent::Stored(id)) => Some(*id),
             _ => None,
         });
         self.hold(kept)?;
@@ -317,7 +317,7 @@ impl Checkpoints {
         without_git: bool,
     ) -> Vec<Option<PreviousContent>> {
         let git = match (without_git, self.options.blobs.is_some()) {
-            (false, true) => GitCopyPolicy::But(movable_repositories(walked)),
+            (false, true) => GitCopyPolicy::Except(movable_repositories(walked)),
             _ => GitCopyPolicy::Nothing,
         };
         let mut old: Vec<Option<PreviousContent>> = vec![None; walked.entries.len()];
@@ -345,7 +345,7 @@ impl Checkpoints {
                     _ if entry.stamp.size > self.options.file_bytes => {
                         Some(PreviousContent::TooLarge)
                     }
-                    (TrackedState::Perhaps(blob), true, _) => {
+                    (TrackedState::PossiblyModified(blob), true, _) => {
                         open.push((at, entry, Some(*blob)));
                         None
                     }
@@ -377,7 +377,7 @@ impl Checkpoints {
         }
         for (at, result, stamp) in taken {
             let Some(entry) = walked.entries.get(at) else { continue };
-            let is_safe = matches!(result, PreviousContent::Kept(_) | PreviousContent::Git(_));
+            let is_safe = matches!(result, PreviousContent::Stored(_) | PreviousContent::Git(_));
             if is_safe
                 && stamp == Some(entry.stamp)
                 && !entry.stamp.may_change_unnoticed(walked.started_at)
@@ -453,7 +453,7 @@ impl Checkpoints {
             return Ok((PreviousContent::Full, stamp));
         }
         let old = match self.objects.store(&file, stamp.size, self.options.file_bytes)? {
-            StoreResult::Kept(id) => PreviousContent::Kept(id),
+            StoreResult::Stored(id) => PreviousContent::Stored(id),
             StoreResult::TooLarge => PreviousContent::TooLarge,
         };
         Ok((old, stamp))
@@ -468,7 +468,9 @@ impl Checkpoints {
                 && !matches!(
                     old,
                     Some(
-                        PreviousContent::Kept(_) | PreviousContent::Git(_) | PreviousContent::Fixed
+                        PreviousContent::Stored(_)
+                            | PreviousContent::Git(_)
+                            | PreviousContent::Fixed
                     )
                 )
             {

@@ -11,7 +11,7 @@ use super::state::{GitId, ObjectId, PathState, PathText, StoredContent, human_si
 /// Where the old contents of a file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PreviousContent {
-    Kept(ObjectId),
+    Stored(ObjectId),
     Git(GitId),
     TooLarge,
     Budget,
@@ -77,23 +77,23 @@ impl CommandMark {
             EntryKind::File { top, .. } => {
                 let top = || PathText::from_path(top.as_deref().unwrap_or(Path::new("/")));
                 let content = match old {
-                    Some(PreviousContent::Kept(id)) => StoredContent::Kept(id),
+                    Some(PreviousContent::Stored(id)) => StoredContent::Stored(id),
                     Some(PreviousContent::Git(blob)) => StoredContent::Git { top: top(), blob },
                     Some(PreviousContent::TooLarge) => {
-                        StoredContent::Lost(too_large(entry.stamp.size))
+                        StoredContent::Unavailable(too_large(entry.stamp.size))
                     }
-                    Some(PreviousContent::Full) => StoredContent::Lost(store_full()),
+                    Some(PreviousContent::Full) => StoredContent::Unavailable(store_full()),
                     Some(PreviousContent::Unreadable) => {
-                        StoredContent::Lost("it could not be read".to_owned())
+                        StoredContent::Unavailable("it could not be read".to_owned())
                     }
-                    Some(PreviousContent::Ignored) => StoredContent::Lost(format!(
+                    Some(PreviousContent::Ignored) => StoredContent::Unavailable(format!(
                         "its previous content was not saved (an ignored file of {})",
                         human_size(entry.stamp.size)
                     )),
-                    Some(PreviousContent::Fixed) => StoredContent::Lost(
+                    Some(PreviousContent::Fixed) => StoredContent::Unavailable(
                         "its previous content was not saved (not writable by this user)".to_owned(),
                     ),
-                    Some(PreviousContent::Budget) | None => StoredContent::Lost(
+                    Some(PreviousContent::Budget) | None => StoredContent::Unavailable(
                         "its previous content was not saved (too much to copy before one command)"
                             .to_owned(),
                     ),

@@ -115,7 +115,10 @@ impl Comparison<'_> {
             (EntryKind::File { .. }, EntryKind::File { .. }) => {
                 entry.stamp == new.stamp
                     && (!entry.stamp.may_change_unnoticed(self.mark.walk_result.started_at)
-                        || !matches!(old, Some(PreviousContent::Kept(_) | PreviousContent::Git(_))))
+                        || !matches!(
+                            old,
+                            Some(PreviousContent::Stored(_) | PreviousContent::Git(_))
+                        ))
             }
             (EntryKind::Link(one), EntryKind::Link(two)) => one == two,
             (EntryKind::Folder, EntryKind::Folder) => entry.stamp.mode == new.stamp.mode,
@@ -141,7 +144,7 @@ impl Comparison<'_> {
         let PathState::File { stamp, .. } = &state else { return Some(state) };
         self.budget = self.budget.saturating_add(stamp.size);
         if self.budget > cap {
-            let content = StoredContent::Lost("not read".to_owned());
+            let content = StoredContent::Unavailable("not read".to_owned());
             return Some(PathState::File { content, stamp: *stamp });
         }
         self.checkpoints.observe(place, blob, ContentHandling::Hash).ok()

@@ -395,7 +395,7 @@ pub(super) fn read_state(place: &ConfinedPath) -> io::Result<PathState> {
     let Some(stat) = leaf.stat()? else { return Ok(PathState::Absent) };
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => PathState::File {
-            content: super::state::StoredContent::Lost("not read".to_owned()),
+            content: super::state::StoredContent::Unavailable("not read".to_owned()),
             stamp: Stamp::from_stat(&stat),
         },
         FileType::Directory => PathState::Folder { mode: Stamp::from_stat(&stat).mode },

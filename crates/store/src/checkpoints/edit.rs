@@ -70,7 +70,7 @@ impl Checkpoints {
             let state = self
                 .observe(&place, None, ContentHandling::Keep)
                 .map_err(CheckpointError::io("save the previous content of", &path))?;
-            if let PathState::File { content: StoredContent::Lost(_), stamp } = &state {
+            if let PathState::File { content: StoredContent::Unavailable(_), stamp } = &state {
                 mark.not_undoable.push(unrestorable_message(&place, stamp.size));
             }
             mark.files.push((place, state));

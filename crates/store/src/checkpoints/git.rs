@@ -35,7 +35,7 @@ pub(super) enum TrackedState {
     /// The file is not tracked.
     Untracked,
     /// The file is tracked; its contents may be those of the blob.
-    Perhaps(GitId),
+    PossiblyModified(GitId),
     /// The contents are those of the blob.
     Clean(GitId),
 }
@@ -92,7 +92,7 @@ impl Repository {
         if !converts && index.is_clean(tracked, stamp) {
             TrackedState::Clean(tracked.blob)
         } else {
-            TrackedState::Perhaps(tracked.blob)
+            TrackedState::PossiblyModified(tracked.blob)
         }
     }
 

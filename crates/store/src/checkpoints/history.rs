@@ -74,7 +74,7 @@ impl CheckpointHistory {
     pub fn apply(&mut self, record: Record) {
         match record {
             Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
-            Record::Held { objects } => self.referenced_objects.extend(objects),
+            Record::InUse { objects } => self.referenced_objects.extend(objects),
             Record::Changed { turn: number, began: started_at, ended, by: changed_by, files } => {
                 let turn = self.turns.entry(number).or_default();
                 if turn.changes.is_empty() && turn.undone_paths.is_empty() {
@@ -122,7 +122,7 @@ impl CheckpointHistory {
                     turn.merge(path, was, after, (began, ended), by);
                 }
             }
-            Record::Redone { turn, at, files, skipped_paths } => {
+            Record::RedoneFiles { turn, at, files, skipped_paths } => {
                 let done = self.redoable.pop();
                 let automatic = done.as_ref().is_some_and(|done| done.automatic);
                 if let Some(mut done) = done.filter(|_| !skipped_paths.is_empty()) {
@@ -261,7 +261,7 @@ mod tests {
 
     fn file(content: u8) -> PathState {
         let stamp = Stamp { size: 1, mode: 0o644, inode: 1, modified: 0, changed: 0 };
-        PathState::File { content: StoredContent::Kept(ObjectId([content; 32])), stamp }
+        PathState::File { content: StoredContent::Stored(ObjectId([content; 32])), stamp }
     }
 
     fn changed(turn: u64, times: (i64, i64), before: PathState, after: PathState) -> Record {

@@ -31,7 +31,7 @@ pub(super) struct Objects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreResult {
     /// The contents are in the store.
-    Kept(ObjectId),
+    Stored(ObjectId),
     /// The file exceeds the limit.
     TooLarge,
 }
@@ -88,7 +88,7 @@ impl Objects {
             let done = out.write_all(&bytes).and_then(|()| self.name(&path, &id));
             self.finish(&path, done, bytes.len() as u64)?;
         }
-        Ok(StoreResult::Kept(id))
+        Ok(StoreResult::Stored(id))
     }
 
     fn store_large(&self, file: &File, limit: u64) -> io::Result<StoreResult> {
@@ -106,7 +106,7 @@ impl Objects {
                 } else {
                     self.finish(&path, self.name(&path, &id), length)?;
                 }
-                Ok(StoreResult::Kept(id))
+                Ok(StoreResult::Stored(id))
             }
             Ok(None) => {
                 let _ = fs::remove_file(&path);
@@ -255,8 +255,8 @@ mod tests {
             let before = objects.added.load(Ordering::Relaxed);
             let file = folder.path().join("file");
             fs::write(&file, vec![7; size]).expect("write");
-            let StoreResult::Kept(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
-            assert_eq!(take(&objects, &file, u64::MAX), StoreResult::Kept(id));
+            let StoreResult::Stored(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
+            assert_eq!(take(&objects, &file, u64::MAX), StoreResult::Stored(id));
             assert_eq!(objects.added.load(Ordering::Relaxed) - before, size as u64);
             let mut out = Vec::new();
             assert!(objects.copy_to(&id, &mut out).expect("copied") && out == vec![7; size]);

@@ -24,7 +24,8 @@ pub(super) enum Record {
     /// The workspace directories of the following records.
     Roots { roots: Vec<PathText> },
     /// Objects that a running command may need.
-    Held { objects: Vec<ObjectId> },
+    #[serde(rename = "held")]
+    InUse { objects: Vec<ObjectId> },
     /// Files were undone (`before`: the state before the undo; `after`: the state after it) or left
     /// alone.
     Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
@@ -34,7 +35,8 @@ pub(super) enum Record {
     RevertedFiles { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
     /// The last undo was reverted for these files. `skipped_paths`: files that only a forced redo would have
     /// included.
-    Redone {
+    #[serde(rename = "redone")]
+    RedoneFiles {
         turn: u64,
         at: i64,
         files: Vec<FileRecord>,

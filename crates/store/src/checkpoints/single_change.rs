@@ -194,11 +194,11 @@ impl Checkpoints {
             return None;
         }
         let bytes = match content {
-            StoredContent::Kept(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
+            StoredContent::Stored(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
             StoredContent::Git { top, blob } => {
                 (self.options.blobs.as_ref()?.0)(&top.path(), &blob.hex()).ok()?
             }
-            StoredContent::Hashed(_) | StoredContent::Lost(_) => return None,
+            StoredContent::Hashed(_) | StoredContent::Unavailable(_) => return None,
         };
         String::from_utf8(bytes).ok()
     }

@@ -29,13 +29,13 @@ impl Checkpoints {
         let PathState::File { content, stamp } = &mut state else { return Ok(state) };
         let limit = self.options.file_bytes;
         if stamp.size > limit {
-            *content = StoredContent::Lost(too_large(stamp.size));
+            *content = StoredContent::Unavailable(too_large(stamp.size));
             return Ok(state);
         }
         let (file, opened) = match EntryHandle::open(place, false)?.file() {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                *content = StoredContent::Lost("it could not be read".to_owned());
+                *content = StoredContent::Unavailable("it could not be read".to_owned());
                 return Ok(state);
             }
             Err(error) => return Err(error),
@@ -51,16 +51,16 @@ impl Checkpoints {
         *content = match bytes {
             ContentHandling::Hash => match hash_of(&file, limit)? {
                 Some(id) => StoredContent::Hashed(id),
-                None => StoredContent::Lost(too_large(stamp.size)),
+                None => StoredContent::Unavailable(too_large(stamp.size)),
             },
             ContentHandling::Keep
                 if !self.has_space_for(stamp.size) && !self.free_space(stamp.size) =>
             {
-                StoredContent::Lost(store_full())
+                StoredContent::Unavailable(store_full())
             }
             ContentHandling::Keep => match self.objects.store(&file, stamp.size, limit)? {
-                StoreResult::Kept(id) => StoredContent::Kept(id),
-                StoreResult::TooLarge => StoredContent::Lost(too_large(stamp.size)),
+                StoreResult::Stored(id) => StoredContent::Stored(id),
+                StoreResult::TooLarge => StoredContent::Unavailable(too_large(stamp.size)),
             },
         };
         Ok(state)

@@ -158,7 +158,8 @@ pub(super) fn now() -> i64 {
 #[serde(rename_all = "snake_case")]
 pub(super) enum StoredContent {
     /// In the store.
-    Kept(ObjectId),
+    #[serde(rename = "kept")]
+    Stored(ObjectId),
     /// Not available; only the hash of what a change left is known.
     Hashed(ObjectId),
     /// In the object store of git.
@@ -169,7 +170,8 @@ pub(super) enum StoredContent {
         blob: GitId,
     },
     /// Not available, for this reason.
-    Lost(String),
+    #[serde(rename = "lost")]
+    Unavailable(String),
 }
 
 /// The state of a path.
@@ -230,7 +232,7 @@ impl PathState {
     /// Returns the object that restoring requires.
     pub fn object(&self) -> Option<ObjectId> {
         match self {
-            Self::File { content: StoredContent::Kept(id), .. } => Some(*id),
+            Self::File { content: StoredContent::Stored(id), .. } => Some(*id),
             _ => None,
         }
     }
@@ -238,7 +240,7 @@ impl PathState {
     /// Returns why the state cannot be restored, if it cannot.
     pub fn restore_problem(&self) -> Option<&str> {
         match self {
-            Self::File { content: StoredContent::Lost(why), .. } => Some(why),
+            Self::File { content: StoredContent::Unavailable(why), .. } => Some(why),
             Self::File { content: StoredContent::Hashed(_), .. } => Some(
                 "its previous content was not \
                 saved",
@@ -253,8 +255,8 @@ impl StoredContent {
     /// Returns the hash of the contents, if known.
     pub fn hash(&self) -> Option<ObjectId> {
         match self {
-            Self::Kept(id) | Self::Hashed(id) => Some(*id),
-            Self::Git { .. } | Self::Lost(_) => None,
+            Self::Stored(id) | Self::Hashed(id) => Some(*id),
+            Self::Git { .. } | Self::Unavailable(_) => None,
         }
     }
 }
@@ -285,12 +287,12 @@ mod tests {
             PathState::Special,
             PathState::Folder { mode: 0o755 },
             PathState::Link { target: PathText::from_path(&odd) },
-            PathState::File { content: StoredContent::Kept(ObjectId([0xab; 32])), stamp },
+            PathState::File { content: StoredContent::Stored(ObjectId([0xab; 32])), stamp },
             PathState::File {
                 content: StoredContent::Git { top: PathText::from_path(&odd), blob },
                 stamp,
             },
-            PathState::File { content: StoredContent::Lost("too large".into()), stamp },
+            PathState::File { content: StoredContent::Unavailable("too large".into()), stamp },
         ] {
             let text = serde_json::to_string(&state).expect("json");
             assert_eq!(serde_json::from_str::<PathState>(&text).expect("state"), state, "{text}");

@@ -159,7 +159,12 @@ impl Checkpoints {
             }
         });
         let files = files.collect();
-        self.append(&Record::Redone { turn, at: self.next_timestamp(), files, skipped_paths })?;
+        self.append(&Record::RedoneFiles {
+            turn,
+            at: self.next_timestamp(),
+            files,
+            skipped_paths,
+        })?;
         Ok(redone)
     }
 
@@ -516,7 +521,7 @@ impl Checkpoints {
 
     fn fill(&self, file: &mut File, content: &StoredContent, size: u64) -> Result<(), String> {
         match content {
-            StoredContent::Kept(id) => match self.objects.copy_to(id, file) {
+            StoredContent::Stored(id) => match self.objects.copy_to(id, file) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err("its previous content in the store is damaged".to_owned()),
                 Err(error) if is_missing(&error) => {
@@ -536,7 +541,7 @@ impl Checkpoints {
                 }
                 file.write_all(&bytes).map_err(|error| error.to_string())
             }
-            StoredContent::Hashed(_) | StoredContent::Lost(_) => {
+            StoredContent::Hashed(_) | StoredContent::Unavailable(_) => {
                 Err("its previous content was not saved".to_owned())
             }
         }
@@ -647,13 +652,13 @@ fn has_contents(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bo
     let Ok((file, opened)) = leaf.file() else { return false };
     opened == stamp
         && match content {
-            StoredContent::Kept(id) | StoredContent::Hashed(id) => {
+            StoredContent::Stored(id) | StoredContent::Hashed(id) => {
                 hash_of(&file, stamp.size).is_ok_and(|found| found == Some(*id))
             }
             StoredContent::Git { blob, .. } => {
                 file_blob_id(&mut &file, stamp.size).is_ok_and(|found| found == Some(*blob))
             }
-            StoredContent::Lost(_) => false,
+            StoredContent::Unavailable(_) => false,
         }
 }
 

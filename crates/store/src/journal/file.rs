@@ -25,7 +25,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(3);
 pub(super) enum ModificationState {
     No,
     /// The length is the same, but the modification time differs.
-    Perhaps,
+    Unknown,
     Yes,
 }
 
@@ -162,7 +162,7 @@ impl JournalFile {
         match self.file.metadata() {
             Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
                 time if time == self.written_at => ModificationState::No,
-                _ => ModificationState::Perhaps,
+                _ => ModificationState::Unknown,
             },
             _ => ModificationState::Yes,
         }

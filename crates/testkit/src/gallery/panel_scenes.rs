@@ -49,7 +49,7 @@ fn themes() -> Scene {
         wait_for_text("Default"),
         vec![Step::Press(Key::Down); 4],
         vec![
-            Step::Sighted(wait_for_text("❯ Dracula")),
+            Step::WithoutScreenReader(wait_for_text("❯ Dracula")),
             Step::Listening(wait_for_text("selected: Dracula")),
         ],
     ]
@@ -106,7 +106,7 @@ fn help_search() -> Scene {
     let steps = [
         prompts("/help"),
         wait_for_text("to add a file or directory to the prompt"),
-        vec![Step::Sighted(search)],
+        vec![Step::WithoutScreenReader(search)],
     ]
     .concat();
     scene("help-search", Vec::new(), steps, &["/undo [TURN] [--force]"])
@@ -122,7 +122,7 @@ fn transcript() -> Scene {
     let script =
         vec![calls(&files, 9_120, 0), text_reply("The loop never waits.", 10_200, 8_900, 420)];
     let opens = vec![
-        Step::Sighted(wait_for_text("Transcript")),
+        Step::WithoutScreenReader(wait_for_text("Transcript")),
         Step::Listening(wait_for_text("the terminal already shows the whole transcript")),
     ];
     let steps = [prompts(ASK), ends_with("never waits"), prompts("/transcript"), opens].concat();

@@ -161,9 +161,11 @@ impl SceneRun {
                     }
                     self.server.open_gate(gate);
                 }
-                Step::Sighted(steps) if !self.is_screen_reader => self.take_steps(steps)?,
+                Step::WithoutScreenReader(steps) if !self.is_screen_reader => {
+                    self.take_steps(steps)?
+                }
                 Step::Listening(steps) if self.is_screen_reader => self.take_steps(steps)?,
-                Step::Sighted(_) | Step::Listening(_) => {}
+                Step::WithoutScreenReader(_) | Step::Listening(_) => {}
             }
         }
         Ok(())

@@ -158,7 +158,7 @@ impl StartingCommand {
             None => None,
         };
         let network = match &plan {
-            Some(plan) => matches!(plan.network, Network::Host | Network::Outward),
+            Some(plan) => matches!(plan.network, Network::Host | Network::External),
             None => permissions.network || mode == ApprovalMode::Yolo,
         };
         if !network && !permissions.repository_programs {

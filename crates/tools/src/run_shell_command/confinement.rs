@@ -354,14 +354,14 @@ fn network(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Network {
     let others = row.network || permissions.network || by_command;
     let own = row.reaches_this_machine() || permissions.host_loopback;
     match (others, own) {
-        (false, false) => Network::Own,
+        (false, false) => Network::Isolated,
         // If the two cannot be distinguished, permission for one includes the other.
-        (true, false) if Support::separates_server_permissions() => Network::Outward,
+        (true, false) if Support::separates_server_permissions() => Network::External,
         (false, true) if Support::separates_server_permissions() => Network::Loopback,
         // The mode permits local servers by default. That must not restore network access that the
         // configuration removed.
         (false, true) if subject.mode == ApprovalMode::Yolo && !permissions.host_loopback => {
-            Network::Own
+            Network::Isolated
         }
         _ => Network::Host,
     }

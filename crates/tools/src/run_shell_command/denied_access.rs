@@ -79,11 +79,11 @@ impl Confinement for SandboxRun {
     }
 
     fn is_offline(&self) -> bool {
-        matches!(self.plan.network, Network::Own | Network::Loopback)
+        matches!(self.plan.network, Network::Isolated | Network::Loopback)
     }
 
     fn has_private_network(&self) -> bool {
-        matches!(self.plan.network, Network::Own | Network::Outward)
+        matches!(self.plan.network, Network::Isolated | Network::External)
     }
 
     fn missed_network(&self) -> bool {

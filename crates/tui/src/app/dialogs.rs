@@ -120,7 +120,7 @@ impl App {
                 Purpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
-            Response::Pressed(key, id) => self.handle_key(&purpose, key, &id),
+            Response::KeyPressed(key, id) => self.handle_key(&purpose, key, &id),
         }
         sessions::search(self);
     }
@@ -145,7 +145,7 @@ impl App {
             Purpose::RewindHow(_) => rewind::request(self),
             Purpose::DeleteSession(_) => sessions::open(self),
             Purpose::CustomShell => custom_commands::handle_answer(self, "no"),
-            Purpose::Outside { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
+            Purpose::OutsideFiles { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
                 outside_files::handle_close(self, &text, steer.as_ref());
             }
             Purpose::Consent => extensions::handle_consent_answer(self, "no"),
@@ -226,7 +226,7 @@ impl App {
                 self.dialogs.close();
                 rewind::restore(self, id);
             }
-            Purpose::CutOff => {
+            Purpose::ContinueTurn => {
                 self.dialogs.close();
                 if id == "yes" {
                     self.effect(Effect::Send(Op::Continue));
@@ -279,7 +279,7 @@ impl App {
                     _ => outside_files::handle_close(self, &text, steer.as_ref()),
                 }
             }
-            Purpose::Outside { text, steer, paths } => {
+            Purpose::OutsideFiles { text, steer, paths } => {
                 outside_files::handle_answer(self, id == "yes", text, steer, paths);
             }
             Purpose::Hooks => skills_and_hooks::hook_chosen(self, id),

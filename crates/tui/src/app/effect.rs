@@ -44,7 +44,7 @@ pub(crate) enum Effect {
     /// Run blocking work.
     Run(Job),
     /// Run blocking work that reports progress.
-    Tell(Box<dyn FnOnce(ResultSender) + Send>),
+    ReportProgress(Box<dyn FnOnce(ResultSender) + Send>),
     /// Answer the trust dialog and continue the startup.
     Trust(TrustAnswer),
     /// Close the open session, if any, and open another.

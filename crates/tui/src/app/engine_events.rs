@@ -151,7 +151,7 @@ impl App {
             }
             EventBody::SteerEnded(ended) => {
                 self.prompt_queue.steer_ended(&ended.id);
-                if ended.outcome == SteeringOutcome::Gone {
+                if ended.outcome == SteeringOutcome::NotFound {
                     self.toast("too late: the model already has this message");
                 }
             }
@@ -267,7 +267,7 @@ impl App {
         );
         self.facts.quota = match &ended.reason {
             EndReason::Failed(failure) if failure.kind == FailureKind::Quota => Some(Quota::Spent),
-            _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::Met),
+            _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::RateLimited),
             _ => self.facts.quota,
         };
         self.todos.turn_ended(matches!(ended.reason, EndReason::Done));

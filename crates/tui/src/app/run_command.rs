@@ -286,7 +286,7 @@ fn init(app: &mut App) {
     app.ask(
         |launch| parallax_commands::built_in::init(launch.directory()),
         |app, init| match init {
-            Ok(Init::There(path)) => {
+            Ok(Init::AlreadyExists(path)) => {
                 app.info(format!("{} already exists; nothing was changed.", path.display()));
             }
             Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
@@ -342,11 +342,11 @@ fn set_up_terminal(app: &mut App) {
              Ctrl+J, or `\\` followed by Enter, starts a new line in every terminal.",
         ),
         Some((editor, Ok((file, keys)))) => app.info(match keys {
-            EditorKeys::There => format!("{} already has the key bindings.", editor.name()),
+            EditorKeys::AlreadyBound => format!("{} already has the key bindings.", editor.name()),
             EditorKeys::Added { keys, .. } => {
                 format!("Added {} to {}", keys.join(" and "), file.display())
             }
-            EditorKeys::Taken { keys } => format!(
+            EditorKeys::Conflict { keys } => format!(
                 "{} is bound to another command in {}; nothing was changed",
                 keys.join(" and "),
                 file.display()

@@ -71,11 +71,11 @@ impl App {
                 custom_commands::run(self, text.trim_start());
             }
             ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
-            ParsedLine::Elsewhere(name, hint) => {
+            ParsedLine::OtherAgent(name, hint) => {
                 self.echo(&text);
                 self.error(format!("Unknown command `/{name}`: {hint}"));
             }
-            ParsedLine::Stray { command, word, near } => {
+            ParsedLine::UnknownArgument { command, word, near } => {
                 self.echo(&text);
                 self.error(unexpected_word_error(&command, &word, &near));
             }
@@ -109,7 +109,7 @@ impl App {
                     "Custom commands are not available while the agent is running (esc to stop)",
                 );
             }
-            ParsedLine::Elsewhere(name, hint) => {
+            ParsedLine::OtherAgent(name, hint) => {
                 self.composer.restore_sent();
                 self.toast(format!("Unknown command `/{name}`: {hint}"));
             }
@@ -117,7 +117,7 @@ impl App {
                 self.composer.restore_sent();
                 self.toast(no_command(&name, &near));
             }
-            ParsedLine::Stray { command, word, near } => {
+            ParsedLine::UnknownArgument { command, word, near } => {
                 self.composer.restore_sent();
                 self.toast(unexpected_word_error(&command, &word, &near));
             }

@@ -21,10 +21,10 @@ pub(crate) enum ParsedLine {
     /// An unknown command, with similar names.
     Unknown(String, Vec<String>),
     /// A command of another agent, with what to use instead.
-    Elsewhere(String, &'static str),
+    OtherAgent(String, &'static str),
     /// An invalid argument word, with similar subcommands or all of them. `command` includes the
     /// name of the subcommand.
-    Stray { command: String, word: String, near: Vec<String> },
+    UnknownArgument { command: String, word: String, near: Vec<String> },
     /// Text for the model: `//`, `/*`, or a path.
     Text,
 }
@@ -62,7 +62,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
             return parse(&format!("/{here} {rest}"), others);
         }
         if let Some(hint) = other_agent_hint(name) {
-            return ParsedLine::Elsewhere(name.to_owned(), hint);
+            return ParsedLine::OtherAgent(name.to_owned(), hint);
         }
         let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
         return ParsedLine::Unknown(name.to_owned(), to_strings(similar_names(name, known)));
@@ -119,7 +119,7 @@ fn unexpected_word(spec: &CommandSpec, command: String, word: &str) -> ParsedLin
     if near.is_empty() {
         near = listed().collect();
     }
-    ParsedLine::Stray { command, word: word.to_owned(), near: to_strings(near) }
+    ParsedLine::UnknownArgument { command, word: word.to_owned(), near: to_strings(near) }
 }
 
 fn to_strings(names: Vec<&str>) -> Vec<String> {
@@ -199,7 +199,7 @@ mod tests {
             ("/vim x", "vim x", &[]),
             ("/mcp list x y", "mcp list x", &[]),
         ] {
-            let ParsedLine::Stray { command, word, near } = parse(line, &[]) else {
+            let ParsedLine::UnknownArgument { command, word, near } = parse(line, &[]) else {
                 panic!("{line} runs");
             };
             assert_eq!(format!("{command} {word}"), expected);
@@ -220,7 +220,7 @@ mod tests {
         assert!(matches!(parse("/status", &["status".to_owned()]), ParsedLine::Custom));
         for name in ["review", "upgrade", "doctor"] {
             let parsed = parse(&format!("/{name} x"), &[]);
-            assert!(matches!(parsed, ParsedLine::Elsewhere(..)), "{parsed:?}");
+            assert!(matches!(parsed, ParsedLine::OtherAgent(..)), "{parsed:?}");
         }
     }
 

@@ -25,7 +25,7 @@ enum ShownPart {
     #[default]
     Nothing,
     Name,
-    Whole,
+    Full,
 }
 
 /// A completion candidate.
@@ -173,7 +173,7 @@ impl List {
             }
             left = left.saturating_sub(width);
             *shown = match candidate.description.is_empty() {
-                true => ShownPart::Whole,
+                true => ShownPart::Full,
                 false => ShownPart::Name,
             };
         }
@@ -182,14 +182,14 @@ impl List {
     /// Whether more is shown after a pause in typing.
     pub fn is_holding_back(&self) -> bool {
         let visible = self.shown_parts.get(self.window()).unwrap_or_default();
-        visible.iter().any(|shown| *shown < ShownPart::Whole)
+        visible.iter().any(|shown| *shown < ShownPart::Full)
     }
 
     /// Shows all visible candidates in full.
     pub fn show_all(&mut self) {
         let window = self.window();
         if let Some(visible) = self.shown_parts.get_mut(window) {
-            visible.fill(ShownPart::Whole);
+            visible.fill(ShownPart::Full);
         }
     }
 
@@ -217,7 +217,7 @@ impl List {
             let row = match self.shown_parts.get(number) {
                 Some(ShownPart::Nothing) | None => Line::EMPTY,
                 Some(shown) => {
-                    let whole = *shown == ShownPart::Whole;
+                    let whole = *shown == ShownPart::Full;
                     self.row(number, candidate, (most_name, room, whole), theme)
                 }
             };

@@ -41,7 +41,7 @@ pub(crate) enum Purpose {
     RewindHow(u64),
     Restore,
     /// Whether to continue the interrupted turn.
-    CutOff,
+    ContinueTurn,
     Settings,
     /// The value of this setting.
     SettingValue(String),
@@ -90,7 +90,7 @@ pub(crate) enum Purpose {
         steer: Option<SteerId>,
     },
     /// Whether these paths, mentioned in the prompt, may be read.
-    Outside {
+    OutsideFiles {
         text: String,
         steer: Option<SteerId>,
         paths: Vec<PathBuf>,

@@ -324,7 +324,7 @@ impl ListDialog {
             }
         }
         let id = self.current().map(|item| item.id.clone()).unwrap_or_default();
-        Response::Pressed(raw, id)
+        Response::KeyPressed(raw, id)
     }
 
     /// Handles a digit. Chooses at once if no longer number can start with it.

@@ -253,7 +253,7 @@ impl QuestionDialog {
         self.choices.iter().any(|choice| {
             matches!(
                 choice,
-                Choice::Keep
+                Choice::AllowForSession
                     | Choice::Save
                     | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
             )
@@ -315,7 +315,7 @@ impl QuestionDialog {
         match self.choices.get(self.cursor).copied() {
             None | Some(Choice::No) => self.decide(ApprovalResponse::Cancel),
             Some(Choice::Once) => self.decide(ApprovalResponse::ProceedOnce),
-            Some(Choice::Wider) => QuestionAnswer::Decided(Box::new(Decide {
+            Some(Choice::AllowBroader) => QuestionAnswer::Decided(Box::new(Decide {
                 broader_permissions: true,
                 ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
             })),
@@ -337,11 +337,11 @@ impl QuestionDialog {
                 self.typing = Some(Typing::Amount(Field::default(), None));
                 QuestionAnswer::Stay
             }
-            Some(Choice::Tell) => {
+            Some(Choice::DenyWithFeedback) => {
                 self.typing = Some(Typing::Feedback(Field::default()));
                 QuestionAnswer::Stay
             }
-            Some(Choice::Keep) => self.save_rule(RuleScope::Session),
+            Some(Choice::AllowForSession) => self.save_rule(RuleScope::Session),
             Some(Choice::Save) if self.saves_for_all_projects => self.save_rule(RuleScope::Always),
             Some(Choice::Save) => self.save_rule(RuleScope::Project),
         }

@@ -98,7 +98,7 @@ impl TerminalFrontEnd {
                 None => self.app.toast("the session is not open"),
             },
             Effect::Run(job) => self.run(job),
-            Effect::Tell(job) => {
+            Effect::ReportProgress(job) => {
                 let deliver = ResultSender(self.jobs.clone());
                 tokio::task::spawn_blocking(move || job(deliver));
             }
@@ -406,7 +406,7 @@ impl TerminalFrontEnd {
                 _ => CopyTarget::Clipboard,
             },
             Ok(false) => CopyTarget::TooLong,
-            Err(_) => CopyTarget::Nowhere,
+            Err(_) => CopyTarget::Unavailable,
         };
         self.app.report_copy(copied);
     }

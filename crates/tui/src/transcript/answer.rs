@@ -42,8 +42,8 @@ struct AnswerRowCache {
 
 #[derive(Debug)]
 enum AnswerText {
-    Coming(String),
-    Whole(Arc<String>),
+    Streaming(String),
+    Complete(Arc<String>),
 }
 
 /// The note after a broken answer whose rows are in the scrollback.
@@ -52,7 +52,7 @@ const BROKEN: &str = "The answer was interrupted here; it restarts below";
 impl Answer {
     pub(super) fn new() -> Self {
         Self {
-            text: AnswerText::Coming(String::new()),
+            text: AnswerText::Streaming(String::new()),
             stream: Some(Box::new(StreamedMarkdown::new())),
             is_committed: false,
             is_dropped: false,
@@ -63,7 +63,7 @@ impl Answer {
     /// Creates a complete answer of which no row was returned for the scrollback.
     pub(super) fn complete(text: Arc<String>) -> Self {
         Self {
-            text: AnswerText::Whole(text),
+            text: AnswerText::Complete(text),
             stream: None,
             is_committed: false,
             is_dropped: false,
@@ -72,11 +72,11 @@ impl Answer {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.text, AnswerText::Coming(_))
+        matches!(self.text, AnswerText::Streaming(_))
     }
 
     pub(super) fn push(&mut self, more: &str) {
-        if let AnswerText::Coming(text) = &mut self.text {
+        if let AnswerText::Streaming(text) = &mut self.text {
             text.push_str(more);
             if let Some(stream) = &mut self.stream {
                 stream.push(more);
@@ -86,7 +86,7 @@ impl Answer {
 
     /// Ends the answer; `whole` is its complete text.
     pub(super) fn end(&mut self, whole: Arc<String>, dropped: bool) {
-        if let (AnswerText::Coming(text), Some(stream)) = (&self.text, &mut self.stream)
+        if let (AnswerText::Streaming(text), Some(stream)) = (&self.text, &mut self.stream)
             && *text != *whole
         {
             match whole.strip_prefix(text.as_str()) {
@@ -99,15 +99,15 @@ impl Answer {
                 }
             }
         }
-        self.text = AnswerText::Whole(whole);
+        self.text = AnswerText::Complete(whole);
         self.is_dropped = dropped;
         self.row_cache = None;
     }
 
     pub(super) fn text(&self) -> &str {
         match &self.text {
-            AnswerText::Coming(text) => text,
-            AnswerText::Whole(text) => text,
+            AnswerText::Streaming(text) => text,
+            AnswerText::Complete(text) => text,
         }
     }
 
@@ -163,7 +163,7 @@ impl Answer {
 
     /// Like [`Self::rows`] while more text may arrive: renders only what is new.
     pub(super) fn growing_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let AnswerText::Coming(text) = &self.text else { return self.rows(draw) };
+        let AnswerText::Streaming(text) = &self.text else { return self.rows(draw) };
         let current = self.row_cache.take().filter(|seen| {
             seen.width == draw.width
                 && seen.options == draw.options

@@ -37,7 +37,7 @@ enum PictureState {
     /// Ready to be drawn with its rows.
     Ready(Arc<Picture>),
     /// Already drawn, or not to be drawn.
-    Told,
+    Settled,
 }
 
 /// The result of decoding a picture.
@@ -104,13 +104,13 @@ impl Shown {
             return false;
         }
         (self.head, self.problem) = (came.head, came.problem);
-        self.state = came.picture.map_or(PictureState::Told, PictureState::Ready);
+        self.state = came.picture.map_or(PictureState::Settled, PictureState::Ready);
         true
     }
 
     /// Skips drawing it.
     pub(super) fn skip(&mut self) {
-        self.state = PictureState::Told;
+        self.state = PictureState::Settled;
     }
 
     /// Returns the caption row.
@@ -137,7 +137,8 @@ impl Shown {
     /// Returns all rows, including the picture the first time.
     pub(super) fn take(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut rows = self.caption(draw);
-        if let PictureState::Ready(picture) = std::mem::replace(&mut self.state, PictureState::Told)
+        if let PictureState::Ready(picture) =
+            std::mem::replace(&mut self.state, PictureState::Settled)
         {
             rows.extend(picture.lines(INDENT));
         }

@@ -181,7 +181,7 @@ impl ShellReader<'_, '_> {
         let decoded = ansi::decode(self.rest()).map_err(|why| {
             UnparsedReason::new(match why {
                 DecodeError::NotClosed => "unclosed quote `$'`",
-                DecodeError::Rare => "a quote `$'` contains an unsupported escape",
+                DecodeError::Ambiguous => "a quote `$'` contains an unsupported escape",
             })
         })?;
         self.at += decoded.length;

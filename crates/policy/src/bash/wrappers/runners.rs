@@ -166,5 +166,5 @@ fn passed_command(words: Option<&[Word]>) -> Option<WrappedCommand> {
         program.text = Some(name.to_owned());
     }
     let words = std::iter::once(program).chain(arguments.iter().cloned()).collect();
-    Some(WrappedCommand::HandedOn(words))
+    Some(WrappedCommand::PassedOn(words))
 }

@@ -90,7 +90,7 @@ pub(super) fn build_arguments(
     let mut hidden = plan.hidden.iter().filter(|path| !is_below(path)).chain(listening);
     hidden.try_for_each(|path| view.hide(path))?;
     let mut words = namespaces();
-    if plan.network == Network::Own {
+    if plan.network == Network::Isolated {
         words.push("--unshare-net".into());
     }
     words.extend(BASE.map(OsString::from));

@@ -102,14 +102,14 @@ pub(super) fn check_access(
 ) -> Result<(), Errno> {
     let loopback = host.is_loopback() || host.is_unspecified();
     match network {
-        Network::Own => Err(Errno::NETUNREACH),
+        Network::Isolated => Err(Errno::NETUNREACH),
         Network::Host => Ok(()),
         Network::Loopback if loopback && !OF_NAMES.contains(&port) => Ok(()),
         Network::Loopback => Err(Errno::NETUNREACH),
-        Network::Outward if !loopback && !around.is_own_address(host, scope) => Ok(()),
-        Network::Outward if port == OF_NAMES[0] && around.is_name_server(host) => Ok(()),
-        Network::Outward if around.is_session_port(port) => Ok(()),
-        Network::Outward => Err(Errno::CONNREFUSED),
+        Network::External if !loopback && !around.is_own_address(host, scope) => Ok(()),
+        Network::External if port == OF_NAMES[0] && around.is_name_server(host) => Ok(()),
+        Network::External if around.is_session_port(port) => Ok(()),
+        Network::External => Err(Errno::CONNREFUSED),
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
             let host: IpAddr = host.parse().unwrap();
             let to = |network| check_access(network, host, port, 0, &TestEnvironment).is_ok();
             assert_eq!(
-                (to(Network::Outward), to(Network::Loopback)),
+                (to(Network::External), to(Network::Loopback)),
                 (outward, loopback),
                 "{host}:{port}"
             );

@@ -126,7 +126,7 @@ impl NetworkBroker {
     /// Opens the table of sockets bound in the network of this process, if only the command uses
     /// that network.
     pub(crate) fn open_own_network(&mut self) {
-        if self.network == Network::Own {
+        if self.network == Network::Isolated {
             self.own_sockets = SocketTable::open();
         }
     }
@@ -292,7 +292,7 @@ impl NetworkBroker {
     fn check_access(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
         match address {
             // The network contains only the session.
-            _ if self.network == Network::Own => Ok(()),
+            _ if self.network == Network::Isolated => Ok(()),
             Address::Internet { host, port, scope } => {
                 let around = CallerEnvironment { network_broker: self, caller };
                 address::check_access(self.network, *host, *port, *scope, &around)

@@ -142,7 +142,7 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
         let view = open.mcp_view();
         Box::new(move |app| {
             let Some(view) = view else { return app.info("No MCP servers configured.") };
-            app.effect(Effect::Tell(Box::new(move |deliver| {
+            app.effect(Effect::ReportProgress(Box::new(move |deliver| {
                 let told = deliver.clone();
                 let show = move |address: &str| {
                     let text = format!("To sign in, open this URL if no browser opens: {address}");

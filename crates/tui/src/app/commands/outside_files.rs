@@ -28,7 +28,7 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
         _ => "The prompt names paths outside the workspace. Allow reading them?",
     };
     let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
-    app.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
+    app.open(Overlay::list(Purpose::OutsideFiles { text, steer, paths }, list));
 }
 
 /// Asks whether to send a prompt that adds this many tokens.

@@ -106,7 +106,7 @@ pub(crate) fn offer_to_continue(app: &mut App) {
         ListItem::new("no", "Not now", "`/continue` continues it later"),
     ];
     let list = ListDialog::new("The last turn was interrupted. Continue it?", items);
-    app.open(Overlay::list(Purpose::CutOff, list));
+    app.open(Overlay::list(Purpose::ContinueTurn, list));
 }
 
 pub(crate) fn handle_choice(app: &mut App, turn: u64, id: &str) {

@@ -95,7 +95,7 @@ pub(crate) fn search(app: &mut App) {
 /// sessions read so far stay in the index.
 fn begin_search(app: &mut App, text: String) {
     let Some(launch) = app.launch.clone() else { return };
-    app.effect(Effect::Tell(Box::new(move |deliver| {
+    app.effect(Effect::ReportProgress(Box::new(move |deliver| {
         let reading = IndexingReport::new(deliver.clone());
         let hits = search_sessions(&launch, &text, &|step| reading.update(step));
         // A session that was not read completely may contain more matches.

@@ -14,9 +14,9 @@ use crate::hunks::Hunks;
 pub(super) enum Choice {
     Once,
     /// Allow once with broader permissions.
-    Wider,
+    AllowBroader,
     /// Allow, and apply the rule to this session.
-    Keep,
+    AllowForSession,
     /// Allow, and save the rule on disk, in the scope selected with a key.
     Save,
     /// Allow an MCP server's tool, or all its tools, for the session.
@@ -25,7 +25,7 @@ pub(super) enum Choice {
     Editor,
     /// An amount other than the suggested one.
     Amount,
-    Tell,
+    DenyWithFeedback,
     No,
 }
 
@@ -50,14 +50,14 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
         choices.insert(0, Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
     if !ask.broader_permissions.is_empty() {
-        choices.push(Choice::Wider);
+        choices.push(Choice::AllowBroader);
     }
     if has(ApprovalResponse::ProceedAlways) && ask.question == Question::Edit {
         // Without a rule, the engine switches to auto-edit mode.
         choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
     if has(ApprovalResponse::ProceedAlways) && !ask.rules.is_empty() {
-        choices.push(Choice::Keep);
+        choices.push(Choice::AllowForSession);
     } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
         && has(ApprovalResponse::ProceedAlways)
     {
@@ -77,7 +77,7 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
         }
         choices.push(Choice::Editor);
     }
-    choices.push(Choice::Tell);
+    choices.push(Choice::DenyWithFeedback);
     choices.push(Choice::No);
     choices
 }
@@ -87,7 +87,9 @@ impl QuestionDialog {
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
         let keeps = matches!(
             choice,
-            Choice::Keep | Choice::Save | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
+            Choice::AllowForSession
+                | Choice::Save
+                | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
         );
         let rule = self.selected_rule().filter(|_| keeps)?;
         let words = rule_text::words(rule);
@@ -95,7 +97,7 @@ impl QuestionDialog {
             true => format!("{words}; the other commands need no rule"),
             false => words,
         };
-        let is_said = choice != Choice::Keep || !self.is_about_shown_file();
+        let is_said = choice != Choice::AllowForSession || !self.is_about_shown_file();
         (words != rule_text::short_words(rule) || !is_said).then_some(words)
     }
 
@@ -124,12 +126,12 @@ impl QuestionDialog {
             return None;
         }
         Some(match choice {
-            Choice::Keep if self.is_about_shown_file() => "Yes, all edits to this file",
+            Choice::AllowForSession if self.is_about_shown_file() => "Yes, all edits to this file",
             Choice::ToolResult(_) if self.ask.question == Question::Edit => {
                 "Yes, in auto-edit mode"
             }
             Choice::Editor => "Edit it first",
-            Choice::Tell => "No, and say what to do",
+            Choice::DenyWithFeedback => "No, and say what to do",
             _ => return None,
         })
     }
@@ -140,7 +142,7 @@ impl QuestionDialog {
             let words = match choice {
                 Choice::ToolResult(_) => "Yes, and auto-approve edits",
                 Choice::Editor => "Edit the plan first (ctrl+x)",
-                Choice::Tell => "No, and say what to change",
+                Choice::DenyWithFeedback => "No, and say what to change",
                 Choice::No => "No, keep planning (esc)",
                 _ => "Yes, but ask before edits",
             };
@@ -174,16 +176,16 @@ impl QuestionDialog {
                 format!("Yes, allow once, with {}", self.ask.permissions.describe())
             }
             Choice::Once => "Yes, allow once".to_owned(),
-            Choice::Wider => {
+            Choice::AllowBroader => {
                 format!(
                     "Yes, allow once with more permissions: {}",
                     self.ask.broader_permissions.describe()
                 )
             }
-            Choice::Keep if self.is_about_shown_file() => {
+            Choice::AllowForSession if self.is_about_shown_file() => {
                 "Yes, allow edits to this file this session".to_owned()
             }
-            Choice::Keep => format!("Yes, allow for this session: {}", rule()),
+            Choice::AllowForSession => format!("Yes, allow for this session: {}", rule()),
             Choice::Save if self.saves_for_all_projects => {
                 format!("Yes, always allow in all projects: {}", rule())
             }
@@ -202,7 +204,7 @@ impl QuestionDialog {
             Choice::Hunks => "Select hunks to apply".to_owned(),
             Choice::Editor => "Edit it in the external editor first".to_owned(),
             Choice::Amount => "Yes, with another amount".to_owned(),
-            Choice::Tell => "No, and tell the model what to do instead".to_owned(),
+            Choice::DenyWithFeedback => "No, and tell the model what to do instead".to_owned(),
             Choice::No => "No (esc)".to_owned(),
         }
     }

@@ -120,7 +120,7 @@ impl QuestionDialog {
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
         }
         let only_once = |choice: &Choice| {
-            !matches!(choice, Choice::Keep | Choice::Save | Choice::ToolResult(_))
+            !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::ToolResult(_))
         };
         if let Some(why) = &self.ask.no_rule_reason
             && self.choices.iter().all(only_once)
