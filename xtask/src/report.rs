@@ -8,6 +8,6 @@ pub fn line(text: &str) {
 }
 
 /// Prints what is left out, and why.
-pub fn print_skipped(what: &str, why: &str) {
-    line(&format!("skipped {what}: {why}"));
+pub fn print_skipped(what: &str, reason: &str) {
+    line(&format!("skipped {what}: {reason}"));
 }

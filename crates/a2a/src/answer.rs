@@ -172,11 +172,11 @@ impl RemoteAnswer {
 
     /// Returns the answer as text: what was said, then the artifacts.
     pub(crate) fn text(&self) -> String {
-        let said = match (self.message.is_empty(), self.artifacts.is_empty()) {
+        let output = match (self.message.is_empty(), self.artifacts.is_empty()) {
             (true, true) => &self.working,
             _ => &self.message,
         };
-        let mut text = said.trim().to_owned();
+        let mut text = output.trim().to_owned();
         for artifact in &self.artifacts {
             if !text.is_empty() {
                 text.push_str("\n\n");

@@ -238,8 +238,8 @@ impl EditorSession {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
         self.send(Op::Interrupt).await;
-        for told in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
-            tracing::warn!("{told}");
+        for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
+            tracing::warn!("{report}");
         }
         if let Some(done) = closed {
             // Fails only if the request was cancelled.

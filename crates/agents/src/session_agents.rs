@@ -483,7 +483,7 @@ impl Agents for SessionAgents {
                 .filter(|tool| !is_there(tool.as_ref()))
                 .collect();
             tools.extend(own);
-            let of = |why: String| format!("the agent `{}`: {why}", found.name);
+            let of = |reason: String| format!("the agent `{}`: {reason}", found.name);
             problems.extend(failed.into_iter().map(of));
             let close: CloseAgent =
                 Box::new(move || Box::pin(async move { servers.close().await }));
@@ -533,17 +533,17 @@ async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
     let connecting = servers.status().into_iter().map(|status| {
         let (servers, name) = (servers.clone(), status.config.name);
         async move {
-            let why = match tokio::time::timeout(SERVER_WAIT, servers.connect(&name)).await {
+            let reason = match tokio::time::timeout(SERVER_WAIT, servers.connect(&name)).await {
                 Ok(Ok(())) => return None,
-                Ok(Err(why)) => why,
+                Ok(Err(reason)) => reason,
                 Err(_) => format!("no response within {} s", SERVER_WAIT.as_secs()),
             };
-            Some((name, why))
+            Some((name, reason))
         }
     });
     let failed = futures_util::future::join_all(connecting).await.into_iter().flatten();
     let problems =
-        failed.map(|(name, why)| format!("the MCP server `{name}` is unavailable: {why}"));
+        failed.map(|(name, reason)| format!("the MCP server `{name}` is unavailable: {reason}"));
     let problems = problems.collect();
     (servers.tools(), problems)
 }

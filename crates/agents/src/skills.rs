@@ -118,7 +118,7 @@ impl SkillLibrary {
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
         let again = (self.reload)()?;
         match why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
-            Some(why) => Err(Failure::new(FailureKind::Input, why)),
+            Some(reason) => Err(Failure::new(FailureKind::Input, reason)),
             None => Ok(file),
         }
     }
@@ -192,7 +192,7 @@ fn config(error: impl std::fmt::Display) -> Failure {
 fn built_in() -> Option<Skill> {
     let skill = Skill::built_in(include_str!("skills/skill-creator.md"));
     // Cannot fail: a test parses the built-in text.
-    skill.map_err(|why| tracing::error!(why, "the built-in skill is not valid")).ok()
+    skill.map_err(|reason| tracing::error!(reason, "the built-in skill is not valid")).ok()
 }
 
 /// Returns the names of built-in skills that are not overridden. They are activated without

@@ -58,7 +58,7 @@ impl Client {
         if answer.get("ok").and_then(Value::as_bool) == Some(true) {
             return Ok(());
         }
-        let why = answer.get("error").and_then(Value::as_str).unwrap_or("the session has ended");
-        Err(BackgroundError::Rejected(why.to_owned()))
+        let reason = answer.get("error").and_then(Value::as_str).unwrap_or("the session has ended");
+        Err(BackgroundError::Rejected(reason.to_owned()))
     }
 }

@@ -252,8 +252,8 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
         }
         let message = match message_of(line.trim()) {
             Ok(message) => message,
-            Err(why) => {
-                let answer = format!("{}\n", json!({"ok": false, "error": why}));
+            Err(reason) => {
+                let answer = format!("{}\n", json!({"ok": false, "error": reason}));
                 if writer.write_all(answer.as_bytes()).await.is_err() {
                     break;
                 }

@@ -32,13 +32,13 @@ impl LogView {
                 format!("• {} {arguments}", one_line(text("tool_name")))
             }
             "tool_result" if text("status") == "error" => {
-                let why = line.pointer("/error/message").and_then(Value::as_str);
-                format!("  failed: {}", one_line(why.unwrap_or_default()))
+                let reason = line.pointer("/error/message").and_then(Value::as_str);
+                format!("  failed: {}", one_line(reason.unwrap_or_default()))
             }
             "ask" => format!("? {}", one_line(text("title"))),
             "error" => format!("{}: {}", text("severity"), one_line(text("message"))),
             "result" => match line.pointer("/error/message").and_then(Value::as_str) {
-                Some(why) => format!("error: {}", one_line(why)),
+                Some(reason) => format!("error: {}", one_line(reason)),
                 None => return self.close(),
             },
             _ => return String::new(),

@@ -128,8 +128,8 @@ impl SessionRecord {
             }
             "result" => {
                 self.pending_approvals.clear();
-                if let Some(why) = line.pointer("/error/message").and_then(Value::as_str) {
-                    self.show(why);
+                if let Some(reason) = line.pointer("/error/message").and_then(Value::as_str) {
+                    self.show(reason);
                 }
                 self.state = SessionState::Idle;
                 return true;

@@ -82,7 +82,7 @@ pub fn apply_results(
                 }
             }
             ApplyForm::Patch => match apply_patch(repository, &patch)? {
-                PatchEnd::Conflict(why) => ApplyEnd::Conflict(why),
+                PatchEnd::Conflict(reason) => ApplyEnd::Conflict(reason),
                 end => ApplyEnd::Applied {
                     files: result.files_changed.len(),
                     merged: end == PatchEnd::Merged,

@@ -46,8 +46,8 @@ pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError>
         done.map_err(|error| BatchError::Input(format!("Failed to run `{command}`: {error}")))?;
     if !done.succeeded {
         let stderr = String::from_utf8_lossy(&done.stderr);
-        let why = parallax_protocol::excerpt::one_line(stderr.trim());
-        return Err(BatchError::Input(format!("`{command}` failed: {why}")));
+        let reason = parallax_protocol::excerpt::one_line(stderr.trim());
+        return Err(BatchError::Input(format!("`{command}` failed: {reason}")));
     }
     let text = String::from_utf8(done.stdout)
         .map_err(|_| BatchError::Input(format!("`{command}` printed text that is not UTF-8")))?;

@@ -218,11 +218,11 @@ fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), 
     let file: PathBuf = folder.join("job.sh");
     write_whole(&file, script.as_bytes())?;
     let submitted = crate::run_task::now();
-    let said = slurm_program("sbatch", &["--parsable", &file.to_string_lossy()])?;
+    let output = slurm_program("sbatch", &["--parsable", &file.to_string_lossy()])?;
     // With several clusters, the name of the cluster follows.
-    let job = said.trim().split(';').next().unwrap_or_default().to_owned();
+    let job = output.trim().split(';').next().unwrap_or_default().to_owned();
     if job.is_empty() || !job.chars().all(|char| char.is_ascii_digit()) {
-        return Err(BatchError::Input(format!("sbatch did not print a job id, but `{said}`")));
+        return Err(BatchError::Input(format!("sbatch did not print a job id, but `{output}`")));
     }
     write_whole(&record, format!("{job} {submitted}\n").as_bytes())?;
     Ok((job, submitted))
@@ -252,8 +252,8 @@ fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&done.stderr);
-    let why = parallax_protocol::excerpt::one_line(stderr.trim());
-    Err(BatchError::Input(format!("`{program}` failed: {why}")))
+    let reason = parallax_protocol::excerpt::one_line(stderr.trim());
+    Err(BatchError::Input(format!("`{program}` failed: {reason}")))
 }
 
 #[cfg(test)]

@@ -274,8 +274,8 @@ impl CheckpointManager {
 
     /// Returns the texts that were not shown before.
     fn filter_new(&self, texts: &[String]) -> Vec<String> {
-        let mut said = lock(&self.shared.shown_notices);
-        texts.iter().filter(|text| said.insert(key_of(text).to_owned())).cloned().collect()
+        let mut output = lock(&self.shared.shown_notices);
+        texts.iter().filter(|text| output.insert(key_of(text).to_owned())).cloned().collect()
     }
 }
 
@@ -296,9 +296,9 @@ impl Checkpoints for CheckpointManager {
         // That ignored files are not saved is said once, and again before a command that deletes.
         let deletes =
             bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
-        let said = lock(&self.shared.shown_notices);
+        let output = lock(&self.shared.shown_notices);
         let is_due = |text: &&String| {
-            deletes || !text.starts_with(IGNORED_DIRECTORIES) || !said.contains(key_of(text))
+            deletes || !text.starts_with(IGNORED_DIRECTORIES) || !output.contains(key_of(text))
         };
         mark.not_undoable().iter().filter(is_due).cloned().collect()
     }

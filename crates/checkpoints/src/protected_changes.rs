@@ -78,7 +78,7 @@ pub(crate) fn restore_repositories(
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
         match store.move_back(moved) {
             Ok(()) => done.restored.push(moved.path.clone()),
-            Err(why) => done.unrestored.push((moved.path.clone(), why)),
+            Err(reason) => done.unrestored.push((moved.path.clone(), reason)),
         }
     }
     done

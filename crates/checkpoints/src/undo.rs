@@ -96,9 +96,9 @@ impl Undo {
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
             Ok(marks) => PromptMark::find_by_number(marks, number).map(|mark| mark.turn),
-            Err(why) => Err(format!("failed to count the prompts: {why}")),
+            Err(reason) => Err(format!("failed to count the prompts: {reason}")),
         });
-        let turn = turn.transpose().map_err(|why| Failure::new(FailureKind::Input, why))?;
+        let turn = turn.transpose().map_err(|reason| Failure::new(FailureKind::Input, reason))?;
         self.undo_turn(turn, force)
     }
 

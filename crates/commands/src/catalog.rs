@@ -369,8 +369,8 @@ mod tests {
         ]);
         assert_eq!(catalog.find("diff").map(|it| it.template.as_str()), Some("u"));
         assert_eq!(catalog.find("commit:pr").map(|it| it.template.as_str()), Some("p"));
-        let told = "`/diff` is `/x/diff.toml`; the built-in command is `/parallax:diff`";
-        assert!(catalog.notices().iter().any(|notice| notice == told), "{:?}", catalog.notices());
+        let report = "`/diff` is `/x/diff.toml`; the built-in command is `/parallax:diff`";
+        assert!(catalog.notices().iter().any(|notice| notice == report), "{:?}", catalog.notices());
     }
 
     #[test]

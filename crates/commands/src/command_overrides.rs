@@ -20,7 +20,7 @@ pub(crate) fn mode_of(
     let Some(wanted) = overrides.mode.filter(|wanted| *wanted > now) else {
         return (overrides.mode.unwrap_or(now), None);
     };
-    let why = match (wanted, source) {
+    let reason = match (wanted, source) {
         (ApprovalMode::Yolo, _) => "files cannot select it: start with `--yolo`",
         (_, CommandSource::Project | CommandSource::Extension(_)) => {
             "only your own commands can skip approval"
@@ -28,7 +28,7 @@ pub(crate) fn mode_of(
         _ if !trusted => "the folder is not trusted",
         _ => return (wanted, None),
     };
-    (now, Some(format!("`mode = {}` is ignored: {why}", wanted.as_str())))
+    (now, Some(format!("`mode = {}` is ignored: {reason}", wanted.as_str())))
 }
 
 /// Returns the turn overrides of a command, and notices about ignored ones. Only the user's own
@@ -51,7 +51,7 @@ pub(crate) fn wishes_of(
         for entry in &overrides.allowed {
             match rule(entry) {
                 Ok(rule) => wanted.allowed.extend(rule),
-                Err(why) => notices.push(format!("`{entry}` in `allowed-tools`: {why}")),
+                Err(reason) => notices.push(format!("`{entry}` in `allowed-tools`: {reason}")),
             }
         }
     } else if !overrides.allowed.is_empty() {
@@ -134,7 +134,7 @@ mod tests {
     fn foreign_command_file_can_only_choose_a_stricter_mode() {
         use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
         use CommandSource::{Project, User};
-        for (wanted, source, now, got, told) in [
+        for (wanted, source, now, got, report) in [
             (Plan, Project, Default, Plan, false),
             (Default, Project, Yolo, Default, false),
             (AutoEdit, Project, Default, Default, true),
@@ -142,8 +142,8 @@ mod tests {
             (Yolo, User, Default, Default, true),
         ] {
             let overrides = CommandOverrides { mode: Some(wanted), ..CommandOverrides::default() };
-            let (mode, why) = mode_of(&overrides, &source, now, true);
-            assert_eq!((mode, why.is_some()), (got, told), "{wanted:?} {source:?}");
+            let (mode, reason) = mode_of(&overrides, &source, now, true);
+            assert_eq!((mode, reason.is_some()), (got, report), "{wanted:?} {source:?}");
         }
         let overrides = CommandOverrides { mode: Some(AutoEdit), ..CommandOverrides::default() };
         assert_eq!(mode_of(&overrides, &User, Default, false).0, Default);

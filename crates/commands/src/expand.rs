@@ -150,11 +150,11 @@ impl Expander {
             ));
         }
         let (shown, skipped): (Vec<_>, Vec<_>) =
-            read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
-        for (path, why) in &skipped {
-            if self.is_referenced(path, why, &include) {
+            read.skipped.into_iter().partition(|(_, reason)| reason.starts_with(CANNOT_DISPLAY));
+        for (path, reason) in &skipped {
+            if self.is_referenced(path, reason, &include) {
                 let path = self.workspace.relative(path);
-                notices.push(format!("`@{}` was not read: {why}", path.display()));
+                notices.push(format!("`@{}` was not read: {reason}", path.display()));
             }
         }
         let unmatched = read.unmatched_patterns.iter().filter(|pattern| looks_like_glob(pattern));
@@ -175,10 +175,10 @@ impl Expander {
                 _ => attachments.push(file.part),
             }
         }
-        for (path, why) in shown {
+        for (path, reason) in shown {
             let path = self.workspace.relative(&path);
             attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
-            attachments.push(Part::text(why));
+            attachments.push(Part::text(reason));
         }
         let mut attachments = enclosed(attachments);
         attachments.extend(context.map(Part::text));
@@ -377,12 +377,12 @@ impl Expander {
     }
 
     /// Whether a path that was skipped is referenced directly. Ignored files are skipped silently.
-    fn is_referenced(&self, path: &Path, why: &str, include: &[String]) -> bool {
+    fn is_referenced(&self, path: &Path, reason: &str, include: &[String]) -> bool {
         let is_it = |pattern: &String| {
             let named = self.workspace.resolve(pattern, Access::Read);
             named.is_ok_and(|named| named.path() == path || named.display_path() == path)
         };
-        !why.contains("ignore") && include.iter().any(is_it)
+        !reason.contains("ignore") && include.iter().any(is_it)
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> CommandPreparation<'a> {
         let positions = words(arguments);
         check(command, &positions)?;
         let pieces = parse(&command.template, command.form)
-            .map_err(|why| format!("invalid file `{}`: {why}", command.path.display()))?;
+            .map_err(|reason| format!("invalid file `{}`: {reason}", command.path.display()))?;
         self.trail.push(command.name.clone());
         let mut steps = Vec::new();
         for piece in &pieces {
@@ -76,8 +76,9 @@ impl<'a> CommandPreparation<'a> {
                         continue;
                     }
                     let evaluated = shell::evaluate(self.shared, text.trim(), self.mode);
-                    let evaluated = evaluated
-                        .map_err(|why| format!("its shell command `{text}` was denied: {why}"))?;
+                    let evaluated = evaluated.map_err(|reason| {
+                        format!("its shell command `{text}` was denied: {reason}")
+                    })?;
                     steps.push(ExpansionStep::Shell(evaluated));
                 }
             }
@@ -113,11 +114,11 @@ impl<'a> CommandPreparation<'a> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {
-            let why = match self.catalog.file_error(name) {
+            let reason = match self.catalog.file_error(name) {
                 Some(problem) => format!("the file of `/{name}` is invalid: {problem}"),
                 None => format!("unknown command `/{name}`"),
             };
-            self.notices.push(format!("{why}: `/{{{call}}}` is sent as text"));
+            self.notices.push(format!("{reason}: `/{{{call}}}` is sent as text"));
             return Ok(vec![ExpansionStep::Text(format!("/{{{call}}}"))]);
         };
         if self.trail.contains(&command.name) {
@@ -136,7 +137,7 @@ impl<'a> CommandPreparation<'a> {
             ));
         }
         self.steps(command, &format!("/{call}"), arguments.trim())
-            .map_err(|why| format!("`/{name}`: {why}"))
+            .map_err(|reason| format!("`/{name}`: {reason}"))
     }
 }
 

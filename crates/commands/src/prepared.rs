@@ -61,7 +61,7 @@ impl PreparedCommand {
         let mut making = CommandPreparation::new(shared, catalog, mode);
         let steps = making
             .steps(command, line, arguments)
-            .map_err(|why| Failure::new(FailureKind::Input, format!("`/{name}`: {why}")))?;
+            .map_err(|reason| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}")))?;
         let (mut overrides, notices) = wishes_of(&command.overrides, &command.source);
         overrides.mode = (mode != now).then_some(mode);
         let (agent, agent_notice) = match &command.overrides.agent {
@@ -177,7 +177,8 @@ impl PreparedCommand {
     /// cancelled.
     pub async fn run(self, cancel: &CancellationToken) -> Result<ExpandedCommand, Failure> {
         let name = self.name.clone();
-        let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
+        let refused =
+            |reason: String| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}"));
         if let Some(command) = self.questions().first() {
             return Err(refused(format!(
                 "its shell command `{command}` requires approval: allow it with a rule (see \
@@ -240,8 +241,8 @@ impl PreparedCommand {
                             ))
                         })?,
                     };
-                    let output = output.map_err(|why| {
-                        refused(format!("`{}` failed to start: {why}", evaluated.text))
+                    let output = output.map_err(|reason| {
+                        refused(format!("`{}` failed to start: {reason}", evaluated.text))
                     })?;
                     parts.push(Part::text(output));
                 }

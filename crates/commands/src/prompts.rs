@@ -108,7 +108,8 @@ impl Commands {
         arguments: &str,
     ) -> Option<Result<PreparedCommand, Failure>> {
         let prompt = self.prompt_of(name)?;
-        let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
+        let refused =
+            |reason: String| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}"));
         let values = prompt.entry.fill(&parse_prompt_line(arguments));
         Some(match values {
             Ok(values) => Ok(PreparedCommand::from_prompt(
@@ -118,7 +119,7 @@ impl Commands {
                 prompt.entry.name,
                 values,
             )),
-            Err(why) => Err(refused(format!("{why}; {}", help(&prompt)))),
+            Err(reason) => Err(refused(format!("{reason}; {}", help(&prompt)))),
         })
     }
 

@@ -19,18 +19,18 @@ pub(crate) struct IncludedFiles {
 /// and a notice is added. Ignored files are skipped.
 pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
     let block = || vec![Part::text(format!("@{{{path}}}"))];
-    let told = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
+    let report = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
     let workspace = &shared.workspace;
     let confined = match workspace.resolve(path, Access::Read) {
         Ok(confined) => confined,
-        Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
+        Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
     };
     let real = confined.path();
     if !real.exists() {
-        return told(block(), format!("failed to read `@{{{path}}}`: file not found"));
+        return report(block(), format!("failed to read `@{{{path}}}`: file not found"));
     }
     if workspace.is_ignored(real).is_some() {
-        return told(Vec::new(), format!("`{path}` is ignored and was omitted"));
+        return report(Vec::new(), format!("`{path}` is ignored and was omitted"));
     }
     let is_folder = real.is_dir();
     let pattern = match is_folder {
@@ -42,13 +42,13 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         match read_many(workspace, &shared.seen_files, &ReadMany::for_paths(vec![pattern]), &never)
         {
             Ok(read) => read,
-            Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
+            Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
         };
     let mut notices: Vec<String> = read
         .skipped
         .iter()
         .take(10)
-        .map(|(path, why)| format!("`{}` was omitted: {why}", path.display()))
+        .map(|(path, reason)| format!("`{}` was omitted: {reason}", path.display()))
         .collect();
     if read.files.is_empty() {
         if notices.is_empty() {

@@ -232,8 +232,8 @@ pub fn find_agents(
     let (mut other_warnings, mut unacknowledged) = (Vec::new(), Vec::new());
     for place in folders {
         for file in agent_files(&place.folder) {
-            let agents = read_agents(&file, &place.tier).unwrap_or_else(|why| {
-                invalid.push(format!("{}: not a valid agent: {why}", file.display()));
+            let agents = read_agents(&file, &place.tier).unwrap_or_else(|reason| {
+                invalid.push(format!("{}: not a valid agent: {reason}", file.display()));
                 Vec::new()
             });
             for agent in agents {
@@ -272,7 +272,7 @@ pub fn find_agents(
             Some(agent) => other_warnings.extend(
                 fields::change(agent, &changes)
                     .into_iter()
-                    .map(|why| format!("`agents.overrides.{name}`: {why}")),
+                    .map(|reason| format!("`agents.overrides.{name}`: {reason}")),
             ),
             None if unacknowledged.iter().any(|agent| agent.name == name) => {}
             None => {

@@ -60,7 +60,8 @@ pub fn credentials_file(dirs: &UserDirs) -> PathBuf {
 pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
     let path = credentials_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
-    let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), reason: why.to_owned() };
+    let wrong =
+        |reason: &str| ConfigError::Credentials { path: path.clone(), reason: reason.to_owned() };
     if fields.get("version") != Some(&json!(1)) {
         return Err(wrong("`version` is not 1"));
     }

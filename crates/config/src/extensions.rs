@@ -282,12 +282,13 @@ impl Config {
                             continue;
                         }
                     }
-                    let told = notes.into_iter().map(|note| format!("extension `{name}`: {note}"));
-                    found.warnings.extend(told);
+                    let report =
+                        notes.into_iter().map(|note| format!("extension `{name}`: {note}"));
+                    found.warnings.extend(report);
                     found.all.push(extension);
                 }
-                Err(why) => found.warnings.push(format!(
-                    "`{}` is not a valid extension and is ignored: {why}",
+                Err(reason) => found.warnings.push(format!(
+                    "`{}` is not a valid extension and is ignored: {reason}",
                     installed.display()
                 )),
             }

@@ -243,7 +243,7 @@ pub(crate) fn read_file(
                         }
                         found.push(hook);
                     }
-                    Err(why) => warn(format!("a hook of `{name}` does not run: {why}")),
+                    Err(reason) => warn(format!("a hook of `{name}` does not run: {reason}")),
                 }
             }
         }
@@ -275,10 +275,10 @@ fn read_hook(
     let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
     let (fail_closed, slip) = fail_closed(written.get("failClosed"));
     let (kind, command) = match HookKind::read(written) {
-        Err(why) if fail_closed => {
+        Err(reason) if fail_closed => {
             let command = [text("command"), text("type")];
             let shown = command.into_iter().find(|text| !text.trim().is_empty());
-            (HookKind::Invalid(why), shown.unwrap_or_else(|| "hook".to_owned()))
+            (HookKind::Invalid(reason), shown.unwrap_or_else(|| "hook".to_owned()))
         }
         read => read?,
     };
@@ -287,8 +287,8 @@ fn read_hook(
     let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
     // The hook may be a guard, so it runs despite an invalid timeout.
     let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))
-        .unwrap_or_else(|why| {
-            (TIMEOUT, Some(format!("{why}; its timeout is {} seconds", TIMEOUT.as_secs())))
+        .unwrap_or_else(|reason| {
+            (TIMEOUT, Some(format!("{reason}; its timeout is {} seconds", TIMEOUT.as_secs())))
         });
     let env = written.get("env").and_then(Value::as_object).into_iter().flatten();
     let env = env
@@ -296,8 +296,8 @@ fn read_hook(
         .filter(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
         .collect();
     let note = match &kind {
-        HookKind::Invalid(why) => {
-            Some(format!("{why}; it must approve, so the calls that it guards are denied"))
+        HookKind::Invalid(reason) => {
+            Some(format!("{reason}; it must approve, so the calls that it guards are denied"))
         }
         _ => note,
     };
@@ -426,7 +426,7 @@ mod tests {
             {"type": "command", "failClosed": true}
         ]}]}));
         assert_eq!(hooks.len(), 2);
-        assert!(matches!(&hooks[0].kind, HookKind::Invalid(why) if why.contains("`http`")));
+        assert!(matches!(&hooks[0].kind, HookKind::Invalid(reason) if reason.contains("`http`")));
         assert!(hooks[0].title() == "http" && hooks[0].fail_closed);
         assert_eq!(warnings.len(), 3, "{warnings:?}");
         assert!(warnings[0].contains("are denied"), "{warnings:?}");

@@ -144,8 +144,8 @@ fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
     let is_link =
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if is_link(&project.join(home)) || is_link(&folder) {
-        let why = "the policy directory of a project cannot be a link";
-        return vec![unreadable_file(Tier::Workspace, &folder, why)];
+        let reason = "the policy directory of a project cannot be a link";
+        return vec![unreadable_file(Tier::Workspace, &folder, reason)];
     }
     folder_files(Tier::Workspace, &folder, LinkPolicy::Refuse)
 }
@@ -170,7 +170,7 @@ fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
 fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
     let names = match rule_file_paths(folder) {
         Ok(names) => names,
-        Err(why) => return vec![unreadable_file(tier, folder, &why)],
+        Err(reason) => return vec![unreadable_file(tier, folder, &reason)],
     };
     names
         .into_iter()
@@ -181,8 +181,8 @@ fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
         .collect()
 }
 
-fn unreadable_file(tier: Tier, path: &Path, why: &str) -> RuleFile {
-    RuleFile { tier, path: path.to_owned(), text: Err(why.to_owned()) }
+fn unreadable_file(tier: Tier, path: &Path, reason: &str) -> RuleFile {
+    RuleFile { tier, path: path.to_owned(), text: Err(reason.to_owned()) }
 }
 
 /// Returns the sorted paths of the rule files in a directory.
@@ -234,8 +234,8 @@ fn retain_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &m
         let is_missing = file.text.is_err() && file.path.symlink_metadata().is_err();
         match ownership_problem(&file.path, administrator).filter(|_| !is_missing) {
             None => found.files.push(file),
-            Some(why) => found.warnings.push(format!(
-                "The administrator policies in `{}` (from `{}`) are ignored: {why}",
+            Some(reason) => found.warnings.push(format!(
+                "The administrator policies in `{}` (from `{}`) are ignored: {reason}",
                 file.path.display(),
                 from.display()
             )),
@@ -329,7 +329,7 @@ mod tests {
             .iter()
             .map(|file| {
                 let path = file.path.strip_prefix(&root).expect("inside");
-                let text = file.text.as_deref().unwrap_or_else(|why| why);
+                let text = file.text.as_deref().unwrap_or_else(|reason| reason);
                 format!("{} {}: {text}", file.tier.number(), path.display())
             })
             .collect()

@@ -112,7 +112,7 @@ fn hash(files: &[RuleFile]) -> Option<String> {
     let pieces = files.iter().flat_map(|file| {
         let (ok, text) = match &file.text {
             Ok(text) => (&b"read"[..], text),
-            Err(why) => (&b"not read"[..], why),
+            Err(reason) => (&b"not read"[..], reason),
         };
         [file.path.as_os_str().as_encoded_bytes(), ok, text.as_bytes()]
     });

@@ -143,8 +143,8 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
         for file in skill_files(&place.folder) {
             let mut skill = match read_skill(&file, &place.tier) {
                 Ok(skill) => skill,
-                Err(why) => {
-                    invalid.push(format!("{}: not a valid skill: {why}", file.display()));
+                Err(reason) => {
+                    invalid.push(format!("{}: not a valid skill: {reason}", file.display()));
                     continue;
                 }
             };

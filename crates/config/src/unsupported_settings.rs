@@ -30,10 +30,10 @@ const KEYS: &[(&str, &str, &str)] = &[
 
 /// Returns a one-line notice about such keys in one file; `None` if there are none.
 pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
-    let set = |(key, idle, why): &(&str, &str, &str)| {
+    let set = |(key, idle, reason): &(&str, &str, &str)| {
         let value = get_dotted(values, key).filter(|value| !value.is_null())?;
         let asks = serde_json::from_str::<Value>(idle).map_or(true, |idle| idle != *value);
-        asks.then(|| format!("`{key}` ({why})"))
+        asks.then(|| format!("`{key}` ({reason})"))
     };
     let named: Vec<String> = KEYS.iter().filter_map(set).collect();
     (!named.is_empty()).then(|| {
@@ -51,19 +51,19 @@ mod tests {
 
     #[test]
     fn only_settings_that_request_something_are_reported() {
-        let told = |values: Value| {
+        let report = |values: Value| {
             let values = values.as_object().cloned().expect("object");
             notice(&values, Path::new("/s.json"))
         };
-        assert_eq!(told(json!({"experimental": {"worktrees": false, "other": 1}})), None);
+        assert_eq!(report(json!({"experimental": {"worktrees": false, "other": 1}})), None);
         assert_eq!(
-            told(json!({"experimental": {"worktrees": true}})).as_deref(),
+            report(json!({"experimental": {"worktrees": true}})).as_deref(),
             Some(
                 "/s.json: this setting has no effect: `experimental.worktrees` (use the flag \
                  `--worktree`)"
             )
         );
-        let two = told(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
+        let two = report(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
         let two = two.expect("a notice");
         assert!(two.contains("these settings have no effect") && two.contains("modelSteering"));
     }

@@ -133,12 +133,12 @@ fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
         return None;
     }
     let folder = sources.dirs.notes(&sources.directory);
-    let told = folder.join(".told-of-claude-md");
-    if told.exists() {
+    let report = folder.join(".told-of-claude-md");
+    if report.exists() {
         return None;
     }
     // If this cannot be recorded, the hint is repeated.
-    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&told, b""));
+    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&report, b""));
     Some(format!(
         "`{OTHERS}` exists but is not loaded; to load it, add it to `context.fileName`: {:?}",
         names.iter().map(String::as_str).chain([OTHERS]).collect::<Vec<_>>()
@@ -181,11 +181,11 @@ pub fn build_context(
         let has_memory =
             project.is_empty() || known.iter().any(|context| context.contains(&project));
         let roots = workspace.roots();
-        let told = |root: &&PathBuf| {
+        let report = |root: &&PathBuf| {
             let name = root.display().to_string();
             known.iter().any(|context| context.contains(&name))
         };
-        let new: Vec<PathBuf> = roots.iter().filter(|root| !told(root)).cloned().collect();
+        let new: Vec<PathBuf> = roots.iter().filter(|root| !report(root)).cloned().collect();
         (!has_date || !has_memory || !new.is_empty()).then(|| {
             let tree = !new.is_empty() && settings.include_directory_tree();
             session_context(&SessionContext {

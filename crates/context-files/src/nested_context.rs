@@ -81,8 +81,8 @@ impl NestedContext {
 
     fn emit_warnings(&self, warnings: Vec<String>) {
         for text in warnings {
-            let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.insert(text.clone()) {
+            let mut report = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if report.insert(text.clone()) {
                 (self.warn)(text);
             }
         }

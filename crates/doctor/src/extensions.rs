@@ -50,27 +50,27 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
     };
     for extension in examined {
         let name = extension.name();
-        let mut told = Vec::new();
+        let mut report = Vec::new();
         if launch.extension_manager().extension_is_intact(extension) == Some(false)
             && !extension.is_modified
         {
-            told.push(format!(
+            report.push(format!(
                 "its files differ from the installed ones; `parallax extensions update {name}` \
                      restores them"
             ));
         }
         for value in extension.values.iter().filter(|value| value.value.is_none()) {
-            told.push(format!(
+            report.push(format!(
                 "its setting \"{}\" has no value: `parallax extensions config {name} {}`",
                 value.setting.name, value.setting.variable
             ));
         }
-        servers_of(launch, extension, &probes, &mut told);
-        commands_of(launch, extension, &mut told);
-        rules_of(extension, &mut told);
-        hooks_of(extension, &mut told);
-        skills_and_agents(launch, extension, &mut told);
-        found.extend(told.iter().map(|what| extension_problem(name, what)));
+        servers_of(launch, extension, &probes, &mut report);
+        commands_of(launch, extension, &mut report);
+        rules_of(extension, &mut report);
+        hooks_of(extension, &mut report);
+        skills_and_agents(launch, extension, &mut report);
+        found.extend(report.iter().map(|what| extension_problem(name, what)));
     }
     found
 }
@@ -91,13 +91,13 @@ fn servers_of(
     launch: &SessionConfig,
     extension: &Extension,
     probes: &[McpProbe],
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) {
     if extension.is_modified {
         return;
     }
     if !launch.is_trusted() && !extension.manifest.servers.is_empty() {
-        told.push(
+        report.push(
             "its servers were not checked because the folder is not trusted; `parallax trust \
                  add` trusts the directory"
                 .to_owned(),
@@ -106,7 +106,7 @@ fn servers_of(
     }
     for name in extension.manifest.servers.keys() {
         let Some(probe) = probes.iter().find(|probe| probe.server.name == *name) else {
-            told.push(format!("its MCP server `{name}` cannot be used; see `parallax mcp list`"));
+            report.push(format!("its MCP server `{name}` cannot be used; see `parallax mcp list`"));
             continue;
         };
         let is_its = matches!(&probe.server.source, McpSource::Extension(of)
@@ -115,26 +115,26 @@ fn servers_of(
         match probe.state {
             ProbeState::Connected => {}
             ProbeState::Disconnected => {
-                told.push(format!("its MCP server `{name}` does not work: {error}"));
+                report.push(format!("its MCP server `{name}` does not work: {error}"));
             }
-            ProbeState::NeedsSignIn => told.push(format!(
+            ProbeState::NeedsSignIn => report.push(format!(
                 "its MCP server `{name}` requires authentication: `parallax mcp auth {name}`"
             )),
-            ProbeState::Disabled => told
+            ProbeState::Disabled => report
                 .push(format!("its MCP server `{name}` is disabled: `parallax mcp enable {name}`")),
-            ProbeState::Blocked => told.push(format!(
+            ProbeState::Blocked => report.push(format!(
                 "its MCP server `{name}` is blocked by `mcp.allowed` or `mcp.excluded`"
             )),
         }
         if !is_its {
-            told.push(format!(
+            report.push(format!(
                 "its MCP server `{name}` is overridden by another server with this name"
             ));
         }
     }
 }
 
-fn commands_of(launch: &SessionConfig, extension: &Extension, told: &mut Vec<String>) {
+fn commands_of(launch: &SessionConfig, extension: &Extension, report: &mut Vec<String>) {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
@@ -142,7 +142,7 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, told: &mut Vec<Str
         let Some(plain) = command.file_name.as_deref().filter(|_| is_its) else {
             continue;
         };
-        told.push(match catalog.find(plain) {
+        report.push(match catalog.find(plain) {
             Some(other) if other.path != command.path => format!(
                 "its command `/{plain}` is overridden by `{}`; it is available as `/{}`",
                 other.path.display(),
@@ -157,27 +157,28 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, told: &mut Vec<Str
         });
     }
     let folder = extension.folder.display().to_string();
-    told.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
+    report.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
 }
 
-fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut Vec<String>) {
+fn skills_and_agents(launch: &SessionConfig, extension: &Extension, report: &mut Vec<String>) {
     let tier = SkillTier::Extension(extension.name().to_owned());
     let known = launch.skill_library().skills().skills;
     for file in skill_files(&extension.folder.join("skills")) {
         let skill = match read_skill(&file, &tier) {
             Ok(skill) => skill,
-            Err(why) => {
-                told.push(format!("invalid skill `{}`: {why}", display_path(&file, extension)));
+            Err(reason) => {
+                report
+                    .push(format!("invalid skill `{}`: {reason}", display_path(&file, extension)));
                 continue;
             }
         };
         match known.iter().find(|other| other.name == skill.name) {
-            Some(other) if other.file != skill.file => told.push(format!(
+            Some(other) if other.file != skill.file => report.push(format!(
                 "its skill `{}` is overridden by `{}`",
                 skill.name,
                 other.location()
             )),
-            Some(other) if other.disabled => told
+            Some(other) if other.disabled => report
                 .push(format!("its skill `{}` is disabled: `parallax skills enable`", skill.name)),
             _ => {}
         }
@@ -194,12 +195,12 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
                     let counts = known.iter().find(|other| other.name == agent.name);
                     if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
                         let name = &agent.name;
-                        told.push(format!("its agent `{name}` is overridden by another agent"));
+                        report.push(format!("its agent `{name}` is overridden by another agent"));
                     }
                 }
             }
-            Err(why) => {
-                told.push(format!("invalid agent `{}`: {why}", display_path(&file, extension)))
+            Err(reason) => {
+                report.push(format!("invalid agent `{}`: {reason}", display_path(&file, extension)))
             }
         }
     }
@@ -214,16 +215,16 @@ fn display_path(file: &Path, extension: &Extension) -> String {
 }
 
 /// Reports invalid policy rules.
-fn rules_of(extension: &Extension, told: &mut Vec<String>) {
+fn rules_of(extension: &Extension, report: &mut Vec<String>) {
     for (path, text) in rule_files(&extension.folder) {
         let name = display_path(&path, extension);
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
-            told.push(format!("`{name}`: {}", problem.message()));
+            report.push(format!("`{name}`: {}", problem.message()));
         }
     }
 }
 
-fn hooks_of(extension: &Extension, told: &mut Vec<String>) {
+fn hooks_of(extension: &Extension, report: &mut Vec<String>) {
     let mut notes = Vec::new();
     let folder = extension.folder.display().to_string();
     let mut looked = HashSet::new();
@@ -234,9 +235,9 @@ fn hooks_of(extension: &Extension, told: &mut Vec<String>) {
             if !Path::new(word).exists() && looked.insert(word.to_owned()) {
                 let file = display_path(Path::new(word), extension);
                 let event = hook.event.as_str();
-                told.push(format!("its {event} hook runs `{file}`, which does not exist"));
+                report.push(format!("its {event} hook runs `{file}`, which does not exist"));
             }
         }
     }
-    told.extend(notes);
+    report.extend(notes);
 }

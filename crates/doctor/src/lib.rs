@@ -81,8 +81,8 @@ pub fn report_schema() -> serde_json::Value {
 }
 
 /// Returns the report of a machine on which Parallax cannot start in the working directory.
-pub fn without_directory(version: &str, why: &str) -> DoctorReport {
-    let check = DoctorCheck::new("directory", CheckStatus::Error, "Directory", why)
+pub fn without_directory(version: &str, reason: &str) -> DoctorReport {
+    let check = DoctorCheck::new("directory", CheckStatus::Error, "Directory", reason)
         .with_remedy("Change to a directory that exists, and run `parallax doctor` again.");
     DoctorReport { version: version.to_owned(), platform: platform(), checks: vec![check] }
 }
@@ -146,6 +146,6 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
 }
 
 /// Creates the result of a check that panicked.
-fn failed_check(id: &str, title: &str, why: &str) -> DoctorCheck {
-    DoctorCheck::new(id, CheckStatus::Error, title, format!("the check failed: {why}"))
+fn failed_check(id: &str, title: &str, reason: &str) -> DoctorCheck {
+    DoctorCheck::new(id, CheckStatus::Error, title, format!("the check failed: {reason}"))
 }

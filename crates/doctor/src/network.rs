@@ -21,8 +21,8 @@ fn check(step: &str, status: CheckStatus, title: &str, detail: impl Into<String>
     DoctorCheck::new(&format!("network.{step}"), status, title, detail)
 }
 
-fn skipped_check(step: &str, title: &str, why: &str) -> DoctorCheck {
-    check(step, CheckStatus::Skipped, title, format!("not checked, because {why}"))
+fn skipped_check(step: &str, title: &str, reason: &str) -> DoctorCheck {
+    check(step, CheckStatus::Skipped, title, format!("not checked, because {reason}"))
 }
 
 /// Runs the steps in order; after a failure the rest is skipped.
@@ -30,11 +30,11 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let base = match base_url(launch).await {
         Ok(Some(base)) => base,
         Ok(None) => {
-            let why = "there are no credentials, so no service is selected";
-            return vec![skipped_check("proxy", "Network", why)];
+            let reason = "there are no credentials, so no service is selected";
+            return vec![skipped_check("proxy", "Network", reason)];
         }
-        Err(why) => {
-            return vec![check("service", CheckStatus::Error, "Service", why).with_remedy(
+        Err(reason) => {
+            return vec![check("service", CheckStatus::Error, "Service", reason).with_remedy(
                 "Correct the base URL or the name of the model; `parallax models list` shows \
                      what can be used.",
             )];
@@ -228,9 +228,14 @@ async fn connection(
     Err(checks)
 }
 
-fn name_error(host: &str, what: &str, why: &str) -> DoctorCheck {
-    check("dns", CheckStatus::Error, "Name", format!("{host} ({what}) cannot be resolved: {why}"))
-        .with_remedy("Check the name, the network, and `/etc/resolv.conf`.")
+fn name_error(host: &str, what: &str, reason: &str) -> DoctorCheck {
+    check(
+        "dns",
+        CheckStatus::Error,
+        "Name",
+        format!("{host} ({what}) cannot be resolved: {reason}"),
+    )
+    .with_remedy("Check the name, the network, and `/etc/resolv.conf`.")
 }
 
 /// Sends a request without a key and compares the clocks.
@@ -291,7 +296,7 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
         let proxy =
             Url::parse(proxy).map_or_else(|_| "the proxy".to_owned(), |url| display_url(&url));
         let needs_login = failure.message.contains("authorization required");
-        let (why, remedy) = match needs_login {
+        let (reason, remedy) = match needs_login {
             true => (
                 "requires authentication (status 407)",
                 "Add the user and password to the proxy URL: `http://USER:PASSWORD@HOST:PORT`.",
@@ -301,7 +306,7 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
                 "Ask for access to the service through this proxy, or list its host in `NO_PROXY`.",
             ),
         };
-        let detail = format!("the proxy {proxy} {why}: {}", failure.message);
+        let detail = format!("the proxy {proxy} {reason}: {}", failure.message);
         return check("tls", CheckStatus::Error, "Service", detail).with_remedy(remedy);
     }
     let remedy = match failure.kind {
@@ -332,7 +337,7 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             let opened = tokio::task::spawn_blocking(move || gemini(&asked)).await;
             match opened {
                 Ok(Ok(gemini)) => gemini.check().await.map_err(model_failure),
-                Ok(Err(why)) => return check("key", CheckStatus::Error, "Key", why),
+                Ok(Err(reason)) => return check("key", CheckStatus::Error, "Key", reason),
                 Err(_) => return skipped_check("key", "Key", "there are no credentials"),
             }
         }

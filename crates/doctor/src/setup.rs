@@ -184,9 +184,9 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
             .with_remedy(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
     });
     let Ok((probes, _)) = probing else {
-        let why = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
+        let reason = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
         return vec![
-            DoctorCheck::new("mcp", CheckStatus::Error, "MCP servers", why)
+            DoctorCheck::new("mcp", CheckStatus::Error, "MCP servers", reason)
                 .with_remedy("`parallax mcp list` shows which one; lower its `timeout`."),
         ];
     };
@@ -209,9 +209,9 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
                     .with_remedy(format!("Run `parallax mcp auth {name}`."))
             }
             ProbeState::Disconnected => {
-                let why = probe.error.map(|error| error.to_string());
-                let why = why.unwrap_or_else(|| "it does not respond".to_owned());
-                of(CheckStatus::Error, why).with_remedy(format!(
+                let reason = probe.error.map(|error| error.to_string());
+                let reason = reason.unwrap_or_else(|| "it does not respond".to_owned());
+                of(CheckStatus::Error, reason).with_remedy(format!(
                     "Correct the entry `mcpServers.{name}`, or disable it with \
                      `parallax mcp disable {name}`."
                 ))

@@ -268,7 +268,7 @@ impl ApprovalState {
     }
 
     /// Requires approval because a hook asked for it.
-    pub(crate) fn require_for_hook(&self, policy_decision: &mut PolicyDecision, why: &str) {
+    pub(crate) fn require_for_hook(&self, policy_decision: &mut PolicyDecision, reason: &str) {
         if policy_decision.kind == Decision::Deny {
             return;
         }
@@ -276,7 +276,7 @@ impl ApprovalState {
         policy_decision.kind = if interactive { Decision::Ask } else { Decision::Deny };
         policy_decision.always_ask = true;
         "hook".clone_into(&mut policy_decision.rule);
-        why.clone_into(&mut policy_decision.reason);
+        reason.clone_into(&mut policy_decision.reason);
         if !interactive {
             policy_decision.reason.push_str(" (a hook requires approval, but no user is present)");
         }

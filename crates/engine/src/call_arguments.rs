@@ -46,15 +46,15 @@ mod tests {
 
     #[test]
     fn malformed_arguments_are_described_with_their_position() {
-        let said = problem(json!(r#"{"path": "a.txt", "line" 3}"#)).expect("a problem");
+        let output = problem(json!(r#"{"path": "a.txt", "line" 3}"#)).expect("a problem");
         assert_eq!(
-            said,
+            output,
             "are not valid JSON: expected `:` at line 1 column 26, near \
              `{\"path\": \"a.txt\", \"line\" 3}`"
         );
         let long = format!("{{\"text\": \"{}", "ä".repeat(500));
-        let said = problem(json!(long)).expect("a problem");
-        assert!(said.contains("EOF while parsing a string") && said.len() < 200, "{said}");
+        let output = problem(json!(long)).expect("a problem");
+        assert!(output.contains("EOF while parsing a string") && output.len() < 200, "{output}");
         assert!(problem(json!("{\n\"a\": 1,\n}")).is_some_and(|it| it.contains("line 3")));
     }
 

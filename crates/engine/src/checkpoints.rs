@@ -64,9 +64,9 @@ impl SessionCheckpoints {
 
     /// Undoes the turns from the last one back to the given one.
     pub(crate) async fn undo_turns(&self, order: Rewind, inbox: &mut Inbox) -> UndoResult {
-        let problem = |why: &str| UndoResult {
+        let problem = |reason: &str| UndoResult {
             turn: order.turn,
-            problem: Some(why.to_owned()),
+            problem: Some(reason.to_owned()),
             ..UndoResult::default()
         };
         let Some(checkpoints) = self.store.clone() else { return problem(DISABLED) };
@@ -111,7 +111,7 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
                 kept.extend(undone.skipped);
                 force_helps |= undone.force_helps;
             }
-            Err(why) => problems.push(why),
+            Err(reason) => problems.push(reason),
         }
     }
     let restored = restored.into_iter().filter(|path| !kept.iter().any(|(other, _)| other == path));

@@ -256,7 +256,7 @@ impl Conversation {
         results: &[Box<RawValue>],
         injected: Vec<Part>,
         tail: &[Part],
-        said: Vec<String>,
+        output: Vec<String>,
     ) {
         let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
         let parts_after_results =
@@ -265,7 +265,7 @@ impl Conversation {
         self.history.record(&Record::Round(StepRecord {
             results: results.len(),
             parts_after_results,
-            user_texts: Some(said),
+            user_texts: Some(output),
         }));
         self.history.append(content);
         if !injected.is_empty() {
@@ -325,8 +325,8 @@ impl Conversation {
     pub(crate) fn current_response(&self) -> String {
         let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
         let contents = self.history.contents().get(at..).unwrap_or_default();
-        let said = contents.iter().filter(|content| content.role() == Role::Model);
-        let texts = said.filter_map(|content| Some(content.open().ok()?.visible_text()));
+        let output = contents.iter().filter(|content| content.role() == Role::Model);
+        let texts = output.filter_map(|content| Some(content.open().ok()?.visible_text()));
         texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 

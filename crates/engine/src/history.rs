@@ -252,8 +252,8 @@ impl History {
     /// Returns the storage error; returned once per session.
     pub(crate) fn take_storage_error(&mut self) -> Option<String> {
         let trouble = self.storage_error.take()?;
-        let told = std::mem::replace(&mut self.storage_error_reported, true);
-        (!told).then_some(trouble)
+        let report = std::mem::replace(&mut self.storage_error_reported, true);
+        (!report).then_some(trouble)
     }
 
     /// Sets the service's token count of a request with the first `contents` contents.

@@ -171,8 +171,8 @@ impl Inbox {
             Op::DescribeContext => self.queued.push(QueuedOp::Context(ContextOp::Describe)),
             Op::ListPrompts => self.queued.push(QueuedOp::ListPrompts),
             Op::RunShell(command) => {
-                if let Err(why) = self.user_commands.start(command) {
-                    self.notice(Level::Error, why);
+                if let Err(reason) = self.user_commands.start(command) {
+                    self.notice(Level::Error, reason);
                 }
             }
             Op::ToolInput { item, input } => self.processes.input(&item, input),
@@ -180,7 +180,7 @@ impl Inbox {
             Op::EndBackground { pid } => self.user_commands.end_background(pid),
             Op::AddDirectory(path) => match (self.add_directory)(path) {
                 Ok(folder) => self.added.push(folder),
-                Err(why) => self.notice(Level::Error, why),
+                Err(reason) => self.notice(Level::Error, reason),
             },
             Op::SetModel(model) => self.set_model(&model),
             Op::SetThinkingLevel(level) => self.selection.thinking_level = level,

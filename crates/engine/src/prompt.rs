@@ -237,24 +237,27 @@ mod tests {
         for tool in ["read_file", "write_todos", "glob", "web_fetch"] {
             let tools = [tool.to_owned()];
             let flags = PromptFlags { tools: &tools, ..PromptFlags::default() };
-            let mut told = names(&assemble(flags, &|_| SectionText::BuiltIn));
-            told.dedup();
-            assert!(told.iter().all(|name| name == tool) && !told.is_empty(), "{tool}: {told:?}");
+            let mut report = names(&assemble(flags, &|_| SectionText::BuiltIn));
+            report.dedup();
+            assert!(
+                report.iter().all(|name| name == tool) && !report.is_empty(),
+                "{tool}: {report:?}"
+            );
         }
     }
 
     #[test]
     fn each_sandbox_kind_has_its_own_prompt_text() {
         let tools = ["run_shell_command".to_owned()];
-        let told = |sandbox| {
+        let report = |sandbox| {
             let flags = PromptFlags { sandbox, tools: &tools, ..PromptFlags::default() };
             let text = assemble(flags, &|_| SectionText::BuiltIn);
             text.split_once("# Sandbox").map_or_else(String::new, |(_, text)| text.to_owned())
         };
-        assert!(told(SandboxKind::None).contains("without a sandbox"));
-        assert!(told(SandboxKind::Commands).contains("not writable"));
-        assert!(told(SandboxKind::Container).contains("container"));
-        assert!(told(SandboxKind::Seatbelt).contains("Seatbelt"));
+        assert!(report(SandboxKind::None).contains("without a sandbox"));
+        assert!(report(SandboxKind::Commands).contains("not writable"));
+        assert!(report(SandboxKind::Container).contains("container"));
+        assert!(report(SandboxKind::Seatbelt).contains("Seatbelt"));
     }
 
     #[test]

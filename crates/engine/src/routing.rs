@@ -276,15 +276,15 @@ impl ModelRouter {
             Scale::Score => RouteSource::NumericalClassifier,
         };
         let classification = classifier::ask(question, cancel.child_token());
-        let said = async {
+        let output = async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err("cancelled".to_owned()),
-                said = classification => said,
+                output = classification => output,
             }
         };
-        match inbox.while_receiving(said).await {
-            Ok(said) => RouteDecision::new(said.needs_strong_model, source, said.reason),
+        match inbox.while_receiving(output).await {
+            Ok(output) => RouteDecision::new(output.needs_strong_model, source, output.reason),
             Err(error) => RouteDecision {
                 error: Some(error),
                 ..RouteDecision::new(true, RouteSource::Default, "the classifier gave no answer")

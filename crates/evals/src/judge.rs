@@ -46,10 +46,10 @@ pub(crate) async fn judge(
     arguments.push(schema.display().to_string());
     let agent = AgentProcess { program: program.to_owned(), arguments, directory, timeout: LIMIT };
     let prompts = [prompt(judge, case, &conversation.answer, changes)];
-    let said = agent.run_prompts(&prompts, cancel).await;
-    let verdict = match &said.error {
+    let output = agent.run_prompts(&prompts, cancel).await;
+    let verdict = match &output.error {
         Some(error) => Err(format!("the judge returned no decision: {error}")),
-        None => json_of(&said.answer)
+        None => json_of(&output.answer)
             .and_then(serde_json::from_value::<Verdict>)
             .map_err(|error| format!("the judge returned no decision: {error}")),
     };
@@ -58,7 +58,7 @@ pub(crate) async fn judge(
         Ok(verdict) => result(false, Some(verdict.reason)),
         Err(problem) => result(false, Some(problem)),
     };
-    (found, said)
+    (found, output)
 }
 
 fn result(pass: bool, detail: Option<String>) -> CheckResult {

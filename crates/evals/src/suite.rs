@@ -241,13 +241,13 @@ impl Suite {
             arguments.extend(self.answers_of(workspace, "new-judge.jsonl", &stored)?);
             let place = (self.program.as_path(), workspace.outside());
             let material = (&conversation, changes.as_str());
-            let (found, said) = judge(by, case, material, place, arguments, cancel).await;
+            let (found, output) = judge(by, case, material, place, arguments, cancel).await;
             if cancel.is_cancelled() {
                 return Err(CANCELED.to_owned());
             }
             self.store_recording(workspace, "new-judge.jsonl", &stored)?;
-            conversation.tokens += said.tokens;
-            conversation.cost = conversation.cost.zip(said.cost).map(|(one, other)| one + other);
+            conversation.tokens += output.tokens;
+            conversation.cost = conversation.cost.zip(output.cost).map(|(one, other)| one + other);
             checks.push(found);
         }
         Ok((conversation, checks))

@@ -56,8 +56,8 @@ pub const WRITABLE_DIRECTORIES: &[&str] =
 /// default, unless `SANDBOX_SET_UID_GID` says otherwise (a rootless engine already maps root to the
 /// user).
 pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
-    let said = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
-    let wanted = match said.map(|(_, value)| value.to_lowercase()).as_deref() {
+    let output = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
+    let wanted = match output.map(|(_, value)| value.to_lowercase()).as_deref() {
         Some("true" | "1") => true,
         Some("false" | "0") => false,
         _ => cfg!(target_os = "linux"),
@@ -153,9 +153,9 @@ fn proxy_line(
     line.mount(&request.directory, &request.directory, "rw")?;
     line.pair("--workdir", &request.directory);
     line.word(image);
-    for word in shell_words::split(command).map_err(|why| ProgramSandboxError::Setting {
+    for word in shell_words::split(command).map_err(|reason| ProgramSandboxError::Setting {
         name: "GEMINI_SANDBOX_PROXY_COMMAND",
-        reason: why.to_string(),
+        reason: reason.to_string(),
     })? {
         line.word(word);
     }
@@ -164,9 +164,9 @@ fn proxy_line(
 
 fn flags(request: &ContainerRequest) -> Result<Vec<String>, ProgramSandboxError> {
     let Some(flags) = request.variable("SANDBOX_FLAGS") else { return Ok(Vec::new()) };
-    shell_words::split(flags).map_err(|why| ProgramSandboxError::Setting {
+    shell_words::split(flags).map_err(|reason| ProgramSandboxError::Setting {
         name: "SANDBOX_FLAGS",
-        reason: why.to_string(),
+        reason: reason.to_string(),
     })
 }
 

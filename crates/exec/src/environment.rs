@@ -203,8 +203,8 @@ pub fn secret_values(
     let filter = VariableFilter::new(&redaction, false);
     let secrets = variables.into_iter().filter_map(|(name, value)| {
         let value = value.into_string().ok()?;
-        let why = filter.drop_reason(&name.to_string_lossy(), &value)?;
-        (why != DropReason::KnownName && !value.starts_with('/')).then(|| Secret::new(value))
+        let reason = filter.drop_reason(&name.to_string_lossy(), &value)?;
+        (reason != DropReason::KnownName && !value.starts_with('/')).then(|| Secret::new(value))
     });
     secrets.collect()
 }
@@ -596,10 +596,10 @@ mod tests {
             ("GEMINI_API_KEY", "hidden-value"),
         ];
         let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
-        let told: Vec<(DropReason, Option<&str>)> =
+        let report: Vec<(DropReason, Option<&str>)> =
             built.dropped.iter().map(|it| (it.reason, it.override_setting)).collect();
         assert_eq!(
-            told,
+            report,
             [
                 (DropReason::NamePart("KEY"), Some(ALLOWED)),
                 (DropReason::Blocked, Some(ALLOWED)),

@@ -82,17 +82,17 @@ pub(crate) fn remote_commit(
         return Ok(wanted.to_owned());
     }
     let here = std::env::temp_dir();
-    let said = run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
+    let output = run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
         .ok_or_else(|| {
-        format!(
-            "failed to query `{address}`: run `git ls-remote {address}` to \
+            format!(
+                "failed to query `{address}`: run `git ls-remote {address}` to \
                 see why"
-        )
-    })?;
-    let said = String::from_utf8_lossy(&said).into_owned();
+            )
+        })?;
+    let output = String::from_utf8_lossy(&output).into_owned();
     // An annotated tag is listed twice; the line with `^{}` has its commit.
-    let peeled = said.lines().find(|line| line.ends_with("^{}"));
-    let line = peeled.or_else(|| said.lines().next()).unwrap_or_default();
+    let peeled = output.lines().find(|line| line.ends_with("^{}"));
+    let line = peeled.or_else(|| output.lines().next()).unwrap_or_default();
     let commit = line.split_whitespace().next().unwrap_or_default();
     match commit.is_empty() {
         true => Err(format!("`{address}` has no `{wanted}`")),

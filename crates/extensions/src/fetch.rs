@@ -220,8 +220,8 @@ impl ExtensionManager<'_> {
             }
             // A reference that is not a release may be a branch or a commit.
             other => {
-                if let Err(why) = other {
-                    tracing::info!(why, "no release found: cloning the repository");
+                if let Err(reason) = other {
+                    tracing::info!(reason, "no release found: cloning the repository");
                 }
                 let address = format!("https://github.com/{owner}/{name}.git");
                 self.repository(source, address, options)
@@ -235,10 +235,11 @@ fn review_files(
     options: &FetchOptions,
 ) -> Result<FetchedExtension, Failure> {
     let ExtensionFiles { folder, kind, source, commit, release_tag, temporary } = files;
-    let of = |why: String| input_failure(format!("`{source}` cannot be installed: {why}"));
+    let of = |reason: String| input_failure(format!("`{source}` cannot be installed: {reason}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
-    let named =
-        |why: String| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
+    let named = |reason: String| {
+        forbidden(format!("the extension `{}` was rejected: {reason}", manifest.name))
+    };
     let review = review(&folder, &manifest).map_err(named)?;
     let metadata = InstallMetadata {
         kind,

@@ -131,8 +131,8 @@ impl GithubClient {
             if !answer.status().is_success() {
                 return Err(format!("`{address}`: status {}", answer.status().as_u16()));
             }
-            let told = |error: std::io::Error| format!("`{}`: {error}", file.display());
-            let mut out = std::fs::File::create(file).map_err(told)?;
+            let report = |error: std::io::Error| format!("`{}`: {error}", file.display());
+            let mut out = std::fs::File::create(file).map_err(report)?;
             let mut left = MOST_DOWNLOADED;
             let mut pieces = answer.bytes_stream();
             while let Some(piece) = pieces.next().await {
@@ -140,9 +140,9 @@ impl GithubClient {
                 left = left
                     .checked_sub(piece.len() as u64)
                     .ok_or_else(|| format!("`{address}`: more than {MOST_DOWNLOADED} bytes"))?;
-                out.write_all(&piece).map_err(told)?;
+                out.write_all(&piece).map_err(report)?;
             }
-            out.flush().map_err(told)
+            out.flush().map_err(report)
         })?
     }
 }

@@ -97,13 +97,13 @@ impl ExtensionManager<'_> {
     pub(crate) fn replace_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
-        let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
-        create_private_folder(&home).map_err(told)?;
+        let report = |error: std::io::Error| format!("`{}`: {error}", home.display());
+        create_private_folder(&home).map_err(report)?;
         remove_stale(&home);
-        let staging = StagingDirectory::new(&home, COMES).map_err(told)?;
+        let staging = StagingDirectory::new(&home, COMES).map_err(report)?;
         let fresh = staging.path().join("fresh");
-        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
-        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
+        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(report)?;
+        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(report)?;
         // Checks the copied files, because the originals may have changed since the review.
         let again = Manifest::read(&fresh)?;
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
@@ -114,15 +114,15 @@ impl ExtensionManager<'_> {
             version: again.version,
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
-            hash: content_hash(&fresh).map_err(told)?,
+            hash: content_hash(&fresh).map_err(report)?,
             code_hash: fingerprint(&fresh),
         };
         let target = self.target_directory(name);
         let there = target.symlink_metadata().is_ok();
         if there {
-            parallax_files::exchange(&fresh, &target).map_err(told)?;
+            parallax_files::exchange(&fresh, &target).map_err(report)?;
         } else {
-            std::fs::rename(&fresh, &target).map_err(told)?;
+            std::fs::rename(&fresh, &target).map_err(report)?;
         }
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
@@ -176,10 +176,10 @@ impl ExtensionManager<'_> {
             )));
         }
         let _alone = self.lock()?;
-        let told =
+        let report =
             |error: std::io::Error| input_failure(format!("`{}`: {error}", target.display()));
         let manifest = Manifest::read(&kept)
-            .map_err(|why| input_failure(format!("`{}`: {why}", kept.display())))?;
+            .map_err(|reason| input_failure(format!("`{}`: {reason}", kept.display())))?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<LockEntry> {
             let hash = content_hash(&kept)?;
             // Use the recorded commit only if it belongs to these files.
@@ -192,9 +192,9 @@ impl ExtensionManager<'_> {
                 code_hash: fingerprint(&kept),
             })
         });
-        let entry = entry.transpose().map_err(told)?;
+        let entry = entry.transpose().map_err(report)?;
         let goes = find_entry(&self.config.dirs, name);
-        parallax_files::exchange(&kept, &target).map_err(told)?;
+        parallax_files::exchange(&kept, &target).map_err(report)?;
         lock(&self.config.dirs, name, entry.as_ref()).map_err(config)?;
         self.record_kept_commit(name, goes.as_ref());
         Ok(manifest.version)
@@ -206,11 +206,11 @@ impl ExtensionManager<'_> {
     /// Returns an error if the directory contains no extension, or one that is not allowed.
     pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
         let folder = self.config.cwd.join(self.config.expand_home(folder));
-        let manifest = Manifest::read(&folder).map_err(|why| {
-            input_failure(format!("invalid extension `{}`: {why}", folder.display()))
+        let manifest = Manifest::read(&folder).map_err(|reason| {
+            input_failure(format!("invalid extension `{}`: {reason}", folder.display()))
         })?;
         let named =
-            |why| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
+            |reason| forbidden(format!("the extension `{}` was rejected: {reason}", manifest.name));
         let review = review(&folder, &manifest).map_err(named)?;
         Ok((manifest, review))
     }
@@ -259,15 +259,15 @@ impl ExtensionManager<'_> {
             switch_extension(dirs, name, false, None).map_err(config)?;
             return Ok(UninstallResult::SwitchedOff(extension.installed));
         }
-        let told = |error: std::io::Error| {
+        let report = |error: std::io::Error| {
             input_failure(format!("`{}`: {error}", extension.installed.display()))
         };
         let _alone = self.lock()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
-        let aside = StagingDirectory::new(&home, GOES).map_err(told)?;
+        let aside = StagingDirectory::new(&home, GOES).map_err(report)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
-        std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
+        std::fs::rename(&extension.installed, aside.path().join("old")).map_err(report)?;
         self.record_kept_commit(name, None);
         lock(dirs, name, None)
             .and_then(|()| forget_extension_switches(dirs, name))
@@ -309,12 +309,12 @@ impl ExtensionManager<'_> {
         extensions.find(name).cloned().ok_or_else(|| {
             let dirs = [self.config.extension_home(), self.config.dirs.gemini.join("extensions")];
             let invalid = dirs.map(|home| format!("`{}` is not", home.join(name).display()));
-            let why = extensions
+            let reason = extensions
                 .warnings
                 .iter()
                 .find(|warning| invalid.iter().any(|start| warning.starts_with(start)));
-            if let Some(why) = why {
-                return input_failure(why.clone());
+            if let Some(reason) = reason {
+                return input_failure(reason.clone());
             }
             let names = extensions.all.iter().map(Extension::name);
             let near = parallax_config::similar_names(name, names);
@@ -379,8 +379,8 @@ fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<(
         } else if kind.is_file() {
             std::fs::copy(entry.path(), to.join(&name))?;
         } else {
-            let why = format!("`{}` is outside the extension or not a file", name.display());
-            return Err(std::io::Error::other(why));
+            let reason = format!("`{}` is outside the extension or not a file", name.display());
+            return Err(std::io::Error::other(reason));
         }
     }
     Ok(())

@@ -247,9 +247,9 @@ fn skills(folder: &Path, review: &mut Review) {
             Ok(skill) => {
                 review.lines.push(format!("skill `{}`: {}", skill.name, skill.description));
             }
-            Err(why) => {
+            Err(reason) => {
                 let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-                review.notes.push(format!("invalid skill `{name}`: {why}"));
+                review.notes.push(format!("invalid skill `{name}`: {reason}"));
             }
         }
     }
@@ -289,13 +289,13 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
             // In an installed extension such a rule is ignored; here it prevents the installation.
-            for (part, why) in [
+            for (part, reason) in [
                 ("cannot allow", "extensions cannot allow anything"),
                 ("mode `yolo`", "extension rules do not apply in `yolo` mode"),
             ] {
                 if problem.message.contains(part) {
                     let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-                    return Err(format!("its rules in `policies/{name}{line}`: {why}"));
+                    return Err(format!("its rules in `policies/{name}{line}`: {reason}"));
                 }
             }
             review.notes.push(format!("`policies/{name}`: {}", problem.message()));
@@ -429,7 +429,7 @@ mod tests {
     fn forbidden_extension_contents_are_rejected_with_the_reason() {
         let plain = r#"{"name": "a", "version": "1"}"#;
         let manifest = |fields: &str| format!(r#"{{"name": "a", "version": "1", {fields}}}"#);
-        for (files, why) in [
+        for (files, reason) in [
             (
                 vec![(
                     "gemini-extension.json",
@@ -488,7 +488,7 @@ mod tests {
             let files: Vec<(&str, &str)> =
                 files.iter().map(|(path, text)| (*path, text.as_str())).collect();
             let error = review_of(&files).expect_err("refused");
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

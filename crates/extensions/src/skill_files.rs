@@ -117,9 +117,9 @@ pub fn install_skills(
 ) -> Result<Vec<InstalledSkill>, Failure> {
     let place = skill_place(config, scope)?;
     let wrong = |skill: &Skill, error: io::Error| {
-        let why = format!("failed to install the skill `{}`: {error}", skill.name);
+        let reason = format!("failed to install the skill `{}`: {error}", skill.name);
         // An error without an OS error code is about the contents of the skill.
-        if error.raw_os_error().is_some() { input_failure(why) } else { forbidden(why) }
+        if error.raw_os_error().is_some() { input_failure(reason) } else { forbidden(reason) }
     };
     let mut installed = Vec::new();
     for skill in &fetched.skills {
@@ -234,8 +234,9 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
     files
         .iter()
         .map(|file| {
-            read_skill(file, &SkillTier::User)
-                .map_err(|why| input_failure(format!("invalid skill `{}`: {why}", file.display())))
+            read_skill(file, &SkillTier::User).map_err(|reason| {
+                input_failure(format!("invalid skill `{}`: {reason}", file.display()))
+            })
         })
         .collect()
 }
@@ -289,8 +290,8 @@ fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) 
         }
         // A link could lead anywhere, now or later.
         if !kind.is_file() {
-            let why = format!("`{}` is a link or not a regular file", shown.display());
-            return Err(io::Error::other(why));
+            let reason = format!("`{}` is a link or not a regular file", shown.display());
+            return Err(io::Error::other(reason));
         }
         let size = entry.metadata()?.len();
         let (files, bytes) = budget;

@@ -67,8 +67,8 @@ impl InstallLock {
                 Ok(()) => return Ok(Self { _held: held }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                    let why = "another installation is still running";
-                    return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+                    let reason = "another installation is still running";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, reason));
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
             }

@@ -157,24 +157,24 @@ impl ExtensionManager<'_> {
         folder: &Path,
         trial: &ExtensionTest,
     ) -> Result<Vec<String>, Failure> {
-        let told =
+        let report =
             |error: std::io::Error| input_failure(format!("failed to run the test: {error}"));
         let folder = std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(folder)));
-        let folder = folder.map_err(told)?;
-        let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(told)?;
-        let root = std::fs::canonicalize(room.path()).map_err(told)?;
+        let folder = folder.map_err(report)?;
+        let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(report)?;
+        let root = std::fs::canonicalize(room.path()).map_err(report)?;
         let (home, project) = (root.join("home"), root.join("project"));
-        std::fs::create_dir_all(home.join(".parallax")).map_err(told)?;
-        std::fs::create_dir_all(&project).map_err(told)?;
+        std::fs::create_dir_all(home.join(".parallax")).map_err(report)?;
+        std::fs::create_dir_all(&project).map_err(report)?;
         // Wait for the extension's servers before the first request.
         let settings = serde_json::json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
-        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(told)?;
+        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(report)?;
         for (name, text) in &trial.files {
             let file = project.join(name);
             let above = file.parent().unwrap_or(&project);
             std::fs::create_dir_all(above)
                 .and_then(|()| std::fs::write(&file, text))
-                .map_err(told)?;
+                .map_err(report)?;
         }
         let values: Object = trial
             .settings
@@ -182,9 +182,9 @@ impl ExtensionManager<'_> {
             .map(|(name, value)| (name.clone(), value.clone().into()))
             .collect();
         let value_file = root.join("values.json");
-        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(told)?;
+        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(report)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(told)?;
+        let runtime = runtime.map_err(report)?;
         let run = |words: &[&str], time: Duration| {
             let mut text = quote_word(&program.to_string_lossy());
             for word in words {
@@ -214,8 +214,8 @@ impl ExtensionManager<'_> {
         let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
         let linked = run(&link, GRACE)?;
         if linked.ending != Some(Ending::Exited { code: 0 }) {
-            let said = String::from_utf8_lossy(&linked.stderr);
-            return Ok(vec![format!("failed to link it: {}", last_line(&said))]);
+            let output = String::from_utf8_lossy(&linked.stderr);
+            return Ok(vec![format!("failed to link it: {}", last_line(&output))]);
         }
         let (seconds, responses) = (trial.seconds.to_string(), trial.responses.to_string_lossy());
         let mode = trial.mode.as_str();
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn invalid_extension_test_is_reported() {
-        for (text, why) in [
+        for (text, reason) in [
             (r#"{"responses": "r"}"#, "`prompt` is missing"),
             (r#"{"prompt": "p"}"#, "`responses` is missing"),
             (r#"{"prompt": "p", "responses": "../r"}"#, "not a path in"),
@@ -342,7 +342,7 @@ mod tests {
             (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "unknown key `expects`"),
         ] {
             let error = trial(text).expect_err("none");
-            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 }

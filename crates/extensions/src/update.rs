@@ -104,7 +104,7 @@ impl ExtensionManager<'_> {
             InstallKind::Link | InstallKind::Archive => Ok(false),
             InstallKind::Local => {
                 let there = Manifest::read(Path::new(&install.source))
-                    .map_err(|why| input_failure(format!("`{}`: {why}", install.source)))?;
+                    .map_err(|reason| input_failure(format!("`{}`: {reason}", install.source)))?;
                 Ok(there.version == extension.manifest.version)
             }
             InstallKind::GithubRelease => {
@@ -206,12 +206,12 @@ impl ExtensionManager<'_> {
             Ok(now) if now == update.installed => {}
             Ok(now) if now == update.fetched.manifest.version => return Ok(false),
             _ => {
-                let why = "another process changed it in the meantime: try again";
-                return Err(input_failure(format!("extension `{name}`: {why}")));
+                let reason = "another process changed it in the meantime: try again";
+                return Err(input_failure(format!("extension `{name}`: {reason}")));
             }
         }
-        self.replace_extension(&update.fetched).map_err(|why| {
-            input_failure(format!("the extension `{name}` was not changed: {why}"))
+        self.replace_extension(&update.fetched).map_err(|reason| {
+            input_failure(format!("the extension `{name}` was not changed: {reason}"))
         })?;
         let variables: Vec<String> =
             update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
@@ -235,7 +235,7 @@ impl ExtensionManager<'_> {
     /// capabilities. Returns notices for the user. Blocking; must not be called on a runtime
     /// thread.
     pub fn update_automatically(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut report = Vec::new();
         for extension in &self.extensions().all {
             let wants = extension.install.as_ref().is_some_and(|install| install.auto_update);
             if !wants || !extension.active {
@@ -251,13 +251,13 @@ impl ExtensionManager<'_> {
                 }
             };
             if !update.added_permissions.is_empty() || update.previous_source.is_some() {
-                told.push(format!(
+                report.push(format!(
                     "A newer version of the extension `{name}` requires more permissions: run \
                      `/extensions update {name}`"
                 ));
                 continue;
             }
-            told.push(match self.update_extension(extension, &update) {
+            report.push(match self.update_extension(extension, &update) {
                 Ok(false) => continue,
                 Ok(true) => format!(
                     "The extension `{name}` was updated to {}; the update takes effect in the next \
@@ -267,7 +267,7 @@ impl ExtensionManager<'_> {
                 Err(failure) => failure.message,
             });
         }
-        told
+        report
     }
 
     /// Sets or removes the value of an extension's setting. Blocking.

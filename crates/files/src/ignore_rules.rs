@@ -261,8 +261,8 @@ impl IgnoreRules {
         while let Some(name) = names.next() {
             here.push(name);
             let is_folder = names.peek().is_some() || is_folder;
-            if let Some(why) = self.entry(&here, is_folder) {
-                return Some(why);
+            if let Some(reason) = self.entry(&here, is_folder) {
+                return Some(reason);
             }
         }
         None

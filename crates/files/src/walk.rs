@@ -82,23 +82,23 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             }
             return false;
         }
-        let why = rules.entry(entry.path(), is_folder);
-        if let (Some(passed), Some(why)) = (&passed, &why) {
+        let reason = rules.entry(entry.path(), is_folder);
+        if let (Some(passed), Some(reason)) = (&passed, &reason) {
             let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
-            match why.source {
+            match reason.source {
                 RuleSource::Git => passed.ignored += 1,
                 RuleSource::Gemini | RuleSource::Custom => passed.hidden += 1,
                 // Each repository has a `.git`; no search is about it.
                 RuleSource::BuiltIn => {}
             }
         }
-        let was_closed = why.is_none()
+        let was_closed = reason.is_none()
             && (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some()
                 || target_is_ignored(&rules, &moved, entry));
         if let (Some(passed), true) = (&passed, was_closed) {
             passed.lock().unwrap_or_else(PoisonError::into_inner).protected += 1;
         }
-        let ignored = why.is_some() || was_closed;
+        let ignored = reason.is_some() || was_closed;
         if ignored && let Some(counter) = &counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }

@@ -125,13 +125,13 @@ impl Gemini {
     }
 }
 
-fn unreachable_error(class: &'static str, why: &str) -> ModelError {
+fn unreachable_error(class: &'static str, reason: &str) -> ModelError {
     ModelError::Unavailable {
         status: None,
         delay: None,
         class,
         message: format!(
-            "cannot check the key because the service cannot be reached ({why}): check the \
+            "cannot check the key because the service cannot be reached ({reason}): check the \
                 network, the proxy variables, and the base URL"
         ),
     }

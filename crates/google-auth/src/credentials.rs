@@ -259,10 +259,10 @@ impl CredentialSource {
             .map_err(|_| "`GCE_METADATA_HOST` is not a valid host".to_owned())?;
         url.query_pairs_mut().append_pair("scopes", &scopes.join(","));
         let request = client.get(url).header("Metadata-Flavor", "Google").timeout(MACHINE);
-        let answered = response(request).await.map_err(|why| {
+        let answered = response(request).await.map_err(|reason| {
             format!(
                 "no credentials found: run `gcloud auth application-default login`, or set \
-                 `GOOGLE_APPLICATION_CREDENTIALS` to a file (the metadata server: {why})"
+                 `GOOGLE_APPLICATION_CREDENTIALS` to a file (the metadata server: {reason})"
             )
         })?;
         parse_token(&answered)

@@ -117,8 +117,10 @@ impl TokenSource {
         if let Some(token) = kept.as_ref().filter(|token| token.is_fresh()) {
             return Ok(token.text.clone());
         }
-        let fetched = self.fetch().await.map_err(|why| {
-            GoogleAuthError(format!("cannot get a token for the Google Cloud credentials: {why}"))
+        let fetched = self.fetch().await.map_err(|reason| {
+            GoogleAuthError(format!(
+                "cannot get a token for the Google Cloud credentials: {reason}"
+            ))
         })?;
         let text = fetched.text.clone();
         *kept = Some(fetched);

@@ -187,18 +187,18 @@ async fn errors_name_the_cause_without_secrets() {
     let refusal = json!({"error": "invalid_grant", "error_description": "Token has been revoked."});
     let service = Service::start(&[(400, refusal)]).await;
     let folder = tempfile::tempdir().expect("a folder");
-    let why = async |value: &Value| {
+    let reason = async |value: &Value| {
         let named = file(&folder, value);
         let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
         google.token().await.expect_err("nothing").to_string()
     };
-    let revoked = why(&user()).await;
+    let revoked = reason(&user()).await;
     assert!(revoked.contains("Token has been revoked.") && !revoked.contains("1//r"), "{revoked}");
-    let unknown = why(&json!({"type": "odd"})).await;
+    let unknown = reason(&json!({"type": "odd"})).await;
     assert!(unknown.contains("type `odd` are not supported"), "{unknown}");
     let evil = json!({"type": "service_account", "client_email": "a", "private_key": KEY,
         "token_uri": "http://evil.example/"});
-    assert!(why(&evil).await.contains("without `https`"));
+    assert!(reason(&evil).await.contains("without `https`"));
     let missing = [("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file".to_owned())];
     let missing = google(&service, scopes(), &missing).token().await.expect_err("nothing");
     assert!(

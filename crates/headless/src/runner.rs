@@ -334,13 +334,13 @@ impl Runner {
     /// Writes the error document if the format requires it, and returns the exit code. Failures
     /// while writing the end are taken into account.
     pub(crate) async fn exit(mut self, outcome: RunOutcome) -> ExitCode {
-        let told = outcome.error.is_some();
+        let report = outcome.error.is_some();
         let outcome = self.forced_outcome().unwrap_or(outcome);
         if let Some(error) = &outcome.error {
             let pending = &mut self.output.pending;
             if self.format != OutputFormat::Text {
                 push_error_document(pending, &self.session_id, error, self.format);
-            } else if !told {
+            } else if !report {
                 pending.write_message(MessageStyle::Error, self.colour, &error.message);
             }
             self.flush().await;

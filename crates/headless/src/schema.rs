@@ -35,8 +35,9 @@ impl OutputSchema {
     /// [`FailureKind::Input`] if the file cannot be read, is not a regular file, is larger than 1
     /// MiB, or is not a JSON Schema.
     pub fn load(path: &Path) -> Result<Self, Failure> {
-        let unreadable =
-            |why: String| refuse(format!("Invalid output schema `{}`: {why}", path.display()));
+        let unreadable = |reason: String| {
+            refuse(format!("Invalid output schema `{}`: {reason}", path.display()))
+        };
         // Checked first, because opening a pipe would wait for its writer.
         let metadata = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if !metadata.is_file() {
@@ -103,9 +104,9 @@ impl OutputSchema {
                 problems.push('\n');
             }
             // The message quotes the value, which may be as long as the answer.
-            let said = error.to_string();
-            let end = said.char_indices().nth(300).map_or(said.len(), |(at, _)| at);
-            problems.push_str(&format!("{place}: {}", said.get(..end).unwrap_or("")));
+            let output = error.to_string();
+            let end = output.char_indices().nth(300).map_or(output.len(), |(at, _)| at);
+            problems.push_str(&format!("{place}: {}", output.get(..end).unwrap_or("")));
         }
         if problems.is_empty() { Ok(value) } else { Err(problems) }
     }
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn invalid_schema_is_rejected_with_the_reason() {
-        for (text, why) in [
+        for (text, reason) in [
             ("{", "invalid JSON"),
             ("[1]", "expected an object"),
             (r#"{"type":"objekt"}"#, "not a JSON Schema"),
@@ -176,7 +177,7 @@ mod tests {
         ] {
             let error =
                 OutputSchema::parse(text).and_then(|schema| schema.validate("{}").map(|_| ()));
-            assert!(error.as_ref().is_err_and(|error| error.contains(why)), "{text}: {error:?}");
+            assert!(error.as_ref().is_err_and(|error| error.contains(reason)), "{text}: {error:?}");
         }
     }
 

@@ -565,8 +565,8 @@ impl<'a> Conversation<'a> {
                     format!("unknown mode `{mode}`: use default, auto_edit, plan, or yolo")
                 })?;
                 let session = self.session.as_ref().map(|it| it.session);
-                if let Some(why) = session.and_then(|it| it.launch().mode_refusal(mode)) {
-                    return Err(why);
+                if let Some(reason) = session.and_then(|it| it.launch().mode_refusal(mode)) {
+                    return Err(reason);
                 }
                 self.outbox.push_back(Op::SetMode(mode));
             }

@@ -118,8 +118,8 @@ fn tool_error(done: &ToolDone) -> Option<String> {
     if done.status == ToolStatus::Success {
         return None;
     }
-    let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
-    Some(format!("Error executing tool {}: {}", done.name, unwrap_markers(why)))
+    let reason = done.error.as_ref().map_or("cancelled", |(_, message)| message);
+    Some(format!("Error executing tool {}: {}", done.name, unwrap_markers(reason)))
 }
 
 impl OutputFormatter for TextFormatter {

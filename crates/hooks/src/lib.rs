@@ -138,9 +138,9 @@ pub fn hook_list(config: &Config, extensions: &Extensions) -> Result<HookList, F
     let mut list = find_hooks(config, extensions)
         .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
     for hook in &list.hooks {
-        if let Some(why) = Matcher::parse(hook).1 {
+        if let Some(reason) = Matcher::parse(hook).1 {
             list.warnings.push(format!(
-                "the matcher `{}` of the hook `{}` is not a valid pattern ({why}), so it \
+                "the matcher `{}` of the hook `{}` is not a valid pattern ({reason}), so it \
                      matches only a tool of exactly this name",
                 code_text(&hook.matcher),
                 code_text(hook.title())
@@ -362,7 +362,7 @@ impl HookContext {
                 return self.write_log(hook, file.as_deref(), input).await;
             }
             HookKind::Notify(words) => return own::notification_result(hook, words, subject),
-            HookKind::Invalid(why) => return HookResult::from_failure(hook, why),
+            HookKind::Invalid(reason) => return HookResult::from_failure(hook, reason),
         }
         let watch = self.watch(hook).await;
         let fed = self.feed(hook, input, cancel).await;
@@ -383,7 +383,7 @@ impl HookContext {
                 single.end = self.observer.is_some().then(|| Box::new(end));
                 (single, skipped)
             }
-            Err(why) => (HookResult::from_failure(hook, &why), Vec::new()),
+            Err(reason) => (HookResult::from_failure(hook, &reason), Vec::new()),
         };
         single.skipped = skipped;
         single.title = hook.title().to_owned();
@@ -433,7 +433,7 @@ impl HookContext {
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, Vec<String>), String> {
         let input = self.input(hook, input);
-        let cannot = |why: String| format!("failed to start: {why}");
+        let cannot = |reason: String| format!("failed to start: {reason}");
         if hook.kind == HookKind::Process {
             let start = async || {
                 let environment = self.environment(hook);

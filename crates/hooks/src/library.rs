@@ -114,18 +114,18 @@ impl HookLibrary {
             let name = format_title(name);
             return Err(Failure::new(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
         }
-        let config = |why: String| Failure::new(FailureKind::Config, why);
+        let config = |reason: String| Failure::new(FailureKind::Config, reason);
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on)
             .map_err(|error| config(error.to_string()))?;
         let again = (self.reload)()?;
-        if let Some(why) = why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
-            return Err(Failure::new(FailureKind::Input, why));
+        if let Some(reason) = why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
+            return Err(Failure::new(FailureKind::Input, reason));
         }
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
         if !on && (self.reload)()?.list()?.hooks.iter().any(is_on) {
-            let why =
+            let reason =
                 format!("a project cannot disable your own hook `{name}`: use `--scope user`");
-            return Err(Failure::new(FailureKind::Input, why));
+            return Err(Failure::new(FailureKind::Input, reason));
         }
         Ok(file)
     }

@@ -72,7 +72,7 @@ fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
             for hook in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
                 match hook_of(hook) {
                     Ok(hook) => hooks.push(hook),
-                    Err(why) => done.skipped.push(format!("a hook of `{name}`: {why}")),
+                    Err(reason) => done.skipped.push(format!("a hook of `{name}`: {reason}")),
                 }
             }
             if hooks.is_empty() {

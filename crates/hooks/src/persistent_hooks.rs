@@ -69,7 +69,7 @@ impl PersistentHooks {
             }
             seat.start_count += 1;
             let (server, streams) =
-                start().await.map_err(|why| format!("failed to start: {why}"))?;
+                start().await.map_err(|reason| format!("failed to start: {reason}"))?;
             seat.process = Some(HookProcess::new(server, streams));
         }
         seat.events += 1;
@@ -180,7 +180,7 @@ impl HookProcess {
                         response"
                     ));
                 }
-                Some(why) => skipped.push(why),
+                Some(reason) => skipped.push(reason),
             }
         }
     }
@@ -222,8 +222,8 @@ mod tests {
             ("7", false),
             ("{'tool': 'write_file'}", false),
         ] {
-            let why = reply_problem(line.as_bytes(), 2);
-            assert_eq!(why.is_none(), is_answer, "{line}: {why:?}");
+            let reason = reply_problem(line.as_bytes(), 2);
+            assert_eq!(reason.is_none(), is_answer, "{line}: {reason:?}");
         }
     }
 }

@@ -70,20 +70,20 @@ impl HookResult {
     /// Turns a denial into a warning, for events at which nothing can be denied.
     fn warn_only(mut self, hook: &Hook) -> Self {
         let denied = (self.decision == Some(HookDecision::Deny)).then_some(&self.reason);
-        let Some(why) = self.stop.as_ref().or(denied).cloned() else { return self };
+        let Some(reason) = self.stop.as_ref().or(denied).cloned() else { return self };
         (self.decision, self.stop) = (None, None);
         self.reason.clear();
         if !self.messages.iter().any(|(level, _)| *level == Level::Warning) {
             // The message names the hook.
             let title = format!("the hook `{}` ", sanitize(hook.title(), 200));
-            let why = match why.strip_prefix(&title) {
+            let reason = match reason.strip_prefix(&title) {
                 Some("denied it") => {
                     format!("it denied this, which has no effect at `{}`", hook.event.as_str())
                 }
                 Some(rest) => format!("it {rest}"),
-                None => why,
+                None => reason,
             };
-            self.messages.push(message(hook, Level::Warning, &why));
+            self.messages.push(message(hook, Level::Warning, &reason));
         }
         self
     }
@@ -383,8 +383,8 @@ pub(crate) mod tests {
             (0, r#"{"hookSpecificOutput":{"permissionDecision":1}}"#, "", None, Some(Deny)),
         ] {
             let end = end(code, stdout, stderr);
-            let said = |closed| interpret(&hook(closed), &end).decision;
-            assert_eq!((said(false), said(true)), (open, closed), "{code} {stdout} {stderr}");
+            let output = |closed| interpret(&hook(closed), &end).decision;
+            assert_eq!((output(false), output(true)), (open, closed), "{code} {stdout} {stderr}");
         }
         assert_eq!(interpret(&hook(false), &end(2, "", "no\u{1b}[31m")).reason, "no[31m");
         assert_eq!(interpret(&hook(false), &end(2, "out", "no")).reason, "no\nout");
@@ -410,14 +410,14 @@ pub(crate) mod tests {
             (0, r#"{"continue":false,"stopReason":"stop it"}"#, "", "hook `guard`: stop it"),
         ] {
             let hook = Hook { event: HookEvent::SessionStart, ..hook(false) };
-            let said = interpret(&hook, &end(code, stdout, stderr));
-            let texts: Vec<&str> = said.messages.iter().map(|it| it.1.as_str()).collect();
+            let output = interpret(&hook, &end(code, stdout, stderr));
+            let texts: Vec<&str> = output.messages.iter().map(|it| it.1.as_str()).collect();
             assert_eq!(texts, [expected], "{code}");
-            assert!(!said.stops_sequence(), "{code}");
+            assert!(!output.stops_sequence(), "{code}");
         }
         let guard = Hook { event: HookEvent::SessionStart, ..hook(true) };
-        let said = interpret(&guard, &end(2, "", "no"));
-        assert_eq!((said.messages.len(), said.stops_sequence()), (1, false), "{said:?}");
+        let output = interpret(&guard, &end(2, "", "no"));
+        assert_eq!((output.messages.len(), output.stops_sequence()), (1, false), "{output:?}");
     }
 
     #[test]
@@ -431,18 +431,18 @@ pub(crate) mod tests {
     #[test]
     fn long_hook_output_is_accepted_and_oversized_output_fails() {
         let long = |bytes| format!(r#"{{"decision":"deny","reason":"{}"}}"#, "r".repeat(bytes));
-        let said = interpret(&hook(false), &end(0, &long(3_000_000), ""));
-        assert_eq!(said.decision, Some(HookDecision::Deny));
+        let output = interpret(&hook(false), &end(0, &long(3_000_000), ""));
+        assert_eq!(output.decision, Some(HookDecision::Deny));
         let flood = long(ANSWER);
         for (code, closed, decision) in [
             (0, false, None),
             (0, true, Some(HookDecision::Deny)),
             (2, false, Some(HookDecision::Deny)),
         ] {
-            let said = interpret(&hook(closed), &end(code, &flood, ""));
-            assert_eq!(said.decision, decision, "{code} {closed}");
-            let [(Level::Warning, text)] = said.messages.as_slice() else {
-                panic!("{:?}", said.messages.len())
+            let output = interpret(&hook(closed), &end(code, &flood, ""));
+            assert_eq!(output.decision, decision, "{code} {closed}");
+            let [(Level::Warning, text)] = output.messages.as_slice() else {
+                panic!("{:?}", output.messages.len())
             };
             assert!(text.contains("longer than 16 MiB") && text.len() < 200);
         }
@@ -450,12 +450,12 @@ pub(crate) mod tests {
 
     #[test]
     fn unreadable_hook_output_is_reported() {
-        let said = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
-        assert!(said.messages.iter().any(|(level, text)| {
+        let output = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
+        assert!(output.messages.iter().any(|(level, text)| {
             *level == Level::Warning && text.contains("unknown `decision` \"denny\"")
         }));
-        let said = interpret(&hook(false), &end(0, "{broken", ""));
-        assert!(said.messages.iter().any(|(level, text)| {
+        let output = interpret(&hook(false), &end(0, "{broken", ""));
+        assert!(output.messages.iter().any(|(level, text)| {
             *level == Level::Warning && text.contains("invalid JSON") && text.contains('`')
         }));
     }
@@ -465,12 +465,12 @@ pub(crate) mod tests {
         for event in [HookEvent::AfterAgent, HookEvent::BeforeToolSelection] {
             let guard = Hook { event, ..hook(true) };
             let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "", "") };
-            let said = interpret(&guard, &ended);
-            assert!(said.stop.is_some_and(|why| why.contains("must approve")));
-            assert_eq!(said.decision, None);
+            let output = interpret(&guard, &ended);
+            assert!(output.stop.is_some_and(|reason| reason.contains("must approve")));
+            assert_eq!(output.decision, None);
             // Without a reason, only a guard ends the turn where nothing can be denied.
-            let said = interpret(&Hook { event, ..hook(false) }, &end(2, "", ""));
-            assert_eq!(said.stop.is_some(), event == HookEvent::AfterAgent);
+            let output = interpret(&Hook { event, ..hook(false) }, &end(2, "", ""));
+            assert_eq!(output.stop.is_some(), event == HookEvent::AfterAgent);
             assert!(interpret(&guard, &end(2, "", "")).stop.is_some());
         }
     }
@@ -478,22 +478,22 @@ pub(crate) mod tests {
     #[test]
     fn denial_of_the_selection_of_tools_is_a_warning() {
         let guard = Hook { event: HookEvent::BeforeToolSelection, ..hook(false) };
-        for said in [
+        for output in [
             end(2, "", "no tools today"),
             end(0, r#"{"decision":"deny","reason":"no tools today"}"#, ""),
         ] {
-            let said = interpret(&guard, &said);
-            assert_eq!((said.decision, &said.stop), (None, &None));
-            let [(Level::Warning, text)] = said.messages.as_slice() else { panic!("no warning") };
+            let output = interpret(&guard, &output);
+            assert_eq!((output.decision, &output.stop), (None, &None));
+            let [(Level::Warning, text)] = output.messages.as_slice() else { panic!("no warning") };
             assert!(text.contains("no tools today"), "{text}");
         }
-        for (said, expected) in [
+        for (output, expected) in [
             (end(2, "", ""), "it exited with code 2"),
             (end(0, r#"{"decision":"deny"}"#, ""), "no effect at `BeforeToolSelection`"),
         ] {
-            let said = interpret(&guard, &said);
-            assert_eq!((said.decision, &said.stop), (None, &None));
-            let [(Level::Warning, text)] = said.messages.as_slice() else { panic!("no warning") };
+            let output = interpret(&guard, &output);
+            assert_eq!((output.decision, &output.stop), (None, &None));
+            let [(Level::Warning, text)] = output.messages.as_slice() else { panic!("no warning") };
             assert!(text.ends_with(expected) && text.matches("hook").count() == 1, "{text}");
         }
     }
@@ -509,8 +509,8 @@ pub(crate) mod tests {
         // Text after the object makes the output plain text, as scripts expect.
         let more = interpret(&hook(false), &end(0, "{\"decision\":\"deny\"}\nmore", ""));
         assert_eq!(more.decision, Some(HookDecision::Allow));
-        let said = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));
-        assert_eq!(said.stop.as_deref(), Some("a hook stopped it"));
+        let output = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));
+        assert_eq!(output.stop.as_deref(), Some("a hook stopped it"));
     }
 
     proptest::proptest! {

@@ -70,19 +70,26 @@ impl Trace {
     }
 
     /// Records a run. Write errors are ignored.
-    pub(crate) async fn note(&self, hook: &Hook, subject: &str, took: Duration, said: &HookResult) {
+    pub(crate) async fn note(
+        &self,
+        hook: &Hook,
+        subject: &str,
+        took: Duration,
+        output: &HookResult,
+    ) {
         let Some(path) = self.path.clone() else { return };
-        let answer = match (&said.stop, said.decision) {
+        let answer = match (&output.stop, output.decision) {
             (Some(_), _) => "stop",
             (None, Some(HookDecision::Deny)) => "deny",
             (None, Some(HookDecision::Ask)) => "ask",
             (None, Some(HookDecision::Allow)) => "allow",
             (None, None) => "",
         };
-        let text = said.stop.as_ref().unwrap_or(&said.reason);
-        let told = || said.messages.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("; ");
-        let mut text = if text.is_empty() { told() } else { text.clone() };
-        for skipped in &said.skipped {
+        let text = output.stop.as_ref().unwrap_or(&output.reason);
+        let report =
+            || output.messages.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("; ");
+        let mut text = if text.is_empty() { report() } else { text.clone() };
+        for skipped in &output.skipped {
             text.push_str(if text.is_empty() { "" } else { "; " });
             text.push_str(skipped);
         }

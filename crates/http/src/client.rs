@@ -144,8 +144,8 @@ fn read_roots(path: &Path) -> Vec<Certificate> {
 
 /// Returns why files with extra certificates cannot be used; requests ignore such a file.
 pub fn unusable_roots(paths: &[PathBuf]) -> Vec<String> {
-    let why = |path: &PathBuf| {
-        let why = match std::fs::read(path) {
+    let reason = |path: &PathBuf| {
+        let reason = match std::fs::read(path) {
             Err(error) => error.to_string(),
             Ok(bytes) => match Certificate::from_pem_bundle(&bytes) {
                 Ok(found) if !found.is_empty() => return None,
@@ -153,9 +153,9 @@ pub fn unusable_roots(paths: &[PathBuf]) -> Vec<String> {
                 Err(error) => error.to_string(),
             },
         };
-        Some(format!("{}: {why}", path.display()))
+        Some(format!("{}: {reason}", path.display()))
     };
-    paths.iter().filter_map(why).collect()
+    paths.iter().filter_map(reason).collect()
 }
 
 fn policy(redirects: Redirects) -> Policy {

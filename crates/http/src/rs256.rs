@@ -37,8 +37,8 @@ mod tests {
     #[test]
     fn invalid_key_is_rejected() {
         for text in ["", "x", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
-            let why = sign_rs256(text, b"m").expect_err("no key");
-            assert!(why.contains("private key"), "{why}");
+            let reason = sign_rs256(text, b"m").expect_err("no key");
+            assert!(reason.contains("private key"), "{reason}");
         }
     }
 }

@@ -260,7 +260,7 @@ impl Drop for PendingGuard<'_> {
 }
 
 fn connection_lost() -> RequestError {
-    RequestError::Connection { why: "the connection was lost".into() }
+    RequestError::Connection { reason: "the connection was lost".into() }
 }
 
 fn first_text(result: &Value) -> Option<&str> {

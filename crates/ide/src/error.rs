@@ -61,10 +61,10 @@ pub(crate) enum RequestError {
     Unauthorized,
     #[error("the server answered with HTTP {status}")]
     Status { status: u16 },
-    #[error("{why}")]
-    Connection { why: String },
-    #[error("the response is not valid: {why}")]
-    Invalid { why: String },
+    #[error("{reason}")]
+    Connection { reason: String },
+    #[error("the response is not valid: {reason}")]
+    Invalid { reason: String },
     #[error("{message}")]
     Rpc { message: String },
 }

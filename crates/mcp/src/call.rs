@@ -60,14 +60,14 @@ impl Listeners {
     }
 
     /// Reports progress for a request, limited in rate.
-    pub(crate) fn report(&self, told: &ProgressNotificationParam) {
+    pub(crate) fn report(&self, report: &ProgressNotificationParam) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
+        let Some(listener) = listeners.get_mut(&report.progress_token.0) else { return };
         listener.last_progress = Instant::now();
         let Some(progress) = listener.progress.clone() else { return };
-        let Some(advance) = advance(told) else { return };
+        let Some(advance) = advance(report) else { return };
         let is_end = advance.percent() == Some(100);
-        if !is_end && listener.last_report.is_some_and(|told| told.elapsed() < PAUSE) {
+        if !is_end && listener.last_report.is_some_and(|report| report.elapsed() < PAUSE) {
             return;
         }
         listener.last_report = Some(Instant::now());
@@ -115,12 +115,12 @@ impl Drop for ListenerGuard {
 }
 
 /// Converts a progress notification; `None` if it contains nothing that can be shown.
-fn advance(told: &ProgressNotificationParam) -> Option<Advance> {
-    let message = told.message.as_deref().unwrap_or_default();
+fn advance(report: &ProgressNotificationParam) -> Option<Advance> {
+    let message = report.message.as_deref().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     Some(Advance {
-        progress: Some(told.progress).filter(|progress| progress.is_finite())?,
-        total: told.total.filter(|total| *total > 0.0 && total.is_finite()),
+        progress: Some(report.progress).filter(|progress| progress.is_finite())?,
+        total: report.total.filter(|total| *total > 0.0 && total.is_finite()),
         message: message.chars().take(MESSAGE).collect(),
     })
 }
@@ -176,12 +176,12 @@ pub(crate) async fn request(
         () = cancel.cancelled() => McpError::Cancelled,
         after = wait_for_timeout(begun, timeout, &listening) => McpError::Timeout { after },
     };
-    let why = match over {
+    let reason = match over {
         McpError::Cancelled => "the user cancelled it",
         _ => "it timed out",
     };
-    let told = tokio::time::timeout(NOTICE, notify_cancelled(peer, id, why)).await;
-    tracing::debug!(in_time = told.is_ok(), why, "an MCP request was cancelled");
+    let report = tokio::time::timeout(NOTICE, notify_cancelled(peer, id, reason)).await;
+    tracing::debug!(in_time = report.is_ok(), reason, "an MCP request was cancelled");
     Err(over)
 }
 
@@ -207,9 +207,11 @@ async fn wait_for_timeout(
     }
 }
 
-async fn notify_cancelled(peer: &Peer<RoleClient>, id: RequestId, why: &str) {
-    let notice =
-        CancelledNotification::new(CancelledNotificationParam::new(Some(id), Some(why.to_owned())));
+async fn notify_cancelled(peer: &Peer<RoleClient>, id: RequestId, reason: &str) {
+    let notice = CancelledNotification::new(CancelledNotificationParam::new(
+        Some(id),
+        Some(reason.to_owned()),
+    ));
     // Ignored, because a closed connection has the same effect.
     let _ = peer.send_notification(notice.into()).await;
 }

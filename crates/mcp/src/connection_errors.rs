@@ -17,12 +17,13 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
     if error.is_authorization_required() {
         return McpError::SignIn { is_renewal: false };
     }
-    let why = error_chain(error);
+    let reason = error_chain(error);
     match renewal_failed(error) {
         // The token service could not be reached.
         Some(failed) if failed.starts_with("Request failed") => {
-            let why = "its sign-in could not be renewed: the authorization server did not respond";
-            return McpError::Start { reason: why.to_owned() };
+            let reason =
+                "its sign-in could not be renewed: the authorization server did not respond";
+            return McpError::Start { reason: reason.to_owned() };
         }
         Some(_) => return McpError::SignIn { is_renewal: true },
         None => {}
@@ -41,7 +42,7 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::ConflictInitResponseId(..) => McpError::Protocol {
             message: "the response to `initialize` has a different id".to_owned(),
         },
-        _ if why.contains("401") => McpError::SignIn { is_renewal: false },
+        _ if reason.contains("401") => McpError::SignIn { is_renewal: false },
         _ => McpError::Start { reason: plain(&cause(error)) },
     }
 }
@@ -70,7 +71,7 @@ fn cause(error: &ClientInitializeError) -> String {
 /// Returns why a token refresh failed, if that is the error.
 fn renewal_failed(error: &ClientInitializeError) -> Option<&str> {
     match streamable(error) {
-        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => Some(why),
+        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(reason))) => Some(reason),
         _ => None,
     }
 }
@@ -89,9 +90,9 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
         Some(StreamableHttpError::Client(error)) => {
             error.status() == Some(reqwest::StatusCode::UNAUTHORIZED)
         }
-        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => {
+        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(reason))) => {
             // Otherwise the token service could not be reached.
-            !why.starts_with("Request failed")
+            !reason.starts_with("Request failed")
         }
         Some(StreamableHttpError::Auth(AuthError::AuthorizationRequired)) => true,
         _ => false,
@@ -191,7 +192,7 @@ fn innermost<'a>(
 
 /// Describes a network error for the user: known causes in plain words, otherwise the library's
 /// message without type names.
-pub(crate) fn plain(why: &str) -> String {
+pub(crate) fn plain(reason: &str) -> String {
     let known = [
         ("connection refused", "connection refused"),
         ("dns error", "its host name cannot be resolved"),
@@ -202,11 +203,11 @@ pub(crate) fn plain(why: &str) -> String {
         ("timed out", "connection timed out"),
         ("connection reset", "it closed the connection"),
     ];
-    let lower = why.to_lowercase();
+    let lower = reason.to_lowercase();
     if let Some((_, words)) = known.iter().find(|(mark, _)| lower.contains(mark)) {
         return (*words).to_owned();
     }
-    let pieces = why.split(": ").filter(|piece| !piece.contains("::"));
+    let pieces = reason.split(": ").filter(|piece| !piece.contains("::"));
     let words = pieces.collect::<Vec<_>>().join(": ");
     let words = if words.trim().is_empty() { "the connection failed" } else { words.trim() };
     words.chars().take(500).collect()

@@ -56,7 +56,7 @@ impl CredentialStore for Google {
         Self: 'b,
     {
         Box::pin(async move {
-            let failed = |why: String| AuthError::InternalError(why);
+            let failed = |reason: String| AuthError::InternalError(reason);
             let token = self.token().await.map_err(|error| failed(error.to_string()))?;
             let response = json!({"access_token": token, "token_type": "bearer"});
             let response =

@@ -143,7 +143,7 @@ impl ClientHandler for Handler {
         request: CustomRequest,
         _context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        let why = match request.method.as_str() {
+        let reason = match request.method.as_str() {
             "elicitation/create" => {
                 "the form is not valid: its fields must be strings, numbers, booleans, or choices, \
                  and cannot be nested"
@@ -155,9 +155,9 @@ impl ClientHandler for Handler {
             let name = &server.name;
             server
                 .listeners
-                .warn(&format!("a request of the MCP server `{name}` cannot be shown: {why}"));
+                .warn(&format!("a request of the MCP server `{name}` cannot be shown: {reason}"));
         }
-        Err(ErrorData::invalid_params(why, None))
+        Err(ErrorData::invalid_params(reason, None))
     }
 
     async fn on_progress(

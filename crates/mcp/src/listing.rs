@@ -75,9 +75,9 @@ impl Server {
         let (mut notes, mut cuts) = (Vec::new(), Vec::new());
         let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
             Ok(pages) => {
-                cuts.extend(pages.stop_reason.map(|why| {
+                cuts.extend(pages.stop_reason.map(|reason| {
                     let kept = pages.entries.len();
-                    format!("its list of {what} was truncated: {why}; {kept} of them are used")
+                    format!("its list of {what} was truncated: {reason}; {kept} of them are used")
                 }));
                 pages.entries
             }

@@ -151,8 +151,8 @@ impl Open {
     }
 
     /// Creates the error for an open request whose answer cannot be read.
-    pub(crate) fn fail(&self, id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
-        self.take(id, None).map(|id| failure(id, why.to_owned()))
+    pub(crate) fn fail(&self, id: &RequestId, reason: &str) -> Option<ServerJsonRpcMessage> {
+        self.take(id, None).map(|id| failure(id, reason.to_owned()))
     }
 
     /// Returns the message, with the id of an answer exactly as the request was sent; `None` for an
@@ -351,8 +351,8 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
-    let error = ErrorData::new(ErrorCode(UNREADABLE), why, None);
+fn failure(id: RequestId, reason: String) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode(UNREADABLE), reason, None);
     JsonRpcMessage::Error(JsonRpcError::new(Some(id), error))
 }
 

@@ -54,24 +54,24 @@ impl<C> EventRepairClient<C> {
             }
             Err(error) => {
                 // Only the error message shows that an unreadable answer arrived.
-                let why = match &error {
-                    StreamableHttpError::UnexpectedServerResponse(why) => {
-                        why.strip_prefix(NO_JSON).map(no_json)
+                let reason = match &error {
+                    StreamableHttpError::UnexpectedServerResponse(reason) => {
+                        reason.strip_prefix(NO_JSON).map(no_json)
                     }
                     _ => None,
                 };
                 // The request gets no other answer, whatever went wrong.
                 let ended =
-                    of.and_then(|id| self.open.fail(&id, why.as_deref().unwrap_or_default()));
-                match ended.filter(|_| why.is_some()) {
+                    of.and_then(|id| self.open.fail(&id, reason.as_deref().unwrap_or_default()));
+                match ended.filter(|_| reason.is_some()) {
                     Some(message) => Ok(StreamableHttpPostResponse::Json(message, None)),
                     None => Err(error),
                 }
             }
             Ok(StreamableHttpPostResponse::Accepted) => {
                 // Only notifications and responses may be accepted without an answer.
-                let why = "the server accepted the request but did not respond";
-                let ended = of.and_then(|id| self.open.fail(&id, why));
+                let reason = "the server accepted the request but did not respond";
+                let ended = of.and_then(|id| self.open.fail(&id, reason));
                 Ok(match ended {
                     Some(message) => StreamableHttpPostResponse::Json(message, None),
                     None => StreamableHttpPostResponse::Accepted,

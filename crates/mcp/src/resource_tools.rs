@@ -194,9 +194,9 @@ impl Invocation for ReadCall {
                         self.uri
                     ),
                 )),
-                Err(ResourceError::Failed(why)) => ToolResult::failure(ToolError::new(
+                Err(ResourceError::Failed(reason)) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::McpToolError,
-                    format!("Failed to read `{}`. {why}", self.uri),
+                    format!("Failed to read `{}`. {reason}", self.uri),
                 )),
             }
         })

@@ -152,14 +152,14 @@ impl Allowance {
     }
 }
 
-fn invalid_request(why: &str) -> ErrorData {
-    ErrorData::new(REFUSED, why.to_owned(), None)
+fn invalid_request(reason: &str) -> ErrorData {
+    ErrorData::new(REFUSED, reason.to_owned(), None)
 }
 
 /// Parses the messages: texts, images, and audio. Tool calls and results are not supported, because
 /// no tools are offered.
 fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData> {
-    let invalid = |why: &str| ErrorData::invalid_params(why.to_owned(), None);
+    let invalid = |reason: &str| ErrorData::invalid_params(reason.to_owned(), None);
     if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
         return Err(invalid("sampling with tools is not supported"));
     }

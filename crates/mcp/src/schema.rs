@@ -123,9 +123,10 @@ impl OpenApi<'_> {
             self.inlined_references.push(reference.to_owned());
             let mut filled = self.convert(&target, depth + 1);
             self.inlined_references.pop();
-            if let (Some(filled), Some(said)) = (filled.as_object_mut(), fields.get("description"))
+            if let (Some(filled), Some(output)) =
+                (filled.as_object_mut(), fields.get("description"))
             {
-                filled.insert("description".to_owned(), said.clone());
+                filled.insert("description".to_owned(), output.clone());
             }
             return filled;
         }

@@ -379,8 +379,8 @@ impl Server {
             while let Some(server) = refreshed.upgrade()
                 && server.state().generation == generation
             {
-                let told = tokio::time::timeout(PARTING, server.inbound.changed.notified());
-                if told.await.is_ok() {
+                let report = tokio::time::timeout(PARTING, server.inbound.changed.notified());
+                if report.await.is_ok() {
                     server.refresh().await;
                 }
             }
@@ -417,7 +417,7 @@ impl Server {
     }
 
     fn handle_failure(self: &Arc<Self>, error: McpError) {
-        let why = error.with_command(&self.config.name);
+        let reason = error.with_command(&self.config.name);
         let forget = {
             let mut state = self.state();
             state.link = None;
@@ -430,7 +430,7 @@ impl Server {
             std::mem::replace(&mut state.unknown, false) || state.catalog.is_empty()
         };
         if forget && !self.closing.load(Ordering::Acquire) {
-            self.store(Err(why));
+            self.store(Err(reason));
         }
         self.shared_servers.notify_changed();
     }

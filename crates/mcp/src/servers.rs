@@ -309,8 +309,8 @@ impl Servers {
 
     /// Notifies servers that the workspace directories changed.
     pub async fn roots_changed(&self) {
-        let told = self.inner.servers.iter().map(|server| server.roots_changed());
-        futures_util::future::join_all(told).await;
+        let report = self.inner.servers.iter().map(|server| server.roots_changed());
+        futures_util::future::join_all(report).await;
     }
 
     /// Ends all servers.

@@ -103,8 +103,8 @@ impl Stdio {
     }
 
     /// Ends a faulty server immediately, because it would not react to the end of its input.
-    fn give_up<T>(&mut self, why: &str) -> Option<T> {
-        self.stderr_tail.push(format!("\nParallax: {why}\n").as_bytes());
+    fn give_up<T>(&mut self, reason: &str) -> Option<T> {
+        self.stderr_tail.push(format!("\nParallax: {reason}\n").as_bytes());
         self.process = None;
         None
     }

@@ -200,9 +200,9 @@ impl ToolShared {
     }
 
     /// Creates the failure for a call that was not made. The text does not come from the server.
-    fn refusal(&self, why: &str) -> ToolResult {
+    fn refusal(&self, reason: &str) -> ToolResult {
         let (tool, server) = (display_name(&self.entry.name), &self.server.config.name);
-        let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");
+        let words = format!("The tool `{tool}` of the MCP server `{server}` {reason}.");
         ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
 

@@ -83,17 +83,17 @@ impl ToolSource for Servers {
     fn take_warning(&self) -> Option<String> {
         // Without a wait for servers, one may just be starting.
         let late = !self.inner.first_wait.is_zero();
-        let mut told = self.lock_reported();
+        let mut report = self.lock_reported();
         let mut words = Vec::new();
         for server in &self.inner.servers {
             let name = &server.config.name;
-            if let Some(why) = server.problem(late).filter(|_| !told.contains(name)) {
-                told.insert(name.clone());
-                words.push(format!("`{name}`: {why}"));
+            if let Some(reason) = server.problem(late).filter(|_| !report.contains(name)) {
+                report.insert(name.clone());
+                words.push(format!("`{name}`: {reason}"));
             }
             if let Some(note) = server.stderr_tail.skipped_note()
                 && server.is_open()
-                && told.insert(format!("{name}\nskipped lines"))
+                && report.insert(format!("{name}\nskipped lines"))
             {
                 words.push(format!("`{name}`: {note}"));
             }

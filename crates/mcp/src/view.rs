@@ -146,7 +146,7 @@ impl McpView {
                 .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         }
         let switched = block(self.servers.switch(&name, on))?;
-        switched.map_err(|why| input_failure(format!("the MCP server `{name}`: {why}")))?;
+        switched.map_err(|reason| input_failure(format!("the MCP server `{name}`: {reason}")))?;
         Ok(name)
     }
 
@@ -183,17 +183,17 @@ impl McpView {
         opens_browser: bool,
     ) -> Result<String, Failure> {
         let name = self.name_of(name)?;
-        let told = |why: String| input_failure(format!("the MCP server `{name}`: {why}"));
+        let report = |reason: String| input_failure(format!("the MCP server `{name}`: {reason}"));
         let found = (self.access.configured)();
         let server = found.servers.into_iter().find(|server| server.name == name);
-        let server = server.ok_or_else(|| told("its settings no longer exist".to_owned()))?;
+        let server = server.ok_or_else(|| report("its settings no longer exist".to_owned()))?;
         let McpAccess { tokens, port, http, .. } = &self.access;
         let face = BrowserSignIn { show, opens_browser };
         block(async {
             sign_in(&server, tokens, *port, http, &face).await?;
             self.servers.reconnect(&name).await
         })?
-        .map_err(told)?;
+        .map_err(report)?;
         Ok(name)
     }
 

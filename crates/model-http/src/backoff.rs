@@ -42,22 +42,22 @@ impl Backoff {
 
     /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
     /// `guessed` delays are ours.
-    pub fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {
+    pub fn wait(self, attempt: u32, report: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);
-        match told {
-            Some(told) => {
-                let told = if guessed { self.scale(told) } else { told };
-                current.max(told).mul_f64(1.0 + 0.2 * random())
+        match report {
+            Some(report) => {
+                let report = if guessed { self.scale(report) } else { report };
+                current.max(report).mul_f64(1.0 + 0.2 * random())
             }
             None => current.mul_f64(0.7 + 0.6 * random()),
         }
     }
 
     /// The wait when there is a fallback: one second, then three, or what the server asks for.
-    pub fn short_wait(self, attempt: u32, told: Option<Duration>) -> Duration {
+    pub fn short_wait(self, attempt: u32, report: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
-        told.unwrap_or_else(|| self.scale(ours))
+        report.unwrap_or_else(|| self.scale(ours))
     }
 
     fn scale(self, delay: Duration) -> Duration {

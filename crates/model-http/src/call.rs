@@ -311,9 +311,9 @@ impl HttpCall {
         match self.continuation.track(chunk) {
             Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
             Tracked::Skip => None,
-            Tracked::Incompatible(why) => Some(Err(ModelError::Broken {
+            Tracked::Incompatible(reason) => Some(Err(ModelError::Broken {
                 status: None,
-                message: format!("the answer cannot be continued: {why}"),
+                message: format!("the answer cannot be continued: {reason}"),
                 retryable: true,
                 delay: None,
             })),

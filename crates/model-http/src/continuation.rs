@@ -216,7 +216,7 @@ mod tests {
         match tracked {
             Tracked::Emit(chunk) => Content::model(chunk.parts).visible_text(),
             Tracked::Skip => String::new(),
-            Tracked::Incompatible(why) => format!("broken: {why}"),
+            Tracked::Incompatible(reason) => format!("broken: {reason}"),
         }
     }
 

@@ -87,7 +87,7 @@ impl Host for Editor {
             if let Some(asked) = start::engine_command(session, events, text).await? {
                 return Ok(Some(asked.0.text));
             }
-            Ok(start::info_command(session, text).await?.map(|told| told.text))
+            Ok(start::info_command(session, text).await?.map(|report| report.text))
         })
     }
 

@@ -107,8 +107,8 @@ async fn add_google(
             Ok(()) => None,
         };
         checked = json!(unchecked.is_none());
-        if let Some(why) = unchecked {
-            let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
+        if let Some(reason) = unchecked {
+            let _ = writeln!(text, "The key was not checked: {}", one_line(&reason));
         }
     }
     launch.provider_manager().store_key(kind, &key)?;
@@ -131,8 +131,8 @@ async fn add(
     } else {
         let unchecked = launch.provider_manager().add_provider_key(provider, &key).await?;
         checked = json!(unchecked.is_none());
-        if let Some(why) = unchecked {
-            let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
+        if let Some(reason) = unchecked {
+            let _ = writeln!(text, "The key was not checked: {}", one_line(&reason));
         }
     }
     let file = launch.home().join("provider-keys.json");

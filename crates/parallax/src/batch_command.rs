@@ -236,9 +236,9 @@ fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchE
             ApplyEnd::Branch(branch) => format!("{id}: branch {branch}"),
             ApplyEnd::Nothing => format!("{id}: no changes"),
             ApplyEnd::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
-            ApplyEnd::Conflict(why) => {
+            ApplyEnd::Conflict(reason) => {
                 conflicts += 1;
-                format!("{id}: conflict, nothing changed: {}", one_line(why))
+                format!("{id}: conflict, nothing changed: {}", one_line(reason))
             }
         };
         print(&format!("{line}\n"));

@@ -43,22 +43,22 @@ pub(crate) fn switch_result(kind: &str, name: &str, on: bool, file: &Path) -> Co
 }
 
 /// Prints a result. A closed pipe is not a failure.
-pub(crate) fn print_result(said: &CommandResult, format: OutputFormat) -> ExitCode {
+pub(crate) fn print_result(output: &CommandResult, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
     // In the other formats, the document contains the errors. A failed write cannot be reported.
     if format == OutputFormat::Text {
-        let _ = io::stderr().write_all(said.errors.as_bytes());
+        let _ = io::stderr().write_all(output.errors.as_bytes());
     }
     let written = match format {
-        OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
-            let _ = io::stderr().write_all(said.note.as_bytes());
-            stdout.write_all(json_document(&said.json).as_bytes())
+        OutputFormat::Json | OutputFormat::StreamJson if !output.raw => {
+            let _ = io::stderr().write_all(output.note.as_bytes());
+            stdout.write_all(json_document(&output.json).as_bytes())
         }
-        _ => stdout.write_all(said.text.as_bytes()),
+        _ => stdout.write_all(output.text.as_bytes()),
     };
     match written.and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
-        _ => said.code,
+        _ => output.code,
     }
 }
 

@@ -77,14 +77,14 @@ impl Extending {
     /// Fails on arguments that cannot be used and files that cannot be read or written.
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let launch = launch()?;
-        let said = match self {
+        let output = match self {
             Self::Extensions { action, .. } => extensions_command::run(&launch, action),
             Self::Commands { action, .. } => commands_command::run(&launch, action),
             Self::Skills { action, .. } => skills_command::run(&launch, action),
             Self::Agents { action, .. } => agents_command::run(&launch, action),
             Self::Hooks { action, .. } => hooks_command::run(&launch, action),
         }?;
-        Ok(print_result(&said, self.format()))
+        Ok(print_result(&output, self.format()))
     }
 
     /// The exit code of a failure.

@@ -259,8 +259,8 @@ pub(crate) fn run(
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
             let extension = launch.extension_manager().find_extension(name)?;
-            let said = update(launch, &extension, *consent, &mut prompter)?;
-            Ok(CommandResult::new(said.text, said.json))
+            let output = update(launch, &extension, *consent, &mut prompter)?;
+            Ok(CommandResult::new(output.text, output.json))
         }
         ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut prompter)),
         ExtensionsAction::Sync { file, consent, prune, .. } => {
@@ -448,9 +448,9 @@ fn update_all(
             continue;
         }
         match update(launch, extension, consent, prompter) {
-            Ok(said) => {
-                text.push_str(&said.text);
-                list.push(said.json);
+            Ok(output) => {
+                text.push_str(&output.text);
+                list.push(output.json);
             }
             Err(failure) => {
                 let _ = writeln!(errors, "error: {}", one_line(&failure.message));
@@ -567,6 +567,6 @@ pub(crate) fn code_of(failure: &Failure) -> ExitCode {
 }
 
 /// The user did not agree.
-pub(super) fn consent_refused(why: &str) -> Failure {
-    input_failure(why.to_owned())
+pub(super) fn consent_refused(reason: &str) -> Failure {
+    input_failure(reason.to_owned())
 }

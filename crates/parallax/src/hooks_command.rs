@@ -261,8 +261,8 @@ fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<CommandResul
     if done.file.is_some() && matches!(scope, Scope::Workspace) {
         text.push_str("Run `parallax hooks accept` to accept them; they do not run before.\n");
     }
-    for why in &done.skipped {
-        let _ = writeln!(text, "skipped: {}", one_line(why));
+    for reason in &done.skipped {
+        let _ = writeln!(text, "skipped: {}", one_line(reason));
     }
     let shown = |file: &PathBuf| file.to_string_lossy().into_owned();
     let added: serde_json::Map<String, Value> =

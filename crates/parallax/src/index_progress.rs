@@ -32,7 +32,7 @@ impl IndexProgress {
         let due = match self.last_update.get() {
             _ if read >= total => false,
             None => self.in_terminal || now - self.started >= MOMENT,
-            Some(told) => self.in_terminal && now - told >= BETWEEN,
+            Some(report) => self.in_terminal && now - report >= BETWEEN,
         };
         if due {
             self.last_update.set(Some(now));

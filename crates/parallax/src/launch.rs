@@ -193,8 +193,10 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
             return Ok(print(VERSION));
         }
         Invocation::Trust { action, json } => {
-            let said = trust_command::run(action, json);
-            return said.map(|text| print(&text)).map_err(|failure| startup_failure(failure, None));
+            let output = trust_command::run(action, json);
+            return output
+                .map(|text| print(&text))
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Mcp(action) => {
             let format = mcp_command::format(&action);
@@ -229,9 +231,9 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
         Invocation::DeleteSession { session, flags, format } => {
             let launch =
                 prepare_read_only(&flags).map_err(|failure| startup_failure(failure, format))?;
-            let said = delete_session(&session, &launch)
+            let output = delete_session(&session, &launch)
                 .map_err(|failure| startup_failure(failure, format))?;
-            return Ok(print(&said));
+            return Ok(print(&output));
         }
         Invocation::Serve(typed) => {
             return serve_command::run(typed)
@@ -377,12 +379,12 @@ async fn headless(
     let id = session.id.clone();
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
     let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
-    for said in session.close_with_limit(wait_for_hook_limit(interrupted, hooks)).await {
+    for output in session.close_with_limit(wait_for_hook_limit(interrupted, hooks)).await {
         // The session's event channel is closed, and the result is printed. In the JSON formats,
         // stderr is reserved for failures. A closed pipe is not an error.
         match format {
-            OutputFormat::Text => drop(writeln!(std::io::stderr(), "warning: {said}")),
-            _ => tracing::warn!("{said}"),
+            OutputFormat::Text => drop(writeln!(std::io::stderr(), "warning: {output}")),
+            _ => tracing::warn!("{output}"),
         }
     }
     if !quiet {
@@ -517,15 +519,15 @@ async fn run_prompts(
         asked = start::engine_command(session, events, &typed) => asked?,
         number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
-    let told = match asked {
-        None => start::info_command(session, &typed).await?.map(|told| (told, Vec::new())),
+    let report = match asked {
+        None => start::info_command(session, &typed).await?.map(|report| (report, Vec::new())),
         asked => asked,
     };
-    if let Some(told) = told {
+    if let Some(report) = report {
         drop(signals);
         options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
-        return Ok(print_command_output(Io::standard(), ops, events, told, typed, options).await);
+        return Ok(print_command_output(Io::standard(), ops, events, report, typed, options).await);
     }
     let ledger = session.ledger();
     let expanded = tokio::select! {

@@ -292,7 +292,7 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
     let face = SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
-        .map_err(|why| input_failure(format!("Failed to sign in to `{name}`: {why}")))?;
+        .map_err(|reason| input_failure(format!("Failed to sign in to `{name}`: {reason}")))?;
     Ok(print_text(&format!("Signed in to \"{name}\".\n")))
 }
 
@@ -376,8 +376,8 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             json!({"name": error.name, "status": "unusable", "error": error.reason, "tools": 0})
         });
         let unread = unread.iter().map(|(name, file)| {
-            let why = "the folder is not trusted";
-            json!({"name": name, "status": "disabled", "error": why, "source": file, "tools": 0})
+            let reason = "the folder is not trusted";
+            json!({"name": name, "status": "disabled", "error": reason, "source": file, "tools": 0})
         });
         let list: Vec<Value> =
             probes.iter().map(probe_json).chain(unusable).chain(unread).collect();

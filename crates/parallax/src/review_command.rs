@@ -234,11 +234,11 @@ async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     {
         return Ok(answer.clone());
     }
-    let why = document.pointer("/error/message").and_then(Value::as_str);
+    let reason = document.pointer("/error/message").and_then(Value::as_str);
     Err(Failure {
         // Preserves the exit code of the run.
         kind: kind_of(code),
-        message: why.unwrap_or("The model did not return findings").to_owned(),
+        message: reason.unwrap_or("The model did not return findings").to_owned(),
         status: None,
     })
 }

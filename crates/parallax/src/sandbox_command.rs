@@ -53,14 +53,17 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Restored protected path: {path}");
             }
-            for (path, why) in reverted.unrestored {
-                let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
-                let _ = writeln!(io::stderr(), "Failed to restore protected path: {path} ({why})");
-            }
-            for (path, why) in reverted.unsearched {
-                let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
+            for (path, reason) in reverted.unrestored {
+                let (path, reason) = (one_line(&path.to_string_lossy()), one_line(&reason));
                 let _ =
-                    writeln!(io::stderr(), "Could not check for protected files: {path} ({why})");
+                    writeln!(io::stderr(), "Failed to restore protected path: {path} ({reason})");
+            }
+            for (path, reason) in reverted.unsearched {
+                let (path, reason) = (one_line(&path.to_string_lossy()), one_line(&reason));
+                let _ = writeln!(
+                    io::stderr(),
+                    "Could not check for protected files: {path} ({reason})"
+                );
             }
             for path in reverted.set_id {
                 let path = one_line(&path.to_string_lossy());
@@ -110,12 +113,12 @@ fn explain(json: bool) -> Result<String, Failure> {
     for (key, name, MechanismSupport { is_supported, detail }) in findings {
         let mark = if *is_supported { "yes" } else { "no " };
         let unused = *is_supported && is_unused(key, tier);
-        let why = match (detail.is_empty(), unused) {
+        let reason = match (detail.is_empty(), unused) {
             (_, true) => ": available, but not used because of PARALLAX_SANDBOX_TIER".to_owned(),
             (true, false) => String::new(),
             (false, false) => format!(": {detail}"),
         };
-        let _ = writeln!(text, "  {mark}  {name}{why}");
+        let _ = writeln!(text, "  {mark}  {name}{reason}");
     }
     text.push('\n');
     for line in tier_guarantees(tier) {

@@ -264,7 +264,7 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResul
     let SearchResult { hits, skipped_notice } =
         launch.session_library().search_sessions(search, &|step| progress.update(step))?;
     progress.end();
-    let errors = skipped_notice.map(|told| one_line(&told) + "\n").unwrap_or_default();
+    let errors = skipped_notice.map(|report| one_line(&report) + "\n").unwrap_or_default();
     let json = hits.iter().map(|hit| {
         json!({
             "id": hit.id,
@@ -279,8 +279,8 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResul
     });
     let json: Value = json.collect();
     if hits.is_empty() {
-        let said = CommandResult::new("No results.\n", json);
-        return Ok(CommandResult { code: ExitCode::GENERAL, errors, ..said });
+        let output = CommandResult::new("No results.\n", json);
+        return Ok(CommandResult { code: ExitCode::GENERAL, errors, ..output });
     }
     let mut text = String::new();
     for hit in &hits {
@@ -337,12 +337,12 @@ fn export_all(
     let count = done.files.len();
     let mut text =
         format!("Exported {count} sessions to {}\n", one_line(&out.display().to_string()));
-    for (id, why) in &done.failed {
-        let _ = writeln!(text, "Failed to export {}: {}", one_line(id), one_line(why));
+    for (id, reason) in &done.failed {
+        let _ = writeln!(text, "Failed to export {}: {}", one_line(id), one_line(reason));
     }
     let json = json!({
         "files": done.files,
-        "failed": done.failed.iter().map(|(id, why)| json!({"id": id, "why": why}))
+        "failed": done.failed.iter().map(|(id, reason)| json!({"id": id, "why": reason}))
             .collect::<Value>(),
     });
     let code = if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
@@ -366,8 +366,8 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     for (id, path) in &moved.sessions {
         let _ = writeln!(text, "{id}: {}", path.display());
     }
-    for (id, why) in &moved.skipped {
-        let _ = writeln!(text, "{} was not moved: {}", one_line(id), one_line(why));
+    for (id, reason) in &moved.skipped {
+        let _ = writeln!(text, "{} was not moved: {}", one_line(id), one_line(reason));
     }
     if moved.other_files > 0 {
         let _ = writeln!(text, "{} other files moved", moved.other_files);
@@ -375,7 +375,7 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     let pair =
         |name: &'static str| move |(id, what): (&String, String)| json!({"id": id, name: what});
     let sessions = moved.sessions.iter().map(|(id, path)| (id, path.display().to_string()));
-    let kept = moved.skipped.iter().map(|(id, why)| (id, why.clone()));
+    let kept = moved.skipped.iter().map(|(id, reason)| (id, reason.clone()));
     let json = json!({
         "sessions": sessions.map(pair("path")).collect::<Value>(),
         "kept": kept.map(pair("why")).collect::<Value>(),
@@ -402,8 +402,8 @@ fn cleanup_result(collected: &CleanupResult, dry: bool) -> CommandResult {
             collected.emptied, collected.removed_outputs
         ),
     };
-    for why in &collected.failed {
-        let _ = writeln!(text, "{}", one_line(why));
+    for reason in &collected.failed {
+        let _ = writeln!(text, "{}", one_line(reason));
     }
     let code = if collected.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
     CommandResult {

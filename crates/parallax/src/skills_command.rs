@@ -88,13 +88,13 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
                 .confirm(&consent_text(&skills, "installed", source), *consent)?;
             let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
-            let mut said = done("Installed", &skills, &folders);
+            let mut output = done("Installed", &skills, &folders);
             for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.was_replaced)
             {
                 let name = one_line(&skill.name);
-                let _ = writeln!(said.text, "Replaced the existing skill `{name}`.");
+                let _ = writeln!(output.text, "Replaced the existing skill `{name}`.");
             }
-            Ok(said)
+            Ok(output)
         }
         SkillsAction::Link { folder, scope, consent } => {
             let skills = skill_files::fetch_skills(launch.config(), folder, None)?;
@@ -108,8 +108,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
                 skill_files::uninstall_skill(launch.config(), name, (*scope).into(), || {
                     launch.skill_library().skills()
                 })?;
-            let said = format!("Removed {}\n", one_line(&folder.display().to_string()));
-            Ok(CommandResult::new(said, json!({"removed": folder.to_string_lossy()})))
+            let output = format!("Removed {}\n", one_line(&folder.display().to_string()));
+            Ok(CommandResult::new(output, json!({"removed": folder.to_string_lossy()})))
         }
         SkillsAction::Enable { name, scope } => switch(launch, name, true, scope.scope),
         SkillsAction::Disable { name, scope } => switch(launch, name, false, Some(scope.scope)),
@@ -196,9 +196,9 @@ fn switch(
         Some(scope) => launch.skill_library().switch(name, on, scope.into())?,
         None => launch.skill_library().enable(name)?,
     };
-    let mut said = switch_result("skill", name, on, &file);
+    let mut output = switch_result("skill", name, on, &file);
     if !known {
-        said.text.push_str("No skill currently has this name.\n");
+        output.text.push_str("No skill currently has this name.\n");
     }
-    Ok(said)
+    Ok(output)
 }

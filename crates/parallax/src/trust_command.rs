@@ -20,7 +20,7 @@ use crate::arguments::TrustAction;
 pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
-    let said = match action {
+    let output = match action {
         TrustAction::Status { path } => status(&FolderState::for_existing_path(&here, path)?),
         TrustAction::Show { path } => show(&FolderState::for_existing_path(&here, path)?),
         TrustAction::Add { path, parent, settings } => {
@@ -35,7 +35,7 @@ pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
         }
         TrustAction::List => list(&FolderState::for_existing_path(&here, None)?)?,
     };
-    Ok(if json { json_document(&said.json) } else { said.text })
+    Ok(if json { json_document(&output.json) } else { output.text })
 }
 
 /// The result of a subcommand, as text and as JSON.
@@ -156,16 +156,16 @@ fn status(place: &FolderState) -> TrustOutput {
 }
 
 fn show(place: &FolderState) -> TrustOutput {
-    let mut said = status(place);
+    let mut output = status(place);
     let survey = parallax_config::inspect(&place.folder, &place.trust_state.outer);
     // A file that cannot be used is among the preview's problems.
     let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
-    said.text.push_str(&preview_text(&survey, &accepted));
-    if let Value::Object(fields) = &mut said.json {
+    output.text.push_str(&preview_text(&survey, &accepted));
+    if let Value::Object(fields) = &mut output.json {
         fields.insert("brings".to_owned(), survey.to_json());
         fields.insert("accepted_settings".to_owned(), json!(accepted));
     }
-    said
+    output
 }
 
 /// A trust preview as text. All names come from the folder, so control characters are
@@ -215,7 +215,7 @@ fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
 
 fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<TrustOutput, Failure> {
     place.set(Some(level))?;
-    let mut said = status(&place);
+    let mut output = status(&place);
     let dirs = &place.trust_state.dirs;
     // The user has seen the current rules, so they are accepted.
     let rules = parallax_config::policy_files(&RulePlaces::for_trusted(dirs, &place.folder));
@@ -227,10 +227,10 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
             .map_err(|error| config(&error))?;
         accepted.extend(files.iter().flat_map(|file| place.named_keys(file)));
         for entry in &accepted {
-            let _ = writeln!(said.text, "accepted: {}", code_text(entry));
+            let _ = writeln!(output.text, "accepted: {}", code_text(entry));
         }
         if accepted.is_empty() {
-            said.text.push_str("None of its settings lowers security.\n");
+            output.text.push_str("None of its settings lowers security.\n");
         }
     } else {
         accepted = place.loose_settings(Acceptance::Accepted)?;
@@ -239,31 +239,31 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
         if !ignored.is_empty() {
             let list: Vec<_> = ignored.iter().map(|key| code_text(key)).collect();
             let _ = writeln!(
-                said.text,
+                output.text,
                 "These settings lower security and are ignored: {}. Run `parallax trust add \
                  --settings` to accept them as they are now.",
                 list.join(", ")
             );
         }
     }
-    if let Value::Object(fields) = &mut said.json {
+    if let Value::Object(fields) = &mut output.json {
         fields.insert("accepted_settings".to_owned(), json!(accepted));
     }
-    Ok(said)
+    Ok(output)
 }
 
 fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
     place.set(None)?;
-    let mut said = status(&place);
+    let mut output = status(&place);
     if let TrustReason::Rule { file, .. } = &place.trust_state.trust.reason
         && file != place.trust_state.files.writable_file()
     {
-        said.text.push_str(
+        output.text.push_str(
             "The file belongs to another program and was not changed. Run `parallax trust deny` \
              to override it.\n",
         );
     }
-    Ok(said)
+    Ok(output)
 }
 
 fn list(place: &FolderState) -> Result<TrustOutput, Failure> {

@@ -70,8 +70,8 @@ fn can_ask(typed: &UndoArguments) -> bool {
 fn confirm(undone: &UndoResult) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
-    for (path, why) in undone.skipped.iter().take(SHOWN) {
-        text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(why)));
+    for (path, reason) in undone.skipped.iter().take(SHOWN) {
+        text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(reason)));
     }
     text.push_str("Also revert these files and discard their current contents? [y/N] ");
     if stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).is_err() {
@@ -125,8 +125,10 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
             let path = one_line(&file.path.to_string_lossy());
             match &file.not_undoable {
                 None => text.push_str(&format!("  {what} {path}\n")),
-                Some(why) => text
-                    .push_str(&format!("  {what} {path} (cannot be undone: {})\n", one_line(why))),
+                Some(reason) => text.push_str(&format!(
+                    "  {what} {path} (cannot be undone: {})\n",
+                    one_line(reason)
+                )),
             }
         }
         if let Some(more) = turn.files.len().checked_sub(SHOWN).filter(|more| *more > 0) {
@@ -157,11 +159,11 @@ fn format_result(undone: &UndoResult, by_force: &str) -> String {
     for path in undone.restored.iter().take(SHOWN) {
         text.push_str(&format!("  {}\n", one_line(&path.to_string_lossy())));
     }
-    for (path, why) in undone.skipped.iter().take(SHOWN) {
+    for (path, reason) in undone.skipped.iter().take(SHOWN) {
         text.push_str(&format!(
             "  skipped: {} ({})\n",
             one_line(&path.to_string_lossy()),
-            one_line(why)
+            one_line(reason)
         ));
     }
     if undone.force_helps {

@@ -82,8 +82,9 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             Usage::new(format!("Invalid value `{value}` for `{argument}`"), choices(error))
         }
         ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            Usage::new(format!("Invalid value `{value}` for `{argument}`: {why}"), SEE_HELP)
+            let reason =
+                std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            Usage::new(format!("Invalid value `{value}` for `{argument}`: {reason}"), SEE_HELP)
         }
         ErrorKind::InvalidUtf8 => {
             let word = argv.iter().find(|word| word.to_str().is_none());
@@ -138,12 +139,12 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     let mut command = Arguments::command();
     command.build();
     let group = command.find_subcommand_mut(argv.get(1)?)?;
-    let mut told = format!("error: unknown command `parallax {} {name}`", group.get_name());
+    let mut report = format!("error: unknown command `parallax {} {name}`", group.get_name());
     let known: Vec<&str> = group.get_subcommands().map(clap::Command::get_name).collect();
     if let Some(near) = similar_names(&name, known.into_iter()).first() {
-        told.push_str(&format!("; did you mean `{near}`?"));
+        report.push_str(&format!("; did you mean `{near}`?"));
     }
-    Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
+    Some(format!("{}\n\n{}", one_line(&report), group.render_help()))
 }
 
 /// Returns the error for an unknown `help WORD`, or for a typo in the second word of a command.

@@ -82,12 +82,12 @@ fn sandbox_table(config: &Config) -> (SandboxTable, Vec<String>) {
 /// Converts the settings about modes to the format of `sandbox.toml`, leaving out unset values.
 fn settings_file(settings: &Settings) -> Option<RuleFile> {
     let flag = |key: &str| settings.get(key).and_then(serde_json::Value::as_bool);
-    let said = settings.sandbox().network;
+    let output = settings.sandbox().network;
     let modes = [
-        ("plan", "plan", said.plan),
-        ("default", "default", said.default),
-        ("accepting_edits", "auto_edit", said.auto_edit),
-        ("yolo", "yolo", said.yolo),
+        ("plan", "plan", output.plan),
+        ("default", "default", output.default),
+        ("accepting_edits", "auto_edit", output.auto_edit),
+        ("yolo", "yolo", output.yolo),
     ];
     let everywhere = flag("tools.sandboxNetworkAccess") == Some(true);
     let others = [

@@ -21,12 +21,12 @@ pub struct RuleFileStore {
 
 impl RuleStore for RuleFileStore {
     fn save(&self, rule: &SuggestedRule, scope: RuleScope) -> Result<PathBuf, String> {
-        let said = |error: parallax_config::ConfigError| error.to_string();
+        let output = |error: parallax_config::ConfigError| error.to_string();
         match scope {
             RuleScope::Session => Err("session rules are not saved".to_owned()),
             RuleScope::Always => {
                 let file = self.dirs.parallax.join("policies").join(SAVED);
-                save_rule(&file, rule).map_err(said)?;
+                save_rule(&file, rule).map_err(output)?;
                 Ok(file)
             }
             RuleScope::Project => {
@@ -38,9 +38,9 @@ impl RuleStore for RuleFileStore {
                         .to_owned());
                 }
                 let file = self.project.join(".parallax").join("policies").join(SAVED);
-                save_rule(&file, rule).map_err(said)?;
+                save_rule(&file, rule).map_err(output)?;
                 let_workspace_rules_allow(&self.dirs, &self.project, &self.files())
-                    .map_err(said)?;
+                    .map_err(output)?;
                 Ok(file)
             }
         }

@@ -24,17 +24,17 @@ pub(crate) struct ApprovalReason {
 }
 
 impl ApprovalReason {
-    fn when_not_allowed(name: &'static str, why: impl Into<String>) -> Self {
-        Self { name, reason: why.into(), always_ask: false, destroyed_by: None }
+    fn when_not_allowed(name: &'static str, reason: impl Into<String>) -> Self {
+        Self { name, reason: reason.into(), always_ask: false, destroyed_by: None }
     }
 
-    fn always_ask(name: &'static str, why: impl Into<String>) -> Self {
-        Self { always_ask: true, ..Self::when_not_allowed(name, why) }
+    fn always_ask(name: &'static str, reason: impl Into<String>) -> Self {
+        Self { always_ask: true, ..Self::when_not_allowed(name, reason) }
     }
 
-    fn destructive(command: &bash::Command, why: impl Into<String>) -> Self {
+    fn destructive(command: &bash::Command, reason: impl Into<String>) -> Self {
         let destroyed_by = Some(command.source.clone());
-        Self { destroyed_by, ..Self::always_ask("destructive command", why) }
+        Self { destroyed_by, ..Self::always_ask("destructive command", reason) }
     }
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn approval_reasons(
         ));
     }
     for command in &line.commands {
-        if let Some(why) = bash::dangerous(command) {
-            let why = format!("`{}`: {why}", shorten(&command.source));
-            doubts.push(ApprovalReason::always_ask("dangerous command", why));
+        if let Some(reason) = bash::dangerous(command) {
+            let reason = format!("`{}`: {reason}", shorten(&command.source));
+            doubts.push(ApprovalReason::always_ask("dangerous command", reason));
         }
     }
     if let Some(word) = taint::tainted_word(shell, call.query.taint) {
@@ -124,7 +124,7 @@ pub(crate) fn approval_reasons(
     let may_redirect = call.mode == ApprovalMode::AutoEdit || circumstances.may_redirect;
     if let Some(redirection) = shell.redirections().next().filter(|_| !may_redirect) {
         let target = shorten(&redirection.target.source);
-        let why = match redirection.kind {
+        let reason = match redirection.kind {
             RedirectionKind::Read => format!("It reads `{target}` by redirection (`<`)"),
             RedirectionKind::Append => format!("It appends to `{target}` by redirection (`>>`)"),
             RedirectionKind::HereDocument | RedirectionKind::HereString => {
@@ -132,8 +132,8 @@ pub(crate) fn approval_reasons(
             }
             _ => format!("It writes `{target}` by redirection (`>`)"),
         };
-        let why = format!("{why}, and no rule that allows it also allows redirections");
-        doubts.push(ApprovalReason::when_not_allowed("redirection", why));
+        let reason = format!("{reason}, and no rule that allows it also allows redirections");
+        doubts.push(ApprovalReason::when_not_allowed("redirection", reason));
     }
     doubts
 }
@@ -185,16 +185,16 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
             continue;
         }
         let source = shorten(&command.source);
-        let why = match destruction.reason.strip_prefix("it ") {
+        let reason = match destruction.reason.strip_prefix("it ") {
             Some(deletes) => format!("`{source}` {deletes}"),
             None => format!("`{source}`: {}", destruction.reason),
         };
-        doubts.push(ApprovalReason::destructive(command, why));
+        doubts.push(ApprovalReason::destructive(command, reason));
     }
-    if let Some(why) = shell.line.hidden {
+    if let Some(reason) = shell.line.hidden {
         doubts.push(ApprovalReason::always_ask(
             "hidden command",
-            format!("What it runs cannot be determined: {why}"),
+            format!("What it runs cannot be determined: {reason}"),
         ));
     }
     // The same words can name a branch or a directory; which one depends on the files on disk.
@@ -205,12 +205,12 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
     };
     for command in &shell.line.commands {
         let Some(word) = bash::checked_out(command).into_iter().find(there) else { continue };
-        let why = format!(
+        let reason = format!(
             "`{}`: `git checkout` discards the changes of `{}`",
             shorten(&command.source),
             shorten(&word.source)
         );
-        doubts.push(ApprovalReason::destructive(command, why));
+        doubts.push(ApprovalReason::destructive(command, reason));
     }
 }
 

@@ -156,11 +156,11 @@ impl Policy {
     fn finding(&self, call: &QueriedCall<'_>, rule: Option<&Rule>) -> TentativeDecision {
         let tool = call.query.tool;
         let Some(rule) = rule else {
-            let why = format!("No rule covers `{tool}`, so it requires approval");
-            return TentativeDecision::new(Decision::Ask, "no rule", why);
+            let reason = format!("No rule covers `{tool}`, so it requires approval");
+            return TentativeDecision::new(Decision::Ask, "no rule", reason);
         };
         let label = rule.label();
-        let why = match (rule.decision, &rule.deny_message) {
+        let reason = match (rule.decision, &rule.deny_message) {
             (Decision::Deny, Some(message)) => message.clone(),
             (Decision::Deny, None) => format!("The rule {label} denies it"),
             (Decision::Ask, Some(message)) if rule.is_for_unlisted_commands() => message.clone(),
@@ -180,7 +180,7 @@ impl Policy {
             },
             (Decision::Allow, _) => format!("The rule {label} allows it"),
         };
-        let mut finding = TentativeDecision::new(rule.decision, label, why);
+        let mut finding = TentativeDecision::new(rule.decision, label, reason);
         if rule.decision == Decision::Ask {
             finding.needed_to_allow = match &rule.source {
                 RuleSource::Setting(key) if rule.is_for_unlisted_commands() => {

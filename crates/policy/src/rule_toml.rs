@@ -93,13 +93,13 @@ pub(crate) fn read(file: &RuleFile, reading: ParseOptions<'_>) -> ParsedRules {
             reader.lines = LineNumbers::new(text);
             reader.file(text);
         }
-        Err(why) => reader.report(
+        Err(reason) => reader.report(
             None,
             true,
             InvalidRule {
                 kind: ProblemKind::FileRead,
                 line: None,
-                message: format!("it cannot be read ({why}), so none of its rules apply"),
+                message: format!("it cannot be read ({reason}), so none of its rules apply"),
                 suggestion: None,
             },
         ),
@@ -493,10 +493,10 @@ fn invalid_rule(message: impl Into<String>) -> InvalidRule {
     InvalidRule { kind: ProblemKind::RuleValidation, ..schema(message) }
 }
 
-fn bad_pattern(key: &str, why: &str) -> InvalidRule {
+fn bad_pattern(key: &str, reason: &str) -> InvalidRule {
     InvalidRule {
         kind: ProblemKind::RegexCompilation,
-        ..schema(format!("`{key}` is invalid: {why}"))
+        ..schema(format!("`{key}` is invalid: {reason}"))
     }
 }
 

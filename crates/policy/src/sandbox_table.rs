@@ -104,11 +104,11 @@ impl SandboxTable {
     /// understood. `~/` is not expanded.
     pub fn merge(&mut self, text: &str) -> Vec<String> {
         let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.to_owned()) };
-        let told = |problem: Problem| match problem.line {
+        let report = |problem: Problem| match problem.line {
             Some(line) => format!("line {line}: {}", problem.message()),
             None => problem.message(),
         };
-        self.merge_file(&file, None).into_iter().map(told).collect()
+        self.merge_file(&file, None).into_iter().map(report).collect()
     }
 
     /// Like [`merge`](Self::merge), for a file with a path and with a home directory for `~/`.
@@ -128,10 +128,10 @@ impl SandboxTable {
                     ),
                 }
             }
-            Err(why) => reader.problem(
+            Err(reason) => reader.problem(
                 ProblemKind::FileRead,
                 None,
-                format!("it cannot be read ({why}), so the defaults apply"),
+                format!("it cannot be read ({reason}), so the defaults apply"),
                 None,
             ),
         }
@@ -361,9 +361,9 @@ mod tests {
         let npm = table.command("npm").expect("row");
         assert_eq!(npm.allowed_paths, [Path::new("/home/me/.npm")]);
         assert!(npm.allow_network && table.command("git").is_none());
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let report: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            report,
             [
                 "/p/sandbox.toml:5 (user policy): unknown key `netwrok`; did you mean `network`?",
                 "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the \

@@ -92,8 +92,8 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     rules.extend(exclude.rules("excluded", "tools.exclude", 4400, Decision::Deny));
 
     for (extension, tools) in &options.excluded_by {
-        let said = format!("excludeTools` of the extension `{extension}");
-        let exclude = read(tools, &said, true, &mut notices);
+        let output = format!("excludeTools` of the extension `{extension}");
+        let exclude = read(tools, &output, true, &mut notices);
         let what = format!("excluded by the extension `{extension}`");
         let whose = format!("The extension `{extension}`");
         for mut rule in exclude.rules(&what, "excludeTools", 4400, Decision::Deny) {

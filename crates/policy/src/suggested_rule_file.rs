@@ -87,7 +87,7 @@ pub fn add_to_file(existing: &str, rule: &SuggestedRule) -> Result<String, AddEr
 
 /// Returns the rules without their names.
 fn rules_of(text: &str) -> Result<Vec<Value>, AddError> {
-    let table = toml_table::parse(text).map_err(|(_, why)| AddError::Corrupt(why))?;
+    let table = toml_table::parse(text).map_err(|(_, reason)| AddError::Corrupt(reason))?;
     let rules = match table.get("rule").map(toml::Spanned::get_ref) {
         Some(DeValue::Array(rules)) => {
             rules.iter().map(|rule| toml_table::json(rule.get_ref())).collect()

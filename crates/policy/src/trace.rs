@@ -114,9 +114,9 @@ impl Trace {
         });
     }
 
-    pub(crate) fn check(&mut self, check: &str, why: &str) {
+    pub(crate) fn check(&mut self, check: &str, reason: &str) {
         if self.is_enabled {
-            self.checks.push(MatchedCheck { check: check.to_owned(), reason: why.to_owned() });
+            self.checks.push(MatchedCheck { check: check.to_owned(), reason: reason.to_owned() });
         }
     }
 }

@@ -108,8 +108,10 @@ impl RevertedFiles {
             names.join(", ")
         };
         let reasons = |paths: &[(PathBuf, String)]| {
-            let names: Vec<String> =
-                paths.iter().map(|(path, why)| format!("`{}` ({why})", path.display())).collect();
+            let names: Vec<String> = paths
+                .iter()
+                .map(|(path, reason)| format!("`{}` ({reason})", path.display()))
+                .collect();
             names.join(", ")
         };
         let mut notes = Vec::new();

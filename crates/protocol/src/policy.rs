@@ -58,11 +58,11 @@ pub struct PolicyDecision {
 
 impl PolicyDecision {
     /// Creates a decision that grants nothing beyond the sandbox.
-    pub fn new(kind: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
+    pub fn new(kind: Decision, rule: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             kind,
             rule: rule.into(),
-            reason: why.into(),
+            reason: reason.into(),
             grants: Permissions::default(),
             always_ask: false,
             parts: Vec::new(),

@@ -226,11 +226,11 @@ pub struct DirectoriesRecord {
 
 /// Returns the additional directories after the given records.
 pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [PathBuf] {
-    let told = records.into_iter().filter_map(|record| match record {
-        Record::Directories(told) => Some(told.directories.as_slice()),
+    let report = records.into_iter().filter_map(|record| match record {
+        Record::Directories(report) => Some(report.directories.as_slice()),
         _ => None,
     });
-    told.last().unwrap_or_default()
+    report.last().unwrap_or_default()
 }
 
 /// A shorter form of the first contents of a session.

@@ -138,9 +138,9 @@ impl ProviderManager {
             resolve_auth(env, selected.as_deref(), enforced.as_deref(), external)
         };
         let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
-        let said = resolve(&env);
-        if said.as_ref().is_ok_and(|auth| auth.key().is_some()) {
-            return with_source(said, CredentialSource::Environment);
+        let output = resolve(&env);
+        if output.as_ref().is_ok_and(|auth| auth.key().is_some()) {
+            return with_source(output, CredentialSource::Environment);
         }
         let kept = match self.has_key_variable() {
             true => None,
@@ -148,7 +148,7 @@ impl ProviderManager {
                 .stored_key()
                 .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
         };
-        let Some(kept) = kept else { return with_source(said, CredentialSource::Environment) };
+        let Some(kept) = kept else { return with_source(output, CredentialSource::Environment) };
         let with_kept = |name: &str| match (kept.kind, name) {
             (KeyKind::GeminiApi, "GEMINI_API_KEY") | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => {
                 Some(kept.key.expose().to_owned())
@@ -160,7 +160,7 @@ impl ProviderManager {
         match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
             true => with_source(with_kept, CredentialSource::Stored),
             // The stored key does not fit the selected method.
-            false => with_source(said, CredentialSource::Environment),
+            false => with_source(output, CredentialSource::Environment),
         }
     }
 
@@ -202,10 +202,10 @@ impl ProviderManager {
 }
 
 fn with_source(
-    said: Result<Auth, AuthError>,
+    output: Result<Auth, AuthError>,
     source: CredentialSource,
 ) -> Result<(Auth, CredentialSource), Failure> {
-    match said {
+    match output {
         Ok(auth) => Ok((auth, source)),
         Err(error) => Err(failure(FailureKind::Auth, error.to_string())),
     }

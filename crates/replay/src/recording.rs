@@ -135,8 +135,8 @@ impl RecordingWriter {
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(error.to_string()),
         }
-        .map_err(|why| ModelError::Script {
-            message: format!("failed to write the recording `{path}`: {why}"),
+        .map_err(|reason| ModelError::Script {
+            message: format!("failed to write the recording `{path}`: {reason}"),
         })
     }
 }

@@ -217,8 +217,8 @@ impl Script {
             .find(|(line, _)| matches_call(line) && line.conditions.are_met(&scene));
         let Some((line, used)) = found else { return Ok(None) };
         *used = true;
-        let fail = |why: String| ModelError::Script {
-            message: format!("{}:{}: {why}{}", self.name, line.number, last_content(request)),
+        let fail = |reason: String| ModelError::Script {
+            message: format!("{}:{}: {reason}{}", self.name, line.number, last_content(request)),
         };
         for (name, capture) in &line.vars {
             let value = capture.evaluate(&scene);
@@ -257,7 +257,7 @@ impl Script {
         };
         let (left, others) = (count(false, true), count(false, false));
         let used = count(true, true) + count(true, false);
-        let why = if left > 0 {
+        let reason = if left > 0 {
             format!("none of the {left} unused `{method}` lines matches the request")
         } else {
             format!(
@@ -266,7 +266,7 @@ impl Script {
         };
         ModelError::Script {
             message: format!(
-                "the script `{}` ({flag}) has no answer: {why}{}",
+                "the script `{}` ({flag}) has no answer: {reason}{}",
                 self.name,
                 last_content(request)
             ),

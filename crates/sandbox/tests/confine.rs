@@ -12,8 +12,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match run(&args) {
-        Ok(said) => {
-            let _ = writeln!(std::io::stdout(), "ok {said}");
+        Ok(output) => {
+            let _ = writeln!(std::io::stdout(), "ok {output}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -325,15 +325,15 @@ mod tests {
         for name in ["vscode", "Apple_Terminal", "alacritty", "xyz"] {
             assert_eq!(by_name("TERM_PROGRAM", name), None, "{name}");
         }
-        let said = |variables: &[_], kitty, sixel| {
+        let output = |variables: &[_], kitty, sixel| {
             Capabilities { kitty_graphics: kitty, sixel, ..detect(variables) }.graphics()
         };
-        assert_eq!(said(&[("TERM", "xterm")], false, true), Some(Graphics::Sixel));
-        assert_eq!(said(&[("KONSOLE_VERSION", "230800")], true, true), Some(Graphics::Kitty));
-        assert_eq!(said(&[("TERM_PROGRAM", "vscode")], false, true), Some(Graphics::Iterm));
+        assert_eq!(output(&[("TERM", "xterm")], false, true), Some(Graphics::Sixel));
+        assert_eq!(output(&[("KONSOLE_VERSION", "230800")], true, true), Some(Graphics::Kitty));
+        assert_eq!(output(&[("TERM_PROGRAM", "vscode")], false, true), Some(Graphics::Iterm));
         let inside = [("TMUX", "/x"), ("KITTY_WINDOW_ID", "1")];
-        assert_eq!(said(&inside, true, false), None);
-        assert_eq!(said(&inside, false, true), Some(Graphics::Sixel));
+        assert_eq!(output(&inside, true, false), None);
+        assert_eq!(output(&inside, false, true), Some(Graphics::Sixel));
         assert!(!detect(&inside).may_send(Graphics::Kitty));
         assert!(detect(&[("TERM", "xterm")]).may_send(Graphics::Kitty));
     }

@@ -103,7 +103,7 @@ fn servers(
         let taken = known.servers.iter().any(|server| same_name(&server.name, name));
         let blocked =
             names(&excluded, name) || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
-        let why = match McpServer::read(name, value, source.clone()) {
+        let reason = match McpServer::read(name, value, source.clone()) {
             _ if taken => "a server of the session has the same name".to_owned(),
             _ if blocked => "the settings block it".to_owned(),
             Err(error) => error.reason,
@@ -112,7 +112,7 @@ fn servers(
                 continue;
             }
         };
-        problems.push(format!("the MCP server `{name}` of `{}`: {why}", agent.name));
+        problems.push(format!("the MCP server `{name}` of `{}`: {reason}", agent.name));
     }
     if servers.is_empty() {
         return (None, problems);

@@ -45,10 +45,11 @@ pub(crate) fn discover(
     let settings = &launch.config.settings;
     let words = |key: &str| -> Result<Vec<String>, String> {
         let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
-        check_command(&line).map_err(|why| format!("`{key}`: `{}` {why}", code_text(&line)))?;
+        check_command(&line)
+            .map_err(|reason| format!("`{key}`: `{}` {reason}", code_text(&line)))?;
         match shell_words::split(&line) {
             Ok(words) if words.is_empty() => Err(format!("`{key}`: the command is empty")),
-            words => words.map_err(|why| format!("`{key}`: {why}")),
+            words => words.map_err(|reason| format!("`{key}`: {reason}")),
         }
     };
     settings.text("tools.discoveryCommand")?;
@@ -56,8 +57,8 @@ pub(crate) fn discover(
         .and_then(|discover| Ok((discover, words("tools.callCommand")?)));
     let (discover, call) = match both {
         Ok(both) => both,
-        Err(why) => {
-            warn(&hub, why);
+        Err(reason) => {
+            warn(&hub, reason);
             return None;
         }
     };
@@ -71,8 +72,8 @@ pub(crate) fn discover(
     });
     let kept = DiscoveryCache::new(&launch.config.dirs.parallax, &discovery);
     // The cached results of the last run apply until the command finishes.
-    let told = kept.read().unwrap_or_default();
-    let known = discovery.tools(&told).ok();
+    let report = kept.read().unwrap_or_default();
+    let known = discovery.tools(&report).ok();
     let is_known = known.is_some();
     let (state, changes) = watch::channel(DiscoveryState {
         tools: known.unwrap_or_default(),
@@ -113,15 +114,15 @@ pub(crate) fn discover(
         }
         let changed = match found {
             Ok(found) => {
-                let is_same = is_known && found == told;
-                let tools = discovery.tools(&found).map_err(|why| warn(&hub, why)).ok();
+                let is_same = is_known && found == report;
+                let tools = discovery.tools(&found).map_err(|reason| warn(&hub, reason)).ok();
                 // Write unchanged results too, to refresh the cache's age.
                 let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
                 drop(keeping.await);
                 tools.filter(|_| !is_same)
             }
-            Err(why) => {
-                warn(&hub, why);
+            Err(reason) => {
+                warn(&hub, reason);
                 None
             }
         };

@@ -87,10 +87,10 @@ fn unreported_variables(launch: &SessionConfig, servers: &[McpServer]) -> Vec<St
         return Vec::new();
     }
     let file = launch.config.dirs.parallax.join(TOLD);
-    let told = std::fs::read_to_string(&file).unwrap_or_default();
+    let report = std::fs::read_to_string(&file).unwrap_or_default();
     let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
     let (old, new): (Vec<_>, Vec<_>) =
-        sets.into_iter().partition(|set| told.lines().any(|known| known == line(set)));
+        sets.into_iter().partition(|set| report.lines().any(|known| known == line(set)));
     if new.is_empty() {
         return Vec::new();
     }
@@ -335,8 +335,8 @@ async fn probe(server: McpServer, servers: &Servers) -> McpProbe {
             _ => (ProbeState::Disconnected, Some(error)),
         },
         Err(_) => {
-            let why = format!("no response within {} ms", limit.as_millis());
-            (ProbeState::Disconnected, Some(why))
+            let reason = format!("no response within {} ms", limit.as_millis());
+            (ProbeState::Disconnected, Some(reason))
         }
     };
     McpProbe { server, state, error, tools }

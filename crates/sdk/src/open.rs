@@ -210,7 +210,7 @@ impl OpenSession {
         let ending = self.end(order);
         tokio::pin!(ending, hurry);
         tokio::select! {
-            said = &mut ending => return said,
+            output = &mut ending => return output,
             () = &mut hurry => {}
         }
         // Fails only if the session has ended already.

@@ -51,8 +51,8 @@ pub(crate) fn session_folder(
     workspace: &Workspace,
     warnings: &mut Vec<String>,
 ) -> PathBuf {
-    let set = configured_folder(launch).unwrap_or_else(|why| {
-        warnings.push(why);
+    let set = configured_folder(launch).unwrap_or_else(|reason| {
+        warnings.push(reason);
         None
     });
     set.unwrap_or_else(|| workspace.temp().join(FOLDER))

@@ -109,7 +109,7 @@ pub(crate) fn require(launch: &SessionConfig) -> Result<(), Failure> {
     if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.calls_sandbox_main {
         return Ok(());
     }
-    let refused = |why: String| failure(FailureKind::Sandbox, why);
+    let refused = |reason: String| failure(FailureKind::Sandbox, reason);
     let support = Support::probe().map_err(|error| refused(error.to_string()))?;
     match sandbox_tier(launch).max(support.tier()) {
         Tier::Nothing | Tier::Seccomp => Err(refused(

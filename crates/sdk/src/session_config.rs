@@ -186,8 +186,8 @@ impl SessionConfig {
     /// Returns why yolo mode is not allowed here, if so.
     pub fn yolo_refusal(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
-            let why = "yolo mode is disabled by the setting `security.disableYoloMode`";
-            return Some(why.to_owned());
+            let reason = "yolo mode is disabled by the setting `security.disableYoloMode`";
+            return Some(reason.to_owned());
         }
         (!self.config.trust.trusted)
             .then(|| "yolo mode requires a trusted folder; see /permissions".to_owned())

@@ -50,8 +50,8 @@ pub(crate) fn compaction_options(
             let kept = match dirs.keys.is_enabled() {
                 false => parallax_store::save_output(&outputs, tool, text),
                 true if dirs.is_temporary_at_home() => {
-                    let why = "this system has no memory-backed directory for it";
-                    Err(std::io::Error::other(why))
+                    let reason = "this system has no memory-backed directory for it";
+                    Err(std::io::Error::other(reason))
                 }
                 true => parallax_store::save_output_encrypted(
                     &outputs, &encrypted, &dirs.keys, tool, text,

@@ -167,10 +167,13 @@ pub(crate) fn prompt(material: PromptMaterial) -> SystemPrompt {
         let sections = [agents, skills].map(|it| it.unwrap_or_else(|| Arc::clone(&none)));
         let [agents, skills] = &sections;
         match &*last {
-            Some(((known, tools, told), text))
+            Some(((known, tools, report), text))
                 if *known == mode
                     && **tools == *declared
-                    && told.iter().zip(&sections).all(|(told, now)| Arc::ptr_eq(told, now)) =>
+                    && report
+                        .iter()
+                        .zip(&sections)
+                        .all(|(report, now)| Arc::ptr_eq(report, now)) =>
             {
                 Arc::clone(text)
             }

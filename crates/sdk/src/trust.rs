@@ -199,11 +199,11 @@ impl<'a> TrustManager<'a> {
     pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
         let real = self.resolve_directory(typed)?;
         if !self.trust(&real)?.trusted {
-            let why = format!(
+            let reason = format!(
                 "`{0}` is not trusted; run `/permissions trust {0}` to trust it",
                 real.display()
             );
-            return Err(failure(FailureKind::Input, why));
+            return Err(failure(FailureKind::Input, reason));
         }
         Ok(real)
     }
@@ -226,13 +226,13 @@ impl<'a> TrustManager<'a> {
 
     fn resolve_directory(&self, typed: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.config.expand_home(Path::new(typed)));
-        let told = |why: String| failure(FailureKind::Input, why);
+        let report = |reason: String| failure(FailureKind::Input, reason);
         let real = path
             .canonicalize()
-            .map_err(|error| told(format!("failed to add `{}`: {error}", path.display())))?;
+            .map_err(|error| report(format!("failed to add `{}`: {error}", path.display())))?;
         match real.is_dir() {
             true => Ok(real),
-            false => Err(told(format!("`{}` is not a directory", real.display()))),
+            false => Err(report(format!("`{}` is not a directory", real.display()))),
         }
     }
 

@@ -90,8 +90,8 @@ impl SessionLibrary<'_> {
         let dirs = self.dirs();
         dirs.make_temporary().map_err(|error| {
             let place = dirs.temporary.display();
-            let why = format!("cannot use `{place}` for temporary files: {error}");
-            Failure::new(FailureKind::Config, why)
+            let reason = format!("cannot use `{place}` for temporary files: {error}");
+            Failure::new(FailureKind::Config, reason)
         })
     }
 

@@ -173,8 +173,8 @@ impl SessionLibrary<'_> {
             });
             let (head, text) = match text {
                 Ok(written) => written,
-                Err(why) => {
-                    done.failed.push((entry.id, why.message));
+                Err(reason) => {
+                    done.failed.push((entry.id, reason.message));
                     continue;
                 }
             };

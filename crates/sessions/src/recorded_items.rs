@@ -271,7 +271,7 @@ impl ItemCollector {
         display.clone_from(&result.display);
         *details = result.details.clone().map(Box::new);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
-        let title = details.as_ref().map(|told| told.title.clone());
+        let title = details.as_ref().map(|report| report.title.clone());
         if status.as_deref() == Some("success") {
             let images = Image::from_parts(&parts, title.as_deref());
             self.items.extend(images.into_iter().map(RecordedItem::Image));
@@ -311,8 +311,8 @@ fn read_report(report: &str) -> (String, Option<i32>) {
 
 /// Returns the user's messages sent during a step.
 fn steering_messages(round: &StepRecord) -> Vec<String> {
-    if let Some(said) = &round.user_texts {
-        return said.clone();
+    if let Some(output) = &round.user_texts {
+        return output.clone();
     }
     let tail = round.parts_after_results.as_deref().map(|tail| serde_json::from_str(tail.get()));
     let parts: Vec<Part> = tail.and_then(Result::ok).unwrap_or_default();

@@ -66,8 +66,8 @@ impl SessionLibrary<'_> {
     pub fn collect_sessions(&self, dry: bool) -> Result<CleanupResult, Failure> {
         let dirs = self.dirs();
         if let Some(key) = self.config.settings.unusable_retention() {
-            let why = format!("no sessions are deleted: the value of `{key}` is invalid");
-            return Err(Failure::new(FailureKind::Config, why));
+            let reason = format!("no sessions are deleted: the value of `{key}` is invalid");
+            return Err(Failure::new(FailureKind::Config, reason));
         }
         let (rule, wrong) = self.retention();
         if let Some(wrong) = wrong {
@@ -133,8 +133,8 @@ fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     if !settings.enabled {
         return (None, None);
     }
-    let off = |why: &str| {
-        let text = format!("old sessions are not deleted: `general.sessionRetention.{why}");
+    let off = |reason: &str| {
+        let text = format!("old sessions are not deleted: `general.sessionRetention.{reason}");
         (None, Some(text))
     };
     let unread = |name: &str| {

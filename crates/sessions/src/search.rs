@@ -82,9 +82,9 @@ impl SessionLibrary<'_> {
             hits.truncate(search.limit);
         }
         self.name_as_listed(&mut hits);
-        let skipped_notice = encrypted.reason.map(|why| match encrypted.unreadable {
-            1 => format!("one session was not searched: {why}"),
-            closed => format!("{closed} sessions were not searched, among them: {why}"),
+        let skipped_notice = encrypted.reason.map(|reason| match encrypted.unreadable {
+            1 => format!("one session was not searched: {reason}"),
+            closed => format!("{closed} sessions were not searched, among them: {reason}"),
         });
         Ok(SearchResult { hits, skipped_notice })
     }
@@ -205,7 +205,7 @@ fn add(text: &mut String, more: &str) {
 /// Adds the text values of an argument without JSON syntax.
 fn add_values(text: &mut String, value: &serde_json::Value) {
     match value {
-        serde_json::Value::String(said) => add(text, said),
+        serde_json::Value::String(output) => add(text, output),
         serde_json::Value::Array(items) => items.iter().for_each(|item| add_values(text, item)),
         serde_json::Value::Object(object) => {
             object.values().for_each(|item| add_values(text, item));

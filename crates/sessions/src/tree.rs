@@ -23,15 +23,15 @@ pub fn tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     }
     let mut rows = Vec::new();
     // Sessions that claim to be forks of each other have no root; they come last.
-    let mut told = vec![false; sessions.len()];
+    let mut report = vec![false; sessions.len()];
     while let Some((depth, at)) = open.pop() {
-        if let Some(told) = told.get_mut(at) {
-            *told = true;
+        if let Some(report) = report.get_mut(at) {
+            *report = true;
         }
         rows.extend(sessions.get(at).map(|entry| (depth, entry)));
         open.extend(below.remove(&at).into_iter().flatten().map(|child| (depth + 1, child)));
     }
-    let left = sessions.iter().zip(told).filter(|(_, told)| !told);
+    let left = sessions.iter().zip(report).filter(|(_, report)| !report);
     rows.extend(left.map(|(entry, _)| (0, entry)));
     rows
 }

@@ -230,7 +230,7 @@ fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Opti
                 let tool = used.tools.entry(result.name.clone()).or_default();
                 tool.calls += 1;
                 tool.failed += u64::from(result.status != "success");
-                tool.duration_ms += result.details.as_ref().map_or(0, |told| told.duration_ms);
+                tool.duration_ms += result.details.as_ref().map_or(0, |report| report.duration_ms);
             }
             _ => {}
         }

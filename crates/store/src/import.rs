@@ -68,7 +68,8 @@ pub(crate) struct CallResult {
 /// Returns an error if the file cannot be read, is too large, or contains no conversation.
 pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let io = |source| LoadError::Io { path: path.to_owned(), source };
-    let none = |why: &str| LoadError::NotASession { path: path.to_owned(), reason: why.to_owned() };
+    let none =
+        |reason: &str| LoadError::NotASession { path: path.to_owned(), reason: reason.to_owned() };
     // Check before opening, because opening a named pipe blocks.
     if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(none("it is not a regular file"));

@@ -263,20 +263,20 @@ impl Journal {
                 }
                 made
             };
-            let mut told = "was deleted during the session and was written again";
+            let mut report = "was deleted during the session and was written again";
             let mut aside = String::new();
             if is_there {
                 let now = jiff::Timestamp::now().as_millisecond();
                 let kept = self.path.with_extension(format!("{now}.changed"));
                 fs::rename(&self.path, &kept)?;
                 fs::rename(&new, &self.path)?;
-                told = "was changed by another program during the session and was rewritten \
+                report = "was changed by another program during the session and was rewritten \
                     completely";
                 aside =
                     format!("; the version of the other program was saved as `{}`", kept.display());
             }
             let place = self.path.display();
-            Ok((made, format!("the file of this session {told}: `{place}`{aside}")))
+            Ok((made, format!("the file of this session {report}: `{place}`{aside}")))
         })();
         let (new, notice) = written.inspect_err(|_| inner.off = true)?;
         inner.file = Some(new);
@@ -325,8 +325,8 @@ impl Store for Journal {
             return Ok(());
         }
         let Some(record) = self.keys.redacted_record(record) else {
-            let why = io::Error::other("secrets cannot be redacted from a record");
-            return Err(self.error("write to", &why));
+            let reason = io::Error::other("secrets cannot be redacted from a record");
+            return Err(self.error("write to", &reason));
         };
         let record = record.as_ref();
         self.rewrite(&mut inner).map_err(|error| self.error("recreate", &error))?;

@@ -213,8 +213,8 @@ impl Keys {
         let read = |text: Option<Secret>| match text {
             None => Ok(None),
             Some(text) => MasterKey::parse(text.expose()).map(Some).ok_or_else(|| {
-                let why = format!("its entry `{NAME}` is not a key");
-                KeyError::Keychain(KeychainError::Failed(why))
+                let reason = format!("its entry `{NAME}` is not a key");
+                KeyError::Keychain(KeychainError::Failed(reason))
             }),
         };
         let kept = self.keychain.get(NAME).map_err(KeyError::Keychain)?;

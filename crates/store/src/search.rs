@@ -292,8 +292,8 @@ fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Resu
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                let why = "another process is using it";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                let reason = "another process is using it";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
         }

@@ -146,8 +146,8 @@ impl Sender {
             match job {
                 ExportJob::Flush(done) => drop(done.send(())),
                 ExportJob::Send { url, body } => {
-                    if let Err(why) = self.send(&url, body).await {
-                        self.report(&url, &why);
+                    if let Err(reason) = self.send(&url, body).await {
+                        self.report(&url, &reason);
                     }
                 }
             }
@@ -200,8 +200,8 @@ impl Sender {
     }
 
     /// Reports the first failure.
-    fn report(&mut self, url: &str, why: &str) {
-        tracing::debug!("telemetry was not sent to {url}: {why}");
+    fn report(&mut self, url: &str, reason: &str) {
+        tracing::debug!("telemetry was not sent to {url}: {reason}");
         if std::mem::replace(&mut self.has_failed, true) || !self.is_explicit {
             return;
         }
@@ -210,7 +210,7 @@ impl Sender {
             Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
         });
         let host = host.unwrap_or_else(|| "the collector".to_owned());
-        let note = format!("telemetry: `{host}` rejected the records: {why}");
+        let note = format!("telemetry: `{host}` rejected the records: {reason}");
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 }

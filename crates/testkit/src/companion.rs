@@ -263,10 +263,10 @@ impl CompanionServer {
             if self.fault == CompanionFault::Mute {
                 std::future::pending::<()>().await;
             }
-            if let Some((status, why)) = self.refusal(&request) {
-                self.state().violations.push(why.to_owned());
+            if let Some((status, reason)) = self.refusal(&request) {
+                self.state().violations.push(reason.to_owned());
                 let body = json!({"jsonrpc": "2.0", "id": null,
-                    "error": {"code": -32000, "message": why}});
+                    "error": {"code": -32000, "message": reason}});
                 connection
                     .respond(status, &[], "application/json", body.to_string().as_bytes())
                     .await?;

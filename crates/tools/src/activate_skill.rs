@@ -154,8 +154,8 @@ impl Invocation for Call {
                 }
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
             });
-            let failed = |why: String| {
-                ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+            let failed = |reason: String| {
+                ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, reason))
             };
             match reading.await {
                 Ok(Ok((text, name))) => ToolResult::text(text)

@@ -101,7 +101,7 @@ impl Tool for AskUser {
             )));
         }
         let questions = items.iter().enumerate().map(|(index, item)| {
-            read(item).map_err(|why| invalid_params(format!("params/questions/{index}{why}")))
+            read(item).map_err(|reason| invalid_params(format!("params/questions/{index}{reason}")))
         });
         let questions = questions.collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(Call { questions, effects: Effects::default() }))
@@ -225,8 +225,8 @@ mod tests {
             (json!([{"question": "q", "header": "h", "type": "poem"}]), "allowed values"),
             (json!([{"question": "q", "type": "text"}]), "required property 'header'"),
         ] {
-            let why = prepare(questions.clone()).err().expect("refused").message;
-            assert!(why.contains(part), "{questions}: {why}");
+            let reason = prepare(questions.clone()).err().expect("refused").message;
+            assert!(reason.contains(part), "{questions}: {reason}");
         }
         let call = prepare(choice(json!([option, option]))).expect("a call");
         let Some(Preview::Questions { questions }) = call.preview() else { panic!("questions") };

@@ -61,8 +61,8 @@ impl Discovery {
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<Vec<u8>, String> {
-        let wrong = |why: String| {
-            format!("`tools.discoveryCommand` (`{}`): {why}", self.discover.join(" "))
+        let wrong = |reason: String| {
+            format!("`tools.discoveryCommand` (`{}`): {reason}", self.discover.join(" "))
         };
         let (end, _) = self
             .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MOST + 1), mode, cancel)
@@ -82,11 +82,11 @@ impl Discovery {
     ///
     /// # Errors
     /// Returns an error if these are not declarations.
-    pub fn tools(self: &Arc<Self>, told: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
+    pub fn tools(self: &Arc<Self>, report: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
         let tool = |declaration| -> Arc<dyn Tool> {
             Arc::new(DiscoveredTool::new(declaration, Arc::clone(self)))
         };
-        Ok(declarations(told)?.into_iter().map(tool).collect())
+        Ok(declarations(report)?.into_iter().map(tool).collect())
     }
 
     /// Runs the words as one program, without a shell.
@@ -227,7 +227,7 @@ impl Invocation for Call {
                     let longest = discovery.shell.truncate_threshold;
                     ToolResult { write_scope, ..outcome(&end, discovery.strict, longest) }
                 }
-                Err(why) => error_result(format!("the call failed to start: {why}")),
+                Err(reason) => error_result(format!("the call failed to start: {reason}")),
             }
         })
     }
@@ -300,8 +300,8 @@ mod tests {
     }
 
     async fn discover_tools(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
-        let told = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
-        discovery.tools(&told)
+        let report = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
+        discovery.tools(&report)
     }
 
     async fn run(tool: &dyn Tool, cancel: CancellationToken) -> ToolResult {
@@ -319,9 +319,9 @@ mod tests {
              *) sleep 60;; esac",
         )
         .expect("written");
-        let told = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
+        let report = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
             {"name":"fail"},{"name":"hang"}]"#;
-        std::fs::write(folder.path().join("tools.json"), told).expect("written");
+        std::fs::write(folder.path().join("tools.json"), report).expect("written");
         let discovery = discovery(folder.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
         let tools = discover_tools(&discovery).await.expect("tools");
         let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
@@ -358,8 +358,8 @@ mod tests {
             (&["no such program"][..], "exit code 127"),
         ] {
             let discovery = discovery(folder.path(), command, &["x"]);
-            let why = discover_tools(&discovery).await.err().expect("failed");
-            assert!(why.contains(part), "{command:?}: {why}");
+            let reason = discover_tools(&discovery).await.err().expect("failed");
+            assert!(reason.contains(part), "{command:?}: {reason}");
         }
     }
 }

@@ -100,8 +100,8 @@ impl Invocation for Call {
     }
 }
 
-fn error_result(why: String) -> ToolResult {
-    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+fn error_result(reason: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, reason))
 }
 
 /// Creates the directory; a new one is accessible only to its owner.

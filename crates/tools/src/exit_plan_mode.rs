@@ -260,13 +260,13 @@ mod tests {
     fn plan_rejection_is_a_result() {
         let place = test_project();
         std::fs::write(place.tool.location.folder.join("p.md"), "x").expect("plan");
-        let said = |feedback: Option<&str>| {
+        let output = |feedback: Option<&str>| {
             let call = prepare(&place, "p.md", true).expect("prepared");
             call.decline(feedback).expect("an outcome")
         };
-        assert!(said(Some("smaller steps")).for_model.output.contains("smaller steps"));
-        assert!(said(None).for_model.output.contains("Ask the user"));
-        assert!(said(None).error.is_none());
+        assert!(output(Some("smaller steps")).for_model.output.contains("smaller steps"));
+        assert!(output(None).for_model.output.contains("Ask the user"));
+        assert!(output(None).error.is_none());
     }
 
     #[test]

@@ -63,11 +63,11 @@ impl Tool for ReadFile {
             .workspace
             .resolve(args.text("file_path"), Access::Read)
             .map_err(|error| path_failure(&error))?;
-        if let Some(why) = self.workspace.is_ignored(target.display_path()) {
+        if let Some(reason) = self.workspace.is_ignored(target.display_path()) {
             return Err(invalid_params(format!(
                 "File path '{}' is ignored by configured ignore patterns (`{}`)",
                 target.display_path().display(),
-                why.pattern
+                reason.pattern
             )));
         }
         let effects = Effects { reads: vec![target.path().to_path_buf()], ..Effects::default() };

@@ -146,7 +146,7 @@ pub fn read_many(
         }
         match read(workspace, seen, &target, Range::default(), cancel) {
             Err(error) => result.skipped.push((path, error.message)),
-            Ok(Read::Refused(why)) => result.skipped.push((path, why)),
+            Ok(Read::Refused(reason)) => result.skipped.push((path, reason)),
             Ok(Read::Text { header, text, cut: is_truncated, .. }) => {
                 if text.len() > text_left {
                     result.skipped.push((path, "the total size limit is reached".to_owned()));

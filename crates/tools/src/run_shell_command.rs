@@ -118,8 +118,8 @@ fn spec(options: &ShellOptions) -> ToolSpec {
         && let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut)
     {
         properties.insert("additional_permissions".into(), permission_parameters());
-        let why = json!({"type": "string", "description": "Why."});
-        properties.insert("justification".into(), why);
+        let reason = json!({"type": "string", "description": "Why."});
+        properties.insert("justification".into(), reason);
         description.push_str(
             " Commands are sandboxed: they can write the project and a private /tmp, and have no \
              network. Request anything else with `additional_permissions`.",
@@ -488,9 +488,9 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
 }
 
 /// Returns the request for broader permissions, with the model's justification.
-fn format_request(permissions: &Permissions, why: Option<&str>) -> String {
-    match why.map(one_line).filter(|why| !why.is_empty() && !permissions.is_empty()) {
-        Some(why) => format!(" [requests more permissions: {why}]"),
+fn format_request(permissions: &Permissions, reason: Option<&str>) -> String {
+    match reason.map(one_line).filter(|reason| !reason.is_empty() && !permissions.is_empty()) {
+        Some(reason) => format!(" [requests more permissions: {reason}]"),
         None => String::new(),
     }
 }
@@ -532,7 +532,7 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
     let is_ours = |it: &&DroppedVariable| {
         it.reason == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
     };
-    let told = dropped.iter().filter(|it| !is_ours(it)).map(
+    let report = dropped.iter().filter(|it| !is_ours(it)).map(
         |DroppedVariable { name, reason, override_setting }| {
             let keep = match override_setting {
                 Some(setting) => format!("the setting `{setting}` passes it on"),
@@ -541,7 +541,7 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
             format!("{who} do not receive the variable `{name}`: {reason}; {keep}")
         },
     );
-    told.collect()
+    report.collect()
 }
 
 impl Invocation for Call {
@@ -567,7 +567,9 @@ impl Invocation for Call {
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let environment = self.options.environment();
-            if self.report_removed_variables.is_some_and(|told| !told.swap(true, Ordering::Relaxed))
+            if self
+                .report_removed_variables
+                .is_some_and(|report| !report.swap(true, Ordering::Relaxed))
             {
                 for line in describe_removed_variables("commands", &environment.dropped) {
                     run.progress.emit_aside(&line);
@@ -611,7 +613,7 @@ impl Invocation for Call {
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {
                 Ok(Ok(prepared)) => prepared,
-                Ok(Err(why)) | Err(why) => return report::preparation_error(&why),
+                Ok(Err(reason)) | Err(reason) => return report::preparation_error(&reason),
             };
             let missed = self.processes.missed_network();
             let command = Command {

@@ -64,15 +64,15 @@ impl SearchPlace {
     /// # Errors
     /// Returns the pattern that hides it.
     pub(crate) fn check_hidden_from_agents(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let why = self.roots.iter().find_map(|root| Some((root, workspace.is_ignored(root)?)));
-        match why.filter(|(_, why)| why.source != RuleSource::Git) {
+        let reason = self.roots.iter().find_map(|root| Some((root, workspace.is_ignored(root)?)));
+        match reason.filter(|(_, reason)| reason.source != RuleSource::Git) {
             None => Ok(()),
-            Some((root, why)) => Err(ToolError::new(
+            Some((root, reason)) => Err(ToolError::new(
                 ToolErrorKind::InvalidToolParams,
                 format!(
                     "File path '{}' is ignored by configured ignore patterns (`{}`)",
                     printable(root),
-                    why.pattern
+                    reason.pattern
                 ),
             )),
         }

@@ -256,8 +256,8 @@ impl App {
     ) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
-            let told = work(&launch);
-            Box::new(move |app| then(app, told))
+            let report = work(&launch);
+            Box::new(move |app| then(app, report))
         })));
     }
 
@@ -268,8 +268,8 @@ impl App {
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
         self.effect(Effect::AskSession(Box::new(move |session| {
-            let told = work(session);
-            Box::new(move |app| then(app, told))
+            let report = work(session);
+            Box::new(move |app| then(app, report))
         })));
     }
 

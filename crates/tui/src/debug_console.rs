@@ -162,13 +162,13 @@ impl DebugConsole {
         };
         let mut rows = vec![title(&format!("requests ({key} to close)"))];
         let skipped = self.requests.len().saturating_sub(requests);
-        let told = self.requests.iter().skip(skipped);
-        let mut told: Vec<Vec<Line>> = told.map(|text| row(text, theme.secondary)).collect();
-        if let Some(last) = told.last_mut() {
+        let report = self.requests.iter().skip(skipped);
+        let mut report: Vec<Vec<Line>> = report.map(|text| row(text, theme.secondary)).collect();
+        if let Some(last) = report.last_mut() {
             // The request and its duration come first.
             last.truncate(requests);
         }
-        rows.extend(newest(told.concat(), requests));
+        rows.extend(newest(report.concat(), requests));
         rows.push(title("log"));
         let most = room - requests.min(room - 1);
         let mut logged = Vec::new();

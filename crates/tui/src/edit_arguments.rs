@@ -141,11 +141,11 @@ impl ProposedChange {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("failed to read `{}`: {error}", path.display());
-    if std::fs::metadata(path).map_err(told)?.len() > MAX_BYTES {
+    let report = |error: std::io::Error| format!("failed to read `{}`: {error}", path.display());
+    if std::fs::metadata(path).map_err(report)?.len() > MAX_BYTES {
         return Err(format!("`{}` is too large to edit here", path.display()));
     }
-    Ok(decode(&std::fs::read(path).map_err(told)?).text)
+    Ok(decode(&std::fs::read(path).map_err(report)?).text)
 }
 
 /// Parses the hunks of a unified diff. Rejects a truncated diff, because the user did not see all

@@ -101,13 +101,13 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     rows.push(row("tool calls", calls, theme));
     if let Some(agreement) = stats.agreement() {
         let decisions = &tools.total_decisions;
-        let told = format!(
+        let report = format!(
             "{:.0}% ({} of {} calls)",
             agreement * 100.0,
             decisions.accept + decisions.auto_accept,
             decisions.accept + decisions.auto_accept + decisions.reject
         );
-        rows.push(row("allowed", told, theme));
+        rows.push(row("allowed", report, theme));
     }
     let files = &stats.totals.files;
     let lines = [('+', files.total_lines_added), ('−', files.total_lines_removed)];
@@ -134,13 +134,13 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let before = stats.before.tokens;
     if before.total > 0 {
         let all = stats.tokens();
-        let told = format!(
+        let report = format!(
             "{}↑ {}↓ {} since the session was resumed",
             count(all.prompt - before.prompt),
             count(output(&all) - output(&before)),
             dollars(stats.totals.cost.usd - stats.before.cost),
         );
-        rows.push(row("this run", told, theme));
+        rows.push(row("this run", report, theme));
     }
     rows.extend(cost(stats, theme));
     rows.extend(plot(stats, look));
@@ -152,24 +152,24 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let cost = &stats.totals.cost;
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
-        let told = format!(
+        let report = format!(
             "{} (new input {}, cached input {}, output {})",
             dollars(cost.usd),
             dollars(cost.input_usd),
             dollars(cost.cached_usd),
             dollars(cost.output_usd),
         );
-        rows.push(row("cost", told, theme));
+        rows.push(row("cost", report, theme));
         let tokens = stats.tokens();
         let share = format!("{}% of the input", percent(tokens.cached, tokens.prompt));
         rows.push(row("cached", share, theme));
     }
     if !cost.unpriced.is_empty() {
-        let told = format!(
+        let report = format!(
             "unknown for {}: see `modelConfigs.prices`",
             cost.unpriced.iter().map(|name| truncate(name, 40)).collect::<Vec<_>>().join(", ")
         );
-        rows.push(row("price", told, theme));
+        rows.push(row("price", report, theme));
     }
     rows
 }
@@ -221,8 +221,8 @@ fn plot(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         line.push(Span::styled(bar(tokens.cached), theme.success));
         line.push(Span::styled(bar(tokens.prompt.saturating_sub(tokens.cached)), theme.warning));
         line.push(Span::styled(bar(output(tokens)), theme.link));
-        let told = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
-        line.push(Span::styled(told, theme.secondary));
+        let report = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
+        line.push(Span::styled(report, theme.secondary));
         rows.push(line);
     }
     rows
@@ -283,7 +283,7 @@ fn model_lines(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
         let mean = api.mean_ms();
         let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
-        let told = format!(
+        let report = format!(
             "  {}, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thoughts; \
              {}",
             noun(usize::try_from(api.total_requests).unwrap_or(usize::MAX), "request"),
@@ -294,7 +294,7 @@ fn model_lines(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
             count(model.tokens.thoughts),
             dollars(model.cost),
         );
-        rows.push(Line::styled(told, theme.text));
+        rows.push(Line::styled(report, theme.text));
     }
     rows
 }
@@ -316,7 +316,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         return vec![Line::styled("No tool calls yet.", theme.secondary)];
     }
     if !look.fits_width(TOOL_COLUMNS) {
-        let told = by_name.iter().map(|(name, tool)| {
+        let report = by_name.iter().map(|(name, tool)| {
             let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
             let numbers = format!(
                 ": {} calls, {} succeeded, {} failed, {mean:.2}s each{}",
@@ -331,7 +331,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             let name = truncate(name, 60).to_owned();
             Line::styled(name, theme.accent.bold()).with_span(numbers, theme.text)
         });
-        return told.collect();
+        return report.collect();
     }
     let mut rows = vec![Line::styled(
         format!(

@@ -132,9 +132,9 @@ impl Working {
 
     /// Returns the phase and its description.
     fn phase(&self, look: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
-        if let Some((until, why)) = &self.retry {
+        if let Some((until, reason)) = &self.retry {
             let left = until.saturating_sub(now_ms).div_ceil(1000);
-            return Line::styled(format!("{why} in {left}s"), theme.warning);
+            return Line::styled(format!("{reason} in {left}s"), theme.warning);
         }
         if !self.hooks.is_empty() {
             let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();
@@ -157,8 +157,8 @@ impl Working {
         if self.writes {
             return Line::styled("Writing…", theme.text);
         }
-        let said = phrase(look.phrases, look.own_phrases, now_ms);
-        Line::styled(said.unwrap_or_else(|| "Thinking…".to_owned()), theme.text)
+        let output = phrase(look.phrases, look.own_phrases, now_ms);
+        Line::styled(output.unwrap_or_else(|| "Thinking…".to_owned()), theme.text)
     }
 }
 
@@ -208,16 +208,16 @@ fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.
     let first = if look.stops { format!("esc to cancel, {time}") } else { time };
-    let mut told = format!(" ({first}");
+    let mut report = format!(" ({first}");
     for part in std::iter::once(&tokens).chain(look.keys).filter(|part| !part.is_empty()) {
         // A later part may be shorter.
-        if text_width(&told) + text_width(SEPARATOR) + text_width(part) < room {
-            told.push_str(SEPARATOR);
-            told.push_str(part);
+        if text_width(&report) + text_width(SEPARATOR) + text_width(part) < room {
+            report.push_str(SEPARATOR);
+            report.push_str(part);
         }
     }
-    told.push(')');
-    told
+    report.push(')');
+    report
 }
 
 /// Formats a duration in seconds.

@@ -78,7 +78,7 @@ fn choose_theme(
                 _ => (theme, None),
             }
         }
-        Err(why) => (fitting(), Some(format!("`ui.theme`: {why}"))),
+        Err(reason) => (fitting(), Some(format!("`ui.theme`: {reason}"))),
     }
 }
 
@@ -101,21 +101,21 @@ pub(crate) fn find_theme(name: &str, custom: &Object) -> Result<Theme, String> {
 }
 
 fn from_file(path: &Path) -> Result<Theme, String> {
-    let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let report = |error: std::io::Error| format!("`{}`: {error}", path.display());
     let home = std::env::home_dir().ok_or("the home directory is unknown")?;
     let path = match path.strip_prefix("~") {
         Ok(rest) => home.join(rest),
         Err(_) => path.to_owned(),
     };
-    let real = path.canonicalize().map_err(told)?;
-    let home = home.canonicalize().map_err(told)?;
+    let real = path.canonicalize().map_err(report)?;
+    let home = home.canonicalize().map_err(report)?;
     if !real.starts_with(&home) {
         return Err(format!("`{}` is not in your home directory", path.display()));
     }
-    if std::fs::metadata(&real).map_err(told)?.len() > LARGEST {
+    if std::fs::metadata(&real).map_err(report)?.len() > LARGEST {
         return Err(format!("`{}` is too large for a theme", path.display()));
     }
-    let text = std::fs::read_to_string(&real).map_err(told)?;
+    let text = std::fs::read_to_string(&real).map_err(report)?;
     Theme::from_json(&text).map_err(|error| error.to_string())
 }
 

@@ -134,9 +134,9 @@ impl SessionSkills {
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
         let wrong = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
-        let told = line.into_iter().chain(wrong.map(|text| (Level::Warning, text))).collect();
+        let report = line.into_iter().chain(wrong.map(|text| (Level::Warning, text))).collect();
         *state = now;
-        Ok(told)
+        Ok(report)
     }
 
     /// Removes skills that use the name of a skill that is activated without approval.

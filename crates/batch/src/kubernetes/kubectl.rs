@@ -91,16 +91,16 @@ impl Kubectl {
             BatchError::Input(format!("Failed to run `kubectl {what}`: {error}"))
         })?;
         let ended = tokio::time::timeout(LOGS_TIME, process.wait()).await;
-        let said = crate::plan::read_text(&errors).unwrap_or_default();
+        let output = crate::plan::read_text(&errors).unwrap_or_default();
         match ended.map(crate::agent::code) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(kubectl_error(what, &said)),
+            Ok(_) => Err(kubectl_error(what, &output)),
             Err(_) => Err(kubectl_error(what, "it took too long")),
         }
     }
 }
 
-fn kubectl_error(what: &str, said: &str) -> BatchError {
-    let why = one_line(said.trim());
-    BatchError::Input(format!("`kubectl {what}` failed: {why}"))
+fn kubectl_error(what: &str, output: &str) -> BatchError {
+    let reason = one_line(output.trim());
+    BatchError::Input(format!("`kubectl {what}` failed: {reason}"))
 }

@@ -230,8 +230,8 @@ mod tests {
             (json!({"name": "a", "description": "a", "kind": "remote"}), "`agent_card_url`"),
             (json!({"name": "a", "description": "a", "kind": "far"}), "`local` or `remote`"),
         ] {
-            let why = agent(fields.clone()).expect_err("a problem");
-            assert!(why.contains(part), "{fields}: {why}");
+            let reason = agent(fields.clone()).expect_err("a problem");
+            assert!(reason.contains(part), "{fields}: {reason}");
         }
     }
 }

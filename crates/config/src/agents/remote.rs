@@ -254,7 +254,7 @@ fn auth(value: &Value) -> Result<RemoteAuth, String> {
         }
         None => Ok(()),
     };
-    let word = |key: &str| text(fields, key).map_err(|why| why.replacen('`', "`auth.", 1));
+    let word = |key: &str| text(fields, key).map_err(|reason| reason.replacen('`', "`auth.", 1));
     let needed = |key: &str| word(key)?.ok_or_else(|| format!("`auth.{key}` is missing"));
     let secret = |key: &str| match DynamicValue::read(needed(key)?) {
         DynamicValue::Command(command) if command.contains(char::is_control) => {
@@ -389,8 +389,8 @@ mod tests {
             (json!({"name": "a", "agent_card_url": card, "kind": "local"}), "`kind` must be"),
             (json!({"name": "A b", "agent_card_url": card}), "lower-case"),
         ] {
-            let why = agent(fields).expect_err("invalid");
-            assert!(why.contains(part), "{why}");
+            let reason = agent(fields).expect_err("invalid");
+            assert!(reason.contains(part), "{reason}");
         }
         for (auth, part) in [
             (json!("x"), "mapping"),
@@ -401,8 +401,8 @@ mod tests {
             (json!({"type": "magic"}), "unknown `auth.type`"),
             (json!({"type": "apiKey", "key": "k", "x": 1}), "unknown key `auth.x`"),
         ] {
-            let why = with_auth(auth).expect_err("invalid");
-            assert!(why.contains(part), "{why}");
+            let reason = with_auth(auth).expect_err("invalid");
+            assert!(reason.contains(part), "{reason}");
         }
     }
 }

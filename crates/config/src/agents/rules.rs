@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn invalid_rule_disables_the_agent() {
-        for (rules, why) in [
+        for (rules, reason) in [
             (json!({}), "list of rules"),
             (json!(["x"]), "a mapping"),
             (json!([{"toolName": "glob", "decision": "perhaps"}]), "`policy`: "),
@@ -96,7 +96,7 @@ mod tests {
             (json!([{"toolName": null, "decision": "deny"}]), "is empty"),
         ] {
             let error = read("a", &rules).expect_err("none");
-            assert!(error.contains(why), "{rules}: {error}");
+            assert!(error.contains(reason), "{rules}: {error}");
         }
     }
 }

@@ -87,17 +87,17 @@ fn invalid_file_is_reported_and_the_others_load() {
     }
     let found = find(root, true);
     assert_eq!(found.commands.len(), 1);
-    let told: Vec<String> = found
+    let report: Vec<String> = found
         .problems
         .iter()
         .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
         .collect();
     let begins =
         ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:", "/g.md:1: "];
-    for (told, begins) in told.iter().zip(begins) {
-        assert!(told.starts_with(begins), "{told}");
+    for (report, begins) in report.iter().zip(begins) {
+        assert!(report.starts_with(begins), "{report}");
     }
-    assert_eq!(told.len(), begins.len(), "{told:?}");
+    assert_eq!(report.len(), begins.len(), "{report:?}");
 }
 
 #[cfg(unix)]
@@ -132,15 +132,18 @@ fn directories_and_links_in_place_of_commands_are_reported() {
     std::fs::create_dir_all(root.join("project/.gemini")).expect("folder");
     symlink("nowhere", root.join("project/.gemini/commands")).expect("link");
     let found = find(root, true);
-    let mut told: Vec<(Option<&str>, &str)> = found
+    let mut report: Vec<(Option<&str>, &str)> = found
         .problems
         .iter()
         .map(|problem| (problem.name.as_deref(), problem.message.as_str()))
         .collect();
-    told.sort_unstable();
+    report.sort_unstable();
     let (link, folder) =
         ("a symbolic link to a directory that does not exist", "a directory, not a command file");
-    assert_eq!(told, [(None, link), (None, link), (Some("foo"), folder), (Some("linked"), folder)]);
+    assert_eq!(
+        report,
+        [(None, link), (None, link), (Some("foo"), folder), (Some("linked"), folder)]
+    );
     assert_eq!(found.commands.len(), 1);
 }
 

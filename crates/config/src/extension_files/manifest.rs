@@ -224,8 +224,8 @@ impl Manifest {
                 }
             }
             Some(_) => {
-                let why = "`plan` must be an object, such as `{\"directory\": \"plans\"}`";
-                manifest.misspelled.push(why.to_owned());
+                let reason = "`plan` must be an object, such as `{\"directory\": \"plans\"}`";
+                manifest.misspelled.push(reason.to_owned());
             }
         }
         if object.get("themes").is_some_and(|themes| !themes.is_array() && !themes.is_null()) {
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn invalid_manifest_is_reported() {
-        for (value, why) in [
+        for (value, reason) in [
             (json!({"version": "1"}), "`name` is missing"),
             (json!({"name": "a"}), "`version` is missing"),
             (json!({"name": "../a", "version": "1"}), "letters, digits, and dashes"),
@@ -491,7 +491,7 @@ mod tests {
             (json!({"name": "a", "version": "1", "excludeTools": [1]}), "`excludeTools`"),
         ] {
             let error = parse(&value).expect_err("no manifest");
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(reason), "{error}");
         }
     }
 

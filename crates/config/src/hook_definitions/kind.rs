@@ -44,7 +44,7 @@ impl HookKind {
             true => Err("`command` is missing".to_owned()),
             false => match check_command(&command) {
                 Ok(()) => Ok(command.clone()),
-                Err(why) => Err(format!("the command `{}` {why}", code_text(&command))),
+                Err(reason) => Err(format!("the command `{}` {reason}", code_text(&command))),
             },
         };
         match written.get("type").and_then(Value::as_str) {

@@ -168,7 +168,7 @@ mod tests {
             assert!(read(&server(url, some.clone()), McpSource::User).is_err(), "{url}");
         }
         let none = read(&server("https://a.googleapis.com/", json!([])), McpSource::User);
-        assert!(none.is_err_and(|why| why.contains("oauth.scopes")));
+        assert!(none.is_err_and(|reason| reason.contains("oauth.scopes")));
         let program = json!({"command": "c", "authProviderType": "google_credentials"});
         assert!(read(&program, McpSource::User).is_err());
     }
@@ -188,7 +188,9 @@ mod tests {
         assert!(read(&server("http://run.example/mcp"), McpSource::User).is_err());
         assert!(read(&server("http://127.0.0.1:1/mcp"), McpSource::User).is_ok());
         let bare = json!({"url": url, "authProviderType": "service_account_impersonation"});
-        assert!(read(&bare, McpSource::User).is_err_and(|why| why.contains("targetAudience")));
+        assert!(
+            read(&bare, McpSource::User).is_err_and(|reason| reason.contains("targetAudience"))
+        );
         let other = json!({"url": url, "authProviderType": "other"});
         assert!(read(&other, McpSource::User).is_err());
     }

@@ -119,14 +119,15 @@ impl McpServer {
     /// # Errors
     /// Returns an error if the value is not an object or does not say how to reach the server.
     pub fn read(name: &str, value: &Value, source: McpSource) -> Result<Self, ServerError> {
-        let failed = |why: &str| ServerError { name: name.to_owned(), reason: why.to_owned() };
+        let failed =
+            |reason: &str| ServerError { name: name.to_owned(), reason: reason.to_owned() };
         if name.trim().is_empty() {
             return Err(failed("its name is empty"));
         }
-        check_name(name).map_err(|why| failed(&format!("its name {why}")))?;
+        check_name(name).map_err(|reason| failed(&format!("its name {reason}")))?;
         let fields = value.as_object().ok_or_else(|| failed("it must be an object"))?;
         let mut notes = Vec::new();
-        let endpoint = endpoint(fields, &source, &mut notes).map_err(|why| failed(&why))?;
+        let endpoint = endpoint(fields, &source, &mut notes).map_err(|reason| failed(&reason))?;
         let milliseconds = match fields.get("timeout") {
             None | Some(Value::Null) => None,
             Some(set) => Some(
@@ -135,10 +136,11 @@ impl McpServer {
                     .ok_or_else(|| failed("`timeout` must be a number of milliseconds"))?,
             ),
         };
-        let (sandbox, grants) = sandbox(fields, &source, &mut notes).map_err(|why| failed(&why))?;
+        let (sandbox, grants) =
+            sandbox(fields, &source, &mut notes).map_err(|reason| failed(&reason))?;
         let oauth = credentials::oauth(fields);
         let provider = credentials::provider(fields, &endpoint, &oauth, &source)
-            .map_err(|why| failed(&why))?;
+            .map_err(|reason| failed(&reason))?;
         if oauth.token_param_name.is_some() && !matches!(endpoint, Endpoint::Sse { .. }) {
             notes.push(
                 "`oauth.tokenParamName` has no effect: it applies only to servers of `type` `sse`; \
@@ -222,7 +224,8 @@ fn endpoint(
         Some(_) => return Err("`args` must be a list of strings".to_owned()),
     };
     for word in std::iter::once(&command).chain(&args) {
-        check_command(word).map_err(|why| format!("its command `{}` {why}", code_text(word)))?;
+        check_command(word)
+            .map_err(|reason| format!("its command `{}` {reason}", code_text(word)))?;
     }
     let mut env = pairs(fields.get("env"), "env")?;
     env.retain(|(name, _)| {
@@ -244,7 +247,7 @@ fn endpoint(
 }
 
 fn checked(url: String) -> Result<String, String> {
-    check_name(&url).map_err(|why| format!("its URL `{}` {why}", code_text(&url)))?;
+    check_name(&url).map_err(|reason| format!("its URL `{}` {reason}", code_text(&url)))?;
     let lower = url.to_ascii_lowercase();
     match lower.starts_with("http://") || lower.starts_with("https://") {
         true => Ok(url),

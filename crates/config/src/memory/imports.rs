@@ -93,8 +93,11 @@ impl<'a> ImportExpander<'a> {
         if failed.is_empty() {
             return;
         }
-        let shown: Vec<String> =
-            failed.iter().take(SHOWN).map(|(name, why)| format!("`@{name}` ({why})")).collect();
+        let shown: Vec<String> = failed
+            .iter()
+            .take(SHOWN)
+            .map(|(name, reason)| format!("`@{name}` ({reason})"))
+            .collect();
         let more = match failed.len().saturating_sub(SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more"),

@@ -105,13 +105,13 @@ impl<'a> DirectoryScanner<'a> {
         if let Some(parent) = parent {
             self.enter(&parent.to_string_lossy())?;
         }
-        let why = match read::read_text_no_follow(&self.folder.join(file), LIMIT) {
+        let reason = match read::read_text_no_follow(&self.folder.join(file), LIMIT) {
             Ok(text) => return text,
             Err(ReadError::NotAFile) => "it is a link or not a regular file".to_owned(),
             Err(ReadError::TooLarge) => format!("it is larger than {LIMIT} bytes"),
             Err(ReadError::Io(error)) => error.to_string(),
         };
-        self.problem(format!("`{file}` was not inspected: {why}"));
+        self.problem(format!("`{file}` was not inspected: {reason}"));
         None
     }
 

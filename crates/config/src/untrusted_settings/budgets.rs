@@ -16,8 +16,8 @@ pub(super) fn loosening_budgets(values: &Object, outer: &[LayerFile]) -> Vec<Str
     };
     let below = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
     let users = |key: &str| {
-        let said = outer.iter().filter(below).filter_map(|file| get_dotted(&file.values, key));
-        said.filter_map(amount).next_back()
+        let output = outer.iter().filter(below).filter_map(|file| get_dotted(&file.values, key));
+        output.filter_map(amount).next_back()
     };
     let is_less = |key: &str, value: &Value| {
         value.is_null()

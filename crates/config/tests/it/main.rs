@@ -259,8 +259,8 @@ fn project_dotenv_cannot_remove_system_prompt_sections() {
         world.write("project/.env", &format!("{name}=0\n"));
         let config = world.load(&[]).expect("loaded");
         assert_eq!(config.environment.get(name), None);
-        let said = format!("cannot set `{name}`");
-        assert!(config.warnings.iter().any(|text| text.contains(&said)), "{:?}", config.warnings);
+        let output = format!("cannot set `{name}`");
+        assert!(config.warnings.iter().any(|text| text.contains(&output)), "{:?}", config.warnings);
         let config = world.load(&[(name, "0")]).expect("loaded");
         assert_eq!(config.environment.get(name), Some("0"));
     }

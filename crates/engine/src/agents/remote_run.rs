@@ -42,7 +42,7 @@ impl SubagentRun {
                             text: untrusted::sanitize(&text).into_owned(),
                         },
                         Err(_) if self.cancel.is_cancelled() => aborted(),
-                        Err(why) => failed(untrusted::sanitize(&why).into_owned()),
+                        Err(reason) => failed(untrusted::sanitize(&reason).into_owned()),
                     };
                 }
                 Some(report) = reports.recv() => {

@@ -137,8 +137,8 @@ impl SubagentRun {
         self.task = Some(prompt.clone());
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
-        if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
-            let text = format!("A hook blocked the subagent: {}", hooked.with_hook_names(why));
+        if let Some(reason) = hooked.stop.as_deref().or(hooked.denial()) {
+            let text = format!("A hook blocked the subagent: {}", hooked.with_hook_names(reason));
             return RunEnd { end: AgentEnd::Error, text };
         }
         if let Some(context) = &hooked.context {
@@ -288,9 +288,9 @@ impl SubagentRun {
             }
         };
         let equipped = equipped.unwrap_or_else(|error| Err(error.to_string()));
-        let (kit, journal) = equipped.map_err(|why| RunEnd {
+        let (kit, journal) = equipped.map_err(|reason| RunEnd {
             end: AgentEnd::Error,
-            text: format!("The subagent failed to start: {why}"),
+            text: format!("The subagent failed to start: {reason}"),
         })?;
         options.preface = kit.preface;
         if let Some(journal) = journal {
@@ -466,16 +466,16 @@ impl SubagentRun {
         if let Some(result) = self.result.get() {
             return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
         }
-        let said = std::mem::take(&mut self.progress.text);
+        let output = std::mem::take(&mut self.progress.text);
         let (end, text) = match turn {
             TurnEnd::Cancelled | TurnEnd::Ended(EndReason::Cancelled) => {
                 self.close_approvals();
                 return None;
             }
             TurnEnd::Ended(EndReason::Done)
-                if !self.agent.has_schema && !said.trim().is_empty() =>
+                if !self.agent.has_schema && !output.trim().is_empty() =>
             {
-                (AgentEnd::Goal, said)
+                (AgentEnd::Goal, output)
             }
             TurnEnd::Ended(EndReason::Done) => (
                 AgentEnd::ErrorNoCompleteTaskCall,

@@ -100,12 +100,12 @@ fn increase_request(spent: ExhaustedBudget, users: &mut UserRequests<'_>) -> App
         BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) was reached"),
         _ => format!("{used} of the budget of {scope_name} ({limit}) have been used"),
     };
-    let why = format!("set it with {} or `/budget`", spent.where_set());
+    let reason = format!("set it with {} or `/budget`", spent.where_set());
     let ask = ApprovalRequest::for_session(
         users.next_id("budget"),
         "budget",
         title,
-        PolicyDecision::new(Decision::Ask, "budget", why),
+        PolicyDecision::new(Decision::Ask, "budget", reason),
         Question::Budget,
         vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel],
     );

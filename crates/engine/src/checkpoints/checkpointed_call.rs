@@ -89,15 +89,15 @@ async fn save_checkpoint(
     match keeping.await {
         Ok(Ok(kept)) => {
             // Most MCP calls change no files here.
-            let said = kept.not_undoable().into_iter().filter(|_| !effects.may_change_files);
-            for text in said {
+            let output = kept.not_undoable().into_iter().filter(|_| !effects.may_change_files);
+            for text in output {
                 progress.notice(Level::Warning, &format!("Cannot be undone: {text}"));
             }
             Some(kept)
         }
         Ok(Err(_)) if effects.may_change_files => None,
-        Ok(Err(why)) => {
-            progress.notice(Level::Warning, &format!("This change cannot be undone: {why}"));
+        Ok(Err(reason)) => {
+            progress.notice(Level::Warning, &format!("This change cannot be undone: {reason}"));
             None
         }
         // A panic there is a bug, but the call can run without a checkpoint.

@@ -316,13 +316,13 @@ impl Compactor<'_> {
                 || (pays || self.context.compaction.job.is_some())
                     && self.context.compaction.usefulness.is_due();
             if asks
-                && let Some((view, made, why)) =
+                && let Some((view, made, reason)) =
                     self.summarized_view(&input, split, focus, cancel).await
             {
                 let used = is_worthwhile(input.estimate(&shorter), input.estimate(&view));
                 self.record_summary_use(used || cause != CompactionCause::Threshold);
                 if used {
-                    (shorter, how, remark) = (view, Some(made), why);
+                    (shorter, how, remark) = (view, Some(made), reason);
                 }
             }
             if input.estimate(&shorter) > target_tokens(before) {
@@ -365,9 +365,9 @@ impl Compactor<'_> {
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
             self.context.compaction.next_threshold = before + threshold / 4;
-            let why =
+            let reason =
                 format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
-            self.emit_compaction(unchanged(cause, before, &why));
+            self.emit_compaction(unchanged(cause, before, &reason));
             return false;
         };
         if after > target_tokens(before) && remark.is_none() {
@@ -499,9 +499,10 @@ impl Compactor<'_> {
                 Some((view, CompactionMethod::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
-            Err(why) => {
-                let remark =
-                    format!("the model did not write a summary ({why}), so Parallax generated one");
+            Err(reason) => {
+                let remark = format!(
+                    "the model did not write a summary ({reason}), so Parallax generated one"
+                );
                 Some((
                     mechanical_view(self.conversation, input, split),
                     CompactionMethod::Mechanical,
@@ -581,6 +582,6 @@ fn collect_facts(
     facts.with_plan(conversation.plan())
 }
 
-fn unchanged(cause: CompactionCause, tokens: u64, why: &str) -> Compaction {
-    Compaction { cause, how: None, before: tokens, after: tokens, remark: Some(why.to_owned()) }
+fn unchanged(cause: CompactionCause, tokens: u64, reason: &str) -> Compaction {
+    Compaction { cause, how: None, before: tokens, after: tokens, remark: Some(reason.to_owned()) }
 }

@@ -363,8 +363,9 @@ mod tests {
     fn changed(messages: Value) -> (Request, Vec<String>) {
         let mut request = request();
         change(&mut request, &object(json!({"messages": messages})));
-        let said = request.contents.iter().map(|it| content_text(it).unwrap_or_default()).collect();
-        (request, said)
+        let output =
+            request.contents.iter().map(|it| content_text(it).unwrap_or_default()).collect();
+        (request, output)
     }
 
     #[test]

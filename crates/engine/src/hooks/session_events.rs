@@ -208,10 +208,10 @@ pub(crate) struct Continuations {
 
 impl Continuations {
     /// Counts a continuation and returns its prompt.
-    fn add(&mut self, deciders: &[String], why: &str) -> Result<Prompt, EndReason> {
+    fn add(&mut self, deciders: &[String], reason: &str) -> Result<Prompt, EndReason> {
         if self.count < MAX_CONTINUATIONS {
             self.count += 1;
-            return Ok(Prompt { text: why.to_owned(), ..Prompt::default() });
+            return Ok(Prompt { text: reason.to_owned(), ..Prompt::default() });
         }
         let names: Vec<String> = deciders.iter().map(|name| format!("`{name}`")).collect();
         let who = match names.is_empty() {
@@ -222,7 +222,7 @@ impl Continuations {
             kind: FailureKind::Continuations,
             message: format!(
                 "{who} continued the agent {MAX_CONTINUATIONS} times, which is the limit for one \
-                    prompt: {why}"
+                    prompt: {reason}"
             ),
             status: None,
         }))

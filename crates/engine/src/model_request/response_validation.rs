@@ -126,8 +126,8 @@ impl InvalidResponse {
         if let Some(finish) = &answer.finish {
             message.push_str(&format!("; finish reason `{}`", finish.provider_reason));
         }
-        if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
-            message.push_str(&format!(": {said}"));
+        if let Some(output) = answer.finish_message.as_deref().filter(|output| !output.is_empty()) {
+            message.push_str(&format!(": {output}"));
         }
         // The words of services whose models explain a refusal are lower case.
         let explains = |word: &str| !word.chars().any(char::is_uppercase);

@@ -87,8 +87,8 @@ fn failure_from(error: &ModelError) -> Failure {
 
 pub(crate) fn blocked_failure(reason: &str, answer: &ResponseBuilder) -> Failure {
     let mut message = format!("the service blocked the prompt (`{reason}`)");
-    if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
-        message.push_str(&format!(": {said}"));
+    if let Some(output) = answer.finish_message.as_deref().filter(|output| !output.is_empty()) {
+        message.push_str(&format!(": {output}"));
     }
     Failure { kind: FailureKind::Blocked, message, status: None }
 }

@@ -74,8 +74,8 @@ impl ResponseReceiver<'_> {
                 Some(Err(ModelError::Cancelled)) => return StreamEnd::Cancelled,
                 Some(Err(error)) => {
                     // The response was complete; only the end of the stream was lost.
-                    let told = matches!(error, ModelError::Broken { status: None, .. });
-                    if told && attempt.answer.finish.is_some() {
+                    let report = matches!(error, ModelError::Broken { status: None, .. });
+                    if report && attempt.answer.finish.is_some() {
                         return StreamEnd::Complete;
                     }
                     return StreamEnd::Failed(error);
@@ -102,12 +102,13 @@ impl ResponseReceiver<'_> {
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
                     attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.sent_at));
                     if let Some(seen) = played.hook_request {
-                        let said = ResponseView {
+                        let output = ResponseView {
                             text: visible(&chunk.parts),
                             finish: chunk.finish.as_ref(),
                             usage: chunk.usage,
                         };
-                        match self.hooks.after_model(seen, &said, true, self.inbox, cancel).await {
+                        match self.hooks.after_model(seen, &output, true, self.inbox, cancel).await
+                        {
                             Ok(None) => {}
                             Ok(Some(text)) => drop(replace_text(&mut chunk.parts, &text)),
                             Err(reason) => return StreamEnd::Stopped(reason),
@@ -145,17 +146,17 @@ impl ResponseReceiver<'_> {
         if !self.hooks.delays_text() {
             return Ok(());
         }
-        let said = ResponseView {
+        let output = ResponseView {
             text: attempt.answer.text(),
             finish: attempt.answer.finish.as_ref(),
             usage: attempt.answer.usage,
         };
-        let new = self.hooks.after_model(seen, &said, false, self.inbox, cancel).await?;
+        let new = self.hooks.after_model(seen, &output, false, self.inbox, cancel).await?;
         if cancel.is_cancelled() {
             // The hooks were cancelled before they could respond.
             return Err(EndReason::Cancelled);
         }
-        if let Some(new) = new.filter(|new| *new != said.text) {
+        if let Some(new) = new.filter(|new| *new != output.text) {
             attempt.answer.replace_text(&new);
         }
         let text = attempt.answer.text();

@@ -208,8 +208,8 @@ mod tests {
         registry.enable_only(Some(vec!["replace_alias".to_owned(), "mcp_a_*".to_owned()]));
         assert_eq!(declared(&mut registry), ["replace", "mcp_a_find", "mcp_a_save"]);
         assert!(registry.exclusion("replace").is_none());
-        let why = registry.exclusion("read_file").expect("an exclusion");
-        assert_eq!(why, "The command of this prompt does not enable `read_file`");
+        let reason = registry.exclusion("read_file").expect("an exclusion");
+        assert_eq!(reason, "The command of this prompt does not enable `read_file`");
         registry.enable_only(None);
         assert_eq!(declared(&mut registry), all);
     }

@@ -166,9 +166,9 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     let mut text = String::new();
     if !last.is_empty() {
         text.push_str("<earlier_turns>\n");
-        for (role, said) in last {
+        for (role, output) in last {
             let who = if *role == Role::User { "user" } else { "agent" };
-            text.push_str(&format!("{who}: {}\n", short(said, TURN)));
+            text.push_str(&format!("{who}: {}\n", short(output, TURN)));
         }
         text.push_str("</earlier_turns>\n\n");
     }
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn classifier_responses_are_parsed_or_rejected() {
-        let score = |text| read(text, Scale::Score, 90).map(|said| said.needs_strong_model);
+        let score = |text| read(text, Scale::Score, 90).map(|output| output.needs_strong_model);
         assert_eq!(score(r#"{"complexity_reasoning": "x", "complexity_score": 90}"#), Ok(true));
         assert_eq!(score("```json\n{\"complexity_score\": 89}\n```"), Ok(false));
         assert!(score(r#"{"complexity_score": 900}"#).is_err());
         assert!(score("no").is_err());
-        let choice = |text| read(text, Scale::Choice, 90).map(|said| said.needs_strong_model);
+        let choice = |text| read(text, Scale::Choice, 90).map(|output| output.needs_strong_model);
         assert_eq!(choice(r#"{"reasoning": "x", "model_choice": "pro"}"#), Ok(true));
         assert_eq!(choice(r#"{"model_choice": "flash"}"#), Ok(false));
         assert!(choice(r#"{"model_choice": "mine"}"#).is_err());

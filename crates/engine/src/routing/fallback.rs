@@ -182,12 +182,12 @@ async fn request_switch(
     users: &mut UserRequests<'_>,
     cancel: &CancellationToken,
 ) -> Result<ApprovalResponse, EndReason> {
-    let why = fallback.message.clone();
+    let reason = fallback.message.clone();
     let ask = ApprovalRequest::for_session(
         users.next_id("model"),
         "model",
         format!("`{}` {}. Use `{}` instead?", fallback.from, words(fallback.cause), fallback.to),
-        PolicyDecision::new(Decision::Ask, "model.fallback", why),
+        PolicyDecision::new(Decision::Ask, "model.fallback", reason),
         Question::Fallback,
         vec![
             ApprovalResponse::ProceedOnce,

@@ -48,7 +48,7 @@ impl Session {
                 let prompt = PromptMark::number(self.conversation.prompts(), undone.turn);
                 UndoResult { prompt, ..undone }
             }
-            Err(why) => UndoResult { prompt, problem: Some(why), ..UndoResult::default() },
+            Err(reason) => UndoResult { prompt, problem: Some(reason), ..UndoResult::default() },
         };
         self.conversation.record_restored_files(&undone);
         self.bus.send(EventBody::Undone(undone));
@@ -104,7 +104,7 @@ impl Session {
         let turn = self.conversation.turn();
         let restored = self.checkpoints.restore(order, turn, &mut self.inbox).await;
         let undone = restored
-            .unwrap_or_else(|why| UndoResult { problem: Some(why), ..UndoResult::default() });
+            .unwrap_or_else(|reason| UndoResult { problem: Some(reason), ..UndoResult::default() });
         if undone.problem.is_none() {
             self.rewind_conversation(order.keep_contents).await;
             self.conversation.restore_results(earlier);

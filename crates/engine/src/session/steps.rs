@@ -302,7 +302,7 @@ impl Session {
             || declined
             || matches!(found_loop, Some(LoopAction::Stop(_)));
         // If no request follows, a steering message becomes a prompt.
-        let said = match ends || cancel.is_cancelled() {
+        let output = match ends || cancel.is_cancelled() {
             true => Vec::new(),
             false => self.user_messages().take_steering(&mut tail),
         };
@@ -310,7 +310,7 @@ impl Session {
             self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
             tail.push(Part::text(nudge(detail)));
         }
-        self.conversation.commit_batch(&results, injected, &tail, said);
+        self.conversation.commit_batch(&results, injected, &tail, output);
         match (fatal, stopped) {
             (Some(error), _) => Err(EndReason::Failed(Failure {
                 kind: FailureKind::Tool,

@@ -72,7 +72,7 @@ impl UserMessages<'_> {
 
     /// Adds steering messages to the parts of a batch; returns their texts.
     pub(crate) fn take_steering(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         for steer in self.inbox.take_steering() {
             let Prompt { mut text, attachments, notices, .. } = steer.prompt;
             for notice in notices {
@@ -89,9 +89,9 @@ impl UserMessages<'_> {
             self.emit_images(&attachments);
             parts.push(Part::text(text.clone()));
             parts.extend(attachments);
-            said.push(text);
+            output.push(text);
         }
-        said
+        output
     }
 
     fn emit_images(&self, parts: &[Part]) {

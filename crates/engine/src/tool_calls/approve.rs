@@ -121,8 +121,8 @@ impl ToolRunner<'_> {
                 self.inbox.notice(Level::Error, text);
                 continue;
             };
-            if let Err(why) = check(&decide, &prepared) {
-                let text = format!("Request `{}` is still pending: {why}", decide.ask);
+            if let Err(reason) = check(&decide, &prepared) {
+                let text = format!("Request `{}` is still pending: {reason}", decide.ask);
                 self.inbox.notice(Level::Error, text);
                 let runs_alone =
                     batch.call(index).is_some_and(|call| self.registry.runs_alone(call));
@@ -221,8 +221,8 @@ impl ToolRunner<'_> {
         if rule.modes.is_empty() {
             rule.modes = offered.map(|offered| offered.modes.clone()).unwrap_or_default();
         }
-        if let Err(why) = self.approvals.add_rule(&rule) {
-            self.inbox.notice(Level::Error, format!("Failed to apply the rule: {why}"));
+        if let Err(reason) = self.approvals.add_rule(&rule) {
+            self.inbox.notice(Level::Error, format!("Failed to apply the rule: {reason}"));
             return None;
         }
         // A rule edited by the user may not match the call it was written for.
@@ -259,8 +259,8 @@ impl ToolRunner<'_> {
                     format!("No approval {place} from now on for {allowed} (`{}`)", path.display());
                 self.inbox.notice(Level::Info, text);
             }
-            Ok(Err(why)) => {
-                let text = format!("The rule applies to this session only: {why}");
+            Ok(Err(reason)) => {
+                let text = format!("The rule applies to this session only: {reason}");
                 self.inbox.notice(Level::Error, text);
             }
             Err(_) => {}
@@ -322,11 +322,11 @@ fn decline(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
     let feedback = feedback.filter(|text| !text.trim().is_empty());
     if let Some(denial) = prepared.rerun.denial.take() {
         let SandboxDenial { mut outcome, summary } = *denial;
-        let mut why = "The user denied this access.".to_owned();
+        let mut reason = "The user denied this access.".to_owned();
         if let Some(feedback) = feedback {
-            why.push_str(&format!(" The user says: {feedback}"));
+            reason.push_str(&format!(" The user says: {feedback}"));
         }
-        add_note(&mut outcome, &prepared.denial_note(&why));
+        add_note(&mut outcome, &prepared.denial_note(&reason));
         return Transition::finish(outcome, summary);
     }
     let summary = CallSummary::rejected(&prepared, false);

@@ -180,9 +180,9 @@ impl PreparedCall {
     }
 
     /// Returns the note for the model when permissions beyond the sandbox were denied.
-    pub(super) fn denial_note(&self, why: &str) -> String {
+    pub(super) fn denial_note(&self, reason: &str) -> String {
         let wanted: &Permissions = &self.rerun.permissions;
-        format!("[The sandbox denied this command: {}. {why}]", wanted.words().join(", "))
+        format!("[The sandbox denied this command: {}. {reason}]", wanted.words().join(", "))
     }
 }
 

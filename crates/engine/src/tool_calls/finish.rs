@@ -55,30 +55,30 @@ impl ToolRunner<'_> {
             }
         }
         for index in batch.open() {
-            let mut told =
+            let mut report =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
             let item = batch.requested_call(index).map(ToolCall::item);
             let subagents = self.subagents;
             if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
-                told.push('\n');
-                told.push_str(&resume_hint(&id));
+                report.push('\n');
+                report.push_str(&resume_hint(&id));
             }
-            self.finish_cancelled(batch, index, told);
+            self.finish_cancelled(batch, index, report);
         }
     }
 
     /// Skips the calls that have not started because the user denied an earlier one.
     pub(super) fn skip_queued(&mut self, batch: &mut ToolBatch<'_>) {
         for index in batch.take_queued() {
-            let told = "[Operation Cancelled] The user denied an earlier call.".to_owned();
-            self.finish_cancelled(batch, index, told);
+            let report = "[Operation Cancelled] The user denied an earlier call.".to_owned();
+            self.finish_cancelled(batch, index, report);
         }
     }
 
-    fn finish_cancelled(&mut self, batch: &mut ToolBatch<'_>, index: usize, told: String) {
+    fn finish_cancelled(&mut self, batch: &mut ToolBatch<'_>, index: usize, report: String) {
         let title = batch.requested_call(index).map_or_else(String::new, |call| call.name.clone());
         let summary = CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
-        let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
+        let error = ToolError::new(ToolErrorKind::ExecutionFailed, report);
         self.finish(batch, index, ToolResult::failure(error), summary);
     }
 
@@ -125,12 +125,13 @@ impl ToolRunner<'_> {
             self.hooks.notify_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
-        let mut told = display_data(self.environment, &summary, data.as_ref());
+        let mut report = display_data(self.environment, &summary, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = batch.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
         let tool = self.registry.get(run);
-        told.server = tool.as_ref().and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
+        report.server =
+            tool.as_ref().and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
         let images = match status {
             ToolStatus::Success => {
                 Image::from_parts(&outcome.for_model.media, Some(&summary.title))
@@ -159,7 +160,7 @@ impl ToolRunner<'_> {
             }
             .to_owned(),
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
-            details: Some(told),
+            details: Some(report),
         }));
         let item = call.item();
         let done = Box::new(ToolDone {

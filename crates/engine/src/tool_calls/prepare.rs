@@ -70,8 +70,8 @@ impl ToolRunner<'_> {
         if cancel.is_cancelled() && prepared.rerun.denial.is_none() {
             return Transition::Cancelled;
         }
-        if let Some(why) = asks {
-            self.approvals.require_for_hook(&mut prepared.policy_decision, &why);
+        if let Some(reason) = asks {
+            self.approvals.require_for_hook(&mut prepared.policy_decision, &reason);
         }
         let asks_user = self.environment.interactive && prepared.is_user_question();
         match prepared.policy_decision.kind {

@@ -124,11 +124,11 @@ async fn rule_that_does_not_match_the_call_is_reported() {
         let always = Decide::new(asked.id, ApprovalResponse::ProceedAlways);
         answer(&rig, Decide { rule: Some(rule), ..always }).await;
         let (_, events) = rig.finish().await;
-        let told = events.iter().any(|event| {
+        let report = events.iter().any(|event| {
             matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
                 if text.contains("does not match this call"))
         });
-        assert_eq!(told, misses, "{name}: {events:?}");
+        assert_eq!(report, misses, "{name}: {events:?}");
         assert_eq!(tools_done(&events).len(), 1);
     }
 }
@@ -213,8 +213,8 @@ async fn changed_arguments_require_a_new_approval() {
     assert_eq!(second.title, "call 7");
     answer(&rig, Decide::new(second.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
-    let told = &tools_done(&events)[0].for_model;
-    assert!(told.starts_with("result 7\n[The user changed this call"), "{told}");
+    let report = &tools_done(&events)[0].for_model;
+    assert!(report.starts_with("result 7\n[The user changed this call"), "{report}");
     assert!(events.iter().any(|event| matches!(
         event.body,
         EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }

@@ -121,11 +121,11 @@ async fn idle_user_command_is_sent_with_the_next_prompt() {
     assert!(request[2].contains("output of make [key removed]"), "{}", request[2]);
     rig.script.assert_prefixes();
     let records = rig.store.0.lock().expect("records");
-    let told = records.iter().any(|record| {
+    let report = records.iter().any(|record| {
         matches!(record, Record::Content(content)
             if content.command.as_deref() == Some("make") && content.display.is_none())
     });
-    assert!(told);
+    assert!(report);
 }
 
 #[tokio::test]
@@ -206,14 +206,14 @@ async fn background_processes_are_reported_on_request_and_on_change() {
     let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
     let mut rig = rig(Vec::new(), setup);
     rig.send(Op::ListBackground { lines: 42 }).await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
-    let EventBody::Background { processes } = told.body else { unreachable!() };
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
+    let EventBody::Background { processes } = report.body else { unreachable!() };
     assert_eq!((processes[0].pid, processes[0].last_lines[0].as_str()), (7, "42 wanted"));
     shell.changed.send_modify(|count| *count += 1);
     rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
     rig.send(Op::EndBackground { pid: 7 }).await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
-    let EventBody::Background { processes } = told.body else { unreachable!() };
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::Background { .. })).await;
+    let EventBody::Background { processes } = report.body else { unreachable!() };
     assert_eq!(processes[0].state, BackgroundState::Signalled { signal: 15 });
 }
 
@@ -300,7 +300,7 @@ async fn process_starts_with_the_window_size() {
 
 #[tokio::test]
 async fn background_process_end_is_sent_to_the_model_if_requested() {
-    for (completion, told, whole) in [
+    for (completion, report, whole) in [
         (BackgroundCompletion::Silent, false, false),
         (BackgroundCompletion::Notify, true, false),
         (BackgroundCompletion::Inject, true, true),
@@ -310,14 +310,14 @@ async fn background_process_end_is_sent_to_the_model_if_requested() {
         let mut rig = rig(vec![has_text("one")], setup);
         shell.ended.lock().expect("pids").push(7);
         shell.changed.send_modify(|count| *count += 1);
-        let done = |body: &EventBody| match told {
+        let done = |body: &EventBody| match report {
             true => matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }),
             false => matches!(body, EventBody::Background { .. }),
         };
         rig.wait_for_event(done).await;
         rig.turn("go").await;
         let request = rig.script.contents().pop().expect("request").join("\n");
-        assert_eq!(request.contains("(PID 7) was terminated by signal 15"), told, "{request}");
+        assert_eq!(request.contains("(PID 7) was terminated by signal 15"), report, "{request}");
         assert_eq!(request.contains("1000 wanted"), whole, "{request}");
     }
 }

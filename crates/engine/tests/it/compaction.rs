@@ -36,11 +36,11 @@ fn small_window(tokens: u64) -> CompactionOptions {
 }
 
 fn compactions(events: &[Event]) -> Vec<Compaction> {
-    let told = events.iter().filter_map(|event| match &event.body {
+    let report = events.iter().filter_map(|event| match &event.body {
         EventBody::Compaction(compaction) => Some(compaction.clone()),
         _ => None,
     });
-    told.collect()
+    report.collect()
 }
 
 /// Returns the state with which a resumed session would start.
@@ -119,10 +119,13 @@ async fn manual_compaction_can_be_undone() {
     rig.turn("first wish").await;
     rig.turn("second wish").await;
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
-    let EventBody::Compaction(told) = told.body else { panic!("another event") };
-    assert_eq!((told.cause, told.how), (CompactionCause::Manual, Some(CompactionMethod::Snapshot)));
-    assert!(told.after < told.before, "{told:?}");
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
+    let EventBody::Compaction(report) = report.body else { panic!("another event") };
+    assert_eq!(
+        (report.cause, report.how),
+        (CompactionCause::Manual, Some(CompactionMethod::Snapshot))
+    );
+    assert!(report.after < report.before, "{report:?}");
     let asked = rig.script.utility_requests();
     assert_eq!(asked.len(), 2, "a snapshot and its probe");
     assert!(asked[0].contains("the numbers") && asked[0].contains("first wish"));
@@ -144,7 +147,7 @@ async fn manual_compaction_can_be_undone() {
 
     rig.send(Op::UndoCompaction).await;
     rig.wait_for_event(|body| {
-        matches!(body, EventBody::Compaction(told) if told.cause == CompactionCause::Undo && told.remark.is_none())
+        matches!(body, EventBody::Compaction(report) if report.cause == CompactionCause::Undo && report.remark.is_none())
     })
     .await;
     rig.turn("fourth wish").await;
@@ -167,9 +170,10 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
     rig.script.window(24_000);
     let (reason, events) = rig.turn("count everything, and mind the dog").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
-    let told = compactions(&events);
-    assert!(told.len() > 5 && told.len() < 100, "{} compactions", told.len());
-    for one in told.iter().filter(|one| one.how.is_some_and(|how| how != CompactionMethod::Results))
+    let report = compactions(&events);
+    assert!(report.len() > 5 && report.len() < 100, "{} compactions", report.len());
+    for one in
+        report.iter().filter(|one| one.how.is_some_and(|how| how != CompactionMethod::Results))
     {
         assert!(one.after <= one.before * 2 / 5, "less than 60 % is saved: {one:?}");
     }
@@ -185,7 +189,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
     // Between compactions, every request extends the previous one.
     let requests = rig.script.contents();
     let broken = requests.windows(2).filter(|pair| !pair[1].starts_with(&pair[0])).count();
-    assert!(broken <= told.len(), "{broken} broken prefixes, {} compactions", told.len());
+    assert!(broken <= report.len(), "{broken} broken prefixes, {} compactions", report.len());
 }
 
 #[tokio::test]
@@ -226,10 +230,10 @@ async fn invalid_summary_never_ends_the_session() {
         rig.script.writes(vec![text; 20]);
         let (reason, events) = rig.turn("go").await;
         assert!(matches!(reason, EndReason::Done), "case {number}: {reason:?}");
-        let told = compactions(&events);
+        let report = compactions(&events);
         assert!(
-            told.iter().any(|told| told.how == Some(CompactionMethod::Mechanical)),
-            "case {number}: {told:?}"
+            report.iter().any(|report| report.how == Some(CompactionMethod::Mechanical)),
+            "case {number}: {report:?}"
         );
     }
 }
@@ -251,8 +255,8 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let sizes = rig.script.contents().into_iter().map(|request| {
         request.iter().map(|json| parallax_engine::tokens::estimate_content(json)).sum::<u64>()
     });
-    let told = compactions(&events);
-    assert_eq!(told[0].how, Some(CompactionMethod::Snapshot), "{told:?}");
+    let report = compactions(&events);
+    assert_eq!(report[0].how, Some(CompactionMethod::Snapshot), "{report:?}");
     assert_eq!(rig.script.utility_requests().len(), 1, "what was written ahead is used");
     let most = sizes.max().expect("requests");
     assert!((8_000..12_500).contains(&most), "{most} tokens");
@@ -281,9 +285,9 @@ async fn request_rejected_as_too_long_is_compacted_and_retried() {
     let mut rig = rig(replies, setup);
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
-    let told = compactions(&events);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].cause, CompactionCause::Overflow);
+    let report = compactions(&events);
+    assert_eq!(report.len(), 1);
+    assert_eq!(report[0].cause, CompactionCause::Overflow);
     let (reason, _) = rig.turn("again").await;
     let EndReason::Failed(failure) = reason else { panic!("{reason:?}") };
     assert!(failure.message.contains("allowed (8); run `/compress`"), "{}", failure.message);
@@ -326,8 +330,10 @@ async fn rewind_before_a_compaction_restores_the_full_history() {
     rig.turn("first").await;
     rig.turn("second").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
-        .await;
+    rig.wait_for_event(
+        |body| matches!(body, EventBody::Compaction(report) if report.how.is_some()),
+    )
+    .await;
     let rewind = parallax_protocol::op::Rewind { turn: 2, chat: true, files: false, force: false };
     rig.send(Op::Rewind(rewind)).await;
     rig.wait_for_event(|body| matches!(body, EventBody::Rewound(_))).await;

@@ -29,11 +29,11 @@ fn sizes(rig: &Rig) -> Vec<u64> {
 }
 
 fn compactions(events: &[Event]) -> Vec<Compaction> {
-    let told = events.iter().filter_map(|event| match &event.body {
+    let report = events.iter().filter_map(|event| match &event.body {
         EventBody::Compaction(compaction) => Some(compaction.clone()),
         _ => None,
     });
-    told.collect()
+    report.collect()
 }
 
 #[tokio::test]
@@ -79,11 +79,12 @@ async fn ineffective_compactions_become_rarer() {
     rig.script.writes(vec![GOOD; 60]);
     let (reason, events) = rig.turn(&"a long prompt ".repeat(700)).await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
-    let told = compactions(&events);
-    let small = told.iter().filter(|told| told.after > told.before * 2 / 5);
-    assert!(small.count() <= 5 && told.len() <= 20, "{} compactions: {told:?}", told.len());
-    let bare = |told: &&Compaction| told.after > told.before * 2 / 5 && told.remark.is_none();
-    assert_eq!(told.iter().find(bare), None, "every small compaction has a remark");
+    let report = compactions(&events);
+    let small = report.iter().filter(|report| report.after > report.before * 2 / 5);
+    assert!(small.count() <= 5 && report.len() <= 20, "{} compactions: {report:?}", report.len());
+    let bare =
+        |report: &&Compaction| report.after > report.before * 2 / 5 && report.remark.is_none();
+    assert_eq!(report.iter().find(bare), None, "every small compaction has a remark");
 }
 
 #[tokio::test]
@@ -96,11 +97,11 @@ async fn threshold_below_the_fixed_request_size_is_reported_once() {
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
-    let told = events.iter().filter(|event| {
+    let report = events.iter().filter(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
             if text.contains("alone use about"))
     });
-    assert_eq!(told.count(), 1);
+    assert_eq!(report.count(), 1);
     assert!(compactions(&events).is_empty(), "{:?}", compactions(&events));
 }
 
@@ -122,12 +123,13 @@ async fn newest_result_is_sent_once_under_any_threshold() {
         let newest = sent.last().expect("results");
         assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
     }
-    let (asked, told) = (rig.script.utility_requests().len(), compactions(&events));
-    let used = told.iter().filter(|told| told.how == Some(CompactionMethod::Snapshot)).count();
-    assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {told:?}");
-    let told = events.iter().filter(|event| {
+    let (asked, report) = (rig.script.utility_requests().len(), compactions(&events));
+    let used =
+        report.iter().filter(|report| report.how == Some(CompactionMethod::Snapshot)).count();
+    assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {report:?}");
+    let report = events.iter().filter(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
             if text.contains("cannot be kept below"))
     });
-    assert_eq!(told.count(), 1);
+    assert_eq!(report.count(), 1);
 }

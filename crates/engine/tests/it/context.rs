@@ -35,8 +35,8 @@ fn options_with_saved_outputs(compaction: CompactionOptions) -> (CompactionOptio
 
 async fn breakdown(rig: &mut Rig) -> ContextBreakdown {
     rig.send(Op::DescribeContext).await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
-    match told.body {
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
+    match report.body {
         EventBody::ContextBreakdown(breakdown) => *breakdown,
         _ => ContextBreakdown::default(),
     }
@@ -97,8 +97,8 @@ const FOUND: &str =
 
 impl FolderContext for OneFile {
     fn discover(&self, _touched: &[PathBuf]) -> Option<String> {
-        let mut told = self.told.lock().expect("told");
-        (!std::mem::replace(&mut *told, true)).then(|| FOUND.to_owned())
+        let mut report = self.told.lock().expect("told");
+        (!std::mem::replace(&mut *report, true)).then(|| FOUND.to_owned())
     }
     fn retain_sent(&self, contents: &[Sealed]) {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
@@ -141,8 +141,10 @@ async fn directory_context_is_sent_once_and_again_after_compaction() {
     assert!(sent.find("mind the dog").expect("context") > look);
     rig.turn("second").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
-        .await;
+    rig.wait_for_event(
+        |body| matches!(body, EventBody::Compaction(report) if report.how.is_some()),
+    )
+    .await;
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert_eq!(sent.matches("mind the dog").count(), 1, "the context is sent again");
@@ -156,8 +158,8 @@ struct OpenEditor {
 
 impl EditorContext for OpenEditor {
     fn message(&self) -> Option<String> {
-        let mut told = self.told.lock().expect("told");
-        (!std::mem::replace(&mut *told, true)).then(|| "a.rs is open; hush-hush-hush".to_owned())
+        let mut report = self.told.lock().expect("told");
+        (!std::mem::replace(&mut *report, true)).then(|| "a.rs is open; hush-hush-hush".to_owned())
     }
     fn reset(&self) {
         *self.told.lock().expect("told") = false;
@@ -211,9 +213,12 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
     let look = before.items.iter().find(|item| item.tool == "look").expect("item");
     assert!(!look.is_dropped && !look.pinned && look.tokens > 1_000);
     rig.send(Op::DropResults(vec![look.place])).await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
-    let EventBody::Compaction(told) = told.body else { panic!("another event") };
-    assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
+    let EventBody::Compaction(report) = report.body else { panic!("another event") };
+    assert!(
+        report.after + 1_000 < report.before && report.cause == CompactionCause::Manual,
+        "{report:?}"
+    );
     assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
     let after = breakdown(&mut rig).await;
     assert!(after.items.iter().any(|item| item.tool == "look" && item.is_dropped), "{after:?}");
@@ -250,8 +255,10 @@ async fn pinned_content_survives_compaction_and_resume() {
     rig.turn("second").await;
     rig.turn("third").await;
     rig.send(Op::Compact { focus: None }).await;
-    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
-        .await;
+    rig.wait_for_event(
+        |body| matches!(body, EventBody::Compaction(report) if report.how.is_some()),
+    )
+    .await;
     rig.turn("fourth").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(sent.matches("look says 7").count() >= 2_000 && sent.contains("<pinned call="));
@@ -310,8 +317,8 @@ async fn added_directory_is_sent_to_the_model_and_recorded() {
     assert!(sent[0].contains("one") && !sent[0].contains("/more"), "{}", sent[0]);
     assert!(sent[2].contains("<session_context>[\\\"/more\\\"]"), "{}", sent[2]);
     let records = rig.store.0.lock().expect("records").clone();
-    let told = parallax_protocol::store::directories(records.iter());
-    assert_eq!(told, [PathBuf::from("/more")]);
+    let report = parallax_protocol::store::directories(records.iter());
+    assert_eq!(report, [PathBuf::from("/more")]);
 }
 
 #[tokio::test]
@@ -329,8 +336,10 @@ async fn unloaded_skill_is_removed_from_requests() {
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     rig.turn("first").await;
     rig.send(Op::UnloadSkill("Release".to_owned())).await;
-    rig.wait_for_event(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some()))
-        .await;
+    rig.wait_for_event(
+        |body| matches!(body, EventBody::Compaction(report) if report.how.is_some()),
+    )
+    .await;
     rig.turn("second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(!sent.contains("Run the checks") && sent.contains("look says 2"), "{sent}");

@@ -71,12 +71,12 @@ async fn auto_approved_tools_are_named_in_the_prompt() {
     let replies = vec![calls(&[("exit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools, unattended: true, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
-    let told = events.iter().any(|event| {
+    let report = events.iter().any(|event| {
         matches!(&event.body, EventBody::ItemDone {
             done: parallax_protocol::event::ItemDone::Notice { level: Level::Warning, text, .. }, ..
         } if text.contains("auto-approved"))
     });
-    assert!(told);
+    assert!(report);
 }
 
 #[tokio::test]

@@ -43,11 +43,11 @@ async fn rejected_media_of_a_result_are_removed_and_the_turn_continues() {
     assert!(contents[1][2].contains("iVBORw0KGgo="));
     assert!(!contents[2][2].contains("inlineData"), "{}", contents[2][2]);
     assert!(contents[2][2].contains("image/png was removed"), "{}", contents[2][2]);
-    let told = events.iter().any(|event| {
+    let report = events.iter().any(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { level, text, .. }, .. }
             if *level == Level::Warning && text.contains("Removed from the conversation: image/png"))
     });
-    assert!(told);
+    assert!(report);
     // It is excluded from later requests, also when the session is resumed.
     let (reason, _) = rig.turn("and now?").await;
     assert!(matches!(reason, EndReason::Done));

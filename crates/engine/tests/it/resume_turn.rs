@@ -49,12 +49,12 @@ async fn unanswered_prompt_is_resent_unchanged() {
 /// Checks that one request was made and that there is nothing left to resume.
 async fn assert_complete(rig: &mut Rig) {
     rig.send(Op::Continue).await;
-    let told = rig
+    let report = rig
         .wait_for_event(|body| {
             matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
         })
         .await;
-    assert!(format!("{told:?}").contains("was not interrupted"));
+    assert!(format!("{report:?}").contains("was not interrupted"));
     assert_eq!(rig.script.contents().len(), 1);
 }
 
@@ -81,10 +81,10 @@ async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
     let parts: serde_json::Value = serde_json::from_str(&contents[2]).expect("content");
     let parts = parts["parts"].as_array().expect("parts");
     assert_eq!(parts.len(), 3, "nothing but the three responses");
-    let said = |at: usize| parts[at]["functionResponse"]["response"].clone();
-    assert_eq!(said(1), json!({"output": "second"}));
+    let output = |at: usize| parts[at]["functionResponse"]["response"].clone();
+    assert_eq!(output(1), json!({"output": "second"}));
     for at in [0, 2] {
-        assert!(said(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
+        assert!(output(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
     }
     assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
     assert_complete(&mut rig).await;

@@ -182,8 +182,8 @@ async fn context_usage_is_reported() {
     }))];
     let mut rig = rig(vec![counted], Setup::default());
     rig.prompt("go").await;
-    let told = rig.wait_for_event(|body| matches!(body, EventBody::ContextUsed(_))).await;
-    let EventBody::ContextUsed(used) = told.body else { unreachable!() };
+    let report = rig.wait_for_event(|body| matches!(body, EventBody::ContextUsed(_))).await;
+    let EventBody::ContextUsed(used) = report.body else { unreachable!() };
     assert_eq!(used.window, 1_000_000);
     assert!((5001..5100).contains(&used.tokens), "{used:?}");
     rig.send(rewind(1, true, false, false)).await;

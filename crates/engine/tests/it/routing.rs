@@ -182,9 +182,9 @@ async fn non_interactive_run_ends_unless_fallback_is_allowed() {
     assert!(failure.message.contains("--fallback auto"), "{failure}");
     let (reason, _, requests) = run(FallbackPolicy::Off).await;
     assert!(matches!(reason, EndReason::Failed(_)) && requests == 1);
-    let (reason, told, requests) = run(FallbackPolicy::Auto).await;
+    let (reason, report, requests) = run(FallbackPolicy::Auto).await;
     assert!(matches!(reason, EndReason::Done) && requests == 2);
-    assert!(told.contains("has no quota left"), "{told}");
+    assert!(report.contains("has no quota left"), "{report}");
 }
 
 #[tokio::test]

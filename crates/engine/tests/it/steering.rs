@@ -95,9 +95,9 @@ async fn late_steering_message_becomes_a_prompt() {
         [("1".into(), "and then this".into(), SteeringOutcome::Prompted)]
     );
     let place = |wanted: fn(&EventBody) -> bool| events.iter().position(|e| wanted(&e.body));
-    let told = place(|body| matches!(body, EventBody::SteerEnded(_)));
+    let report = place(|body| matches!(body, EventBody::SteerEnded(_)));
     let begun = place(|body| matches!(body, EventBody::TurnStarted { .. }));
-    assert!(told < begun, "{told:?} {begun:?}");
+    assert!(report < begun, "{report:?} {begun:?}");
     assert_eq!(texts(&events), ["second answer"]);
 }
 

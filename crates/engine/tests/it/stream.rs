@@ -109,7 +109,7 @@ async fn foreign_signatures_are_replaced_after_one_retry() {
 #[tokio::test]
 async fn citations_are_emitted_once_each() {
     let source = |title: &str, uri: &str| Citation { title: Some(title.into()), uri: uri.into() };
-    let told = Step::Chunk(Box::new(Chunk {
+    let report = Step::Chunk(Box::new(Chunk {
         citations: vec![source("b", "http://b.example/"), source("lost", "")],
         grounding: Some(serde_json::json!({"groundingChunks": [
             {"web": {"title": "a", "uri": "http://a.example/"}},
@@ -118,7 +118,7 @@ async fn citations_are_emitted_once_each() {
         ..Chunk::default()
     }));
     let mut rig = rig(
-        vec![[vec![told], has_text("so it is")].into_iter().flatten().collect()],
+        vec![[vec![report], has_text("so it is")].into_iter().flatten().collect()],
         Setup::default(),
     );
     rig.prompt("go").await;

@@ -48,7 +48,7 @@ async fn interrupt_keeps_the_text_so_far() {
 async fn interrupt_closes_every_call_and_keeps_finished_results() {
     let quick = tool("quick", Sharing::Shared, |n, _| echo(n));
     let begun = Arc::new(Notify::new());
-    let told = begun.clone();
+    let report = begun.clone();
     let fast_model_failed = tool("stuck", Sharing::Shared, move |_, run| {
         let begun = begun.clone();
         Box::pin(async move {
@@ -67,7 +67,7 @@ async fn interrupt_closes_every_call_and_keeps_finished_results() {
     let mut rig =
         rig(replies, Setup { tools: vec![quick, fast_model_failed, edit], ..Setup::default() });
     rig.prompt("go").await;
-    told.notified().await;
+    report.notified().await;
     rig.wait_for_event(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-quick"))).await;
     rig.handle.ops.send(Op::Interrupt).await.expect("open");
     let (reason, events) = rig.finish().await;

@@ -126,8 +126,8 @@ async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no error message");
+    let output = String::from_utf8_lossy(&done.stderr);
+    let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no error message");
     let words = line.arguments.iter().take(2).map(|word| word.to_string_lossy());
     Err(ProgramSandboxError::Step {
         command: std::iter::once(line.program.into()).chain(words).collect::<Vec<_>>().join(" "),

@@ -109,8 +109,8 @@ async fn background_process_continues_and_its_end_is_reported() {
 
     std::fs::write(project.folder.path().join("go"), "").unwrap();
     let exited = BackgroundState::Exited(Some(Ending::Exited { code: 4 }));
-    let told = ends.recv().await.unwrap();
-    assert_eq!((told.pid, told.state, state()), (running.pid, exited, exited));
+    let report = ends.recv().await.unwrap();
+    assert_eq!((report.pid, report.state, state()), (running.pid, exited, exited));
     let log = read_log(&running.log, 10).unwrap();
     assert_eq!(log.lines, ["started", "over"]);
 }

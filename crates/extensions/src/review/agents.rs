@@ -17,9 +17,9 @@ pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
                     add(&agent, review)?;
                 }
             }
-            Err(why) => {
+            Err(reason) => {
                 let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-                review.notes.push(format!("invalid agent `{name}`: {why}"));
+                review.notes.push(format!("invalid agent `{name}`: {reason}"));
             }
         }
     }

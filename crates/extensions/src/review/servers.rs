@@ -21,16 +21,17 @@ pub(super) fn servers(
         let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let text = |key: &str| server.get(key).and_then(Value::as_str);
         let shown = code_text(name);
-        let refused = |why: String| format!("its MCP server `{shown}`{whose} was rejected: {why}");
-        check_name(name).map_err(|why| refused(format!("its name {why}")))?;
+        let refused =
+            |reason: String| format!("its MCP server `{shown}`{whose} was rejected: {reason}");
+        check_name(name).map_err(|reason| refused(format!("its name {reason}")))?;
         for url in [text("httpUrl"), text("url")].into_iter().flatten() {
             check_name(url)
-                .map_err(|why| refused(format!("its URL `{}` {why}", code_text(url))))?;
+                .map_err(|reason| refused(format!("its URL `{}` {reason}", code_text(url))))?;
         }
         let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
         for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
             check_command(word)
-                .map_err(|why| refused(format!("its command `{}` {why}", code_text(word))))?;
+                .map_err(|reason| refused(format!("its command `{}` {reason}", code_text(word))))?;
         }
         let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
             (_, Some(url)) => format!("MCP server `{name}`{whose}: connects to {url}"),

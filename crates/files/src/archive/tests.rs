@@ -44,13 +44,13 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// Returns a zip with an entry for each (name, mode, bytes), with `told` as its size.
 fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
-    for (name, mode, bytes, told) in entries {
+    for (name, mode, bytes, report) in entries {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(bytes).expect("packed");
         let packed = encoder.finish().expect("packed");
         let mut crc = flate2::Crc::new();
         crc.update(bytes);
-        let size = told.unwrap_or(u32::try_from(bytes.len()).expect("small"));
+        let size = report.unwrap_or(u32::try_from(bytes.len()).expect("small"));
         let offset = u32::try_from(archive.len()).expect("small");
         let length = u16::try_from(name.len()).expect("short");
         let mut common = Vec::new();
@@ -149,7 +149,7 @@ fn archive_entry_outside_the_target_is_rejected() {
 
 #[test]
 fn links_devices_and_duplicates_are_rejected() {
-    for (archive, why) in [
+    for (archive, reason) in [
         (tar(&[tar_entry("a", b'2', b"", 0o777)]), "is a link"),
         (tar(&[tar_entry("a", b'1', b"", 0o777)]), "is a link"),
         (zip(&[("a", 0o120_777, b"/etc/passwd", None)]), "is a link"),
@@ -159,7 +159,7 @@ fn links_devices_and_duplicates_are_rejected() {
         (zip(&[("a", 0, b"1", None), ("a", 0, b"2", None)]), "duplicated"),
     ] {
         let error = refused(&archive);
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
 }
 
@@ -168,7 +168,7 @@ fn archive_bombs_stop_at_the_limit() {
     let zeros = vec![0; 200_000];
     let many: Vec<Vec<u8>> =
         (0..30).map(|number| tar_entry(&number.to_string(), b'0', b"", 0o644)).collect();
-    for (archive, why) in [
+    for (archive, reason) in [
         (gzip(&tar(&[tar_entry("a", b'0', &zeros, 0o644)])), "more than"),
         (zip(&[("a", 0o100_644, &zeros, None)]), "more than"),
         (gzip(&tar(&many)), "more than 20 files"),
@@ -180,7 +180,7 @@ fn archive_bombs_stop_at_the_limit() {
         (Vec::new(), "empty"),
     ] {
         let error = refused(&archive);
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
 }
 

@@ -5,7 +5,7 @@ use parallax_files::{RuleSource, WalkOptions, walk};
 use crate::ResolvedDirectory;
 
 fn ignored(place: &ResolvedDirectory, name: &str) -> Option<RuleSource> {
-    place.workspace.is_ignored(&place.path(name)).map(|why| why.source)
+    place.workspace.is_ignored(&place.path(name)).map(|reason| reason.source)
 }
 
 #[test]

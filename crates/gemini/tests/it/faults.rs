@@ -30,13 +30,13 @@ async fn transient_errors_are_retried_and_reported() {
     ])
     .await;
     assert_eq!(got.text, "ok");
-    let told: Vec<_> = got
+    let report: Vec<_> = got
         .retries
         .iter()
         .map(|r| (r.attempt, r.max_attempts, r.class.as_str(), r.status))
         .collect();
     assert_eq!(
-        told,
+        report,
         [
             (1, 10, "rate_limit", Some(429)),
             (2, 10, "server", Some(500)),
@@ -58,8 +58,8 @@ async fn request_with_fallback_is_retried_twice_without_capacity() {
     waiting.has_fallback = true;
     let got = drain(&gemini(&server), waiting).await;
     assert!(matches!(got.end, Err(ModelError::Unavailable { class: "capacity", .. })));
-    let told: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();
-    assert_eq!(told, [(1, 3), (2, 3)]);
+    let report: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();
+    assert_eq!(report, [(1, 3), (2, 3)]);
     assert_eq!(server.requests().len(), 3);
     // Without a fallback, the request waits as for any other failure.
     let (got, _) = serve(vec![full(), full(), full(), ok()]).await;

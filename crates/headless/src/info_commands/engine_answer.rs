@@ -53,10 +53,10 @@ pub async fn ask_engine(
     let mut seen = Vec::new();
     if session.ops().send(order).await.is_ok() {
         while let Some(event) = events.next().await {
-            let told = engine_answer(&event.body);
+            let report = engine_answer(&event.body);
             seen.push(event);
-            if let Some(told) = told {
-                return Some(Ok((told, seen)));
+            if let Some(report) = report {
+                return Some(Ok((report, seen)));
             }
         }
     }
@@ -93,10 +93,10 @@ fn context(picture: &ContextBreakdown) -> CommandOutput {
 
 fn compaction_output(compaction: &Compaction) -> CommandOutput {
     let Compaction { before, after, remark, .. } = compaction;
-    if let (None, Some(why)) = (compaction.how, remark)
-        && why.starts_with(NOTHING_TO_COMPRESS)
+    if let (None, Some(reason)) = (compaction.how, remark)
+        && reason.starts_with(NOTHING_TO_COMPRESS)
     {
-        return CommandOutput { text: format!("{why}\n"), data: json!(compaction) };
+        return CommandOutput { text: format!("{reason}\n"), data: json!(compaction) };
     }
     let words = match before == after {
         true => format!("The history is unchanged, with {before} tokens"),

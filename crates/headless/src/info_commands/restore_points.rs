@@ -16,7 +16,8 @@ pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Fai
         let message = "To restore single changes, enable `general.checkpointing.enabled`.";
         return Err(Failure::new(FailureKind::Input, message.to_owned()));
     }
-    let points = back.restore_points().map_err(|why| Failure::new(FailureKind::Input, why))?;
+    let points =
+        back.restore_points().map_err(|reason| Failure::new(FailureKind::Input, reason))?;
     let rows = points.iter().rev().map(|point| {
         let files: Vec<String> = point.files.iter().map(|it| it.display().to_string()).collect();
         format!("{} ({})", point.name, files.join(", "))

@@ -28,7 +28,7 @@ pub(super) struct HttpTransport {
 
 impl HttpTransport {
     pub(super) fn new(host: &str, port: u16, token: Option<&str>) -> Result<Self, RequestError> {
-        let failed = |why: String| RequestError::Connection { why };
+        let failed = |reason: String| RequestError::Connection { reason };
         let client = client(&ClientOptions {
             system_proxy: false,
             plain_http: true,
@@ -160,11 +160,11 @@ fn checked(
 }
 
 fn connection_error(error: &parallax_http::reqwest::Error) -> RequestError {
-    RequestError::Connection { why: error_chain(error) }
+    RequestError::Connection { reason: error_chain(error) }
 }
 
 fn too_large() -> RequestError {
-    RequestError::Invalid { why: "the message is too large".into() }
+    RequestError::Invalid { reason: "the message is too large".into() }
 }
 
 fn is_event_stream(response: &Response) -> bool {

@@ -39,7 +39,7 @@ impl StdioTransport {
         };
         let started = processes.start_stdio(program).await;
         let (server, streams) =
-            started.map_err(|error| RequestError::Connection { why: error.to_string() })?;
+            started.map_err(|error| RequestError::Connection { reason: error.to_string() })?;
         let (mut stdin, mut stderr) = (streams.stdin, streams.stderr);
         let (writer, mut messages) = mpsc::channel::<Vec<u8>>(QUEUE);
         tokio::spawn(async move {

@@ -206,12 +206,12 @@ async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> 
 fn connection_failure(
     found: &Discovered,
     candidate: &ServerCandidate,
-    why: &str,
+    reason: &str,
 ) -> DisconnectReason {
     let count = found.candidates.len();
     let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
     let editor = &candidate.editor.name;
-    DisconnectReason::Failed { reason: format!("cannot connect to {editor}: {why}{others}") }
+    DisconnectReason::Failed { reason: format!("cannot connect to {editor}: {reason}{others}") }
 }
 
 /// Serves a connection. Returns `None` if it was lost.

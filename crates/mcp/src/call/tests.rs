@@ -55,9 +55,9 @@ async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleCl
                         sleep(pause).await;
                         let params = json!({"progressToken": params["_meta"]["progressToken"],
                             "progress": step});
-                        let told = json!({"jsonrpc": "2.0", "params": params,
+                        let report = json!({"jsonrpc": "2.0", "params": params,
                             "method": "notifications/progress"});
-                        drop(answers.send(told));
+                        drop(answers.send(report));
                     }
                     sleep(pause).await;
                     json!({"content": []})
@@ -76,10 +76,10 @@ struct Hearing(Listeners);
 impl ClientHandler for Hearing {
     async fn on_progress(
         &self,
-        told: ProgressNotificationParam,
+        report: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.0.report(&told);
+        self.0.report(&report);
     }
 }
 
@@ -180,26 +180,26 @@ impl Progress for Heard {
 #[test]
 fn progress_is_formatted_and_rate_limited() {
     let token = ProgressToken(NumberOrString::Number(1));
-    let mut told = ProgressNotificationParam::new(token.clone(), 1.0);
-    let words = |told: &ProgressNotificationParam| advance(told).map(|it| it.to_string());
-    assert_eq!(words(&told).as_deref(), Some("1"));
-    told.total = Some(4.0);
-    told.message = Some("reading\n  more".into());
-    assert_eq!(words(&told).as_deref(), Some("reading more (25 %)"));
-    told.total = Some(f64::NAN);
-    assert_eq!(words(&told).as_deref(), Some("reading more (1)"));
-    told.progress = f64::INFINITY;
-    assert_eq!(words(&told), None);
+    let mut report = ProgressNotificationParam::new(token.clone(), 1.0);
+    let words = |report: &ProgressNotificationParam| advance(report).map(|it| it.to_string());
+    assert_eq!(words(&report).as_deref(), Some("1"));
+    report.total = Some(4.0);
+    report.message = Some("reading\n  more".into());
+    assert_eq!(words(&report).as_deref(), Some("reading more (25 %)"));
+    report.total = Some(f64::NAN);
+    assert_eq!(words(&report).as_deref(), Some("reading more (1)"));
+    report.progress = f64::INFINITY;
+    assert_eq!(words(&report), None);
 
     let (listeners, heard) = (Listeners::default(), Arc::new(Heard::default()));
     let listening = listeners.add(&token, Some(Arc::clone(&heard) as Arc<dyn Progress>));
-    (told.message, told.total) = (None, Some(1_000.0));
+    (report.message, report.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {
-        told.progress = f64::from(step);
-        listeners.report(&told);
+        report.progress = f64::from(step);
+        listeners.report(&report);
     }
     drop(listening);
-    listeners.report(&told);
+    listeners.report(&report);
     let heard = heard.0.lock().expect("no panic").clone();
     assert!(heard.len() < 100, "{}", heard.len());
     assert_eq!((heard[0].as_str(), heard[heard.len() - 1].as_str()), ("0 %\n", "100 %\n"));

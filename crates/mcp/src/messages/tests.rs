@@ -184,7 +184,7 @@ fn invalid_byte_or_lone_surrogate_is_replaced() {
 #[test]
 fn unreadable_response_fails_its_request() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    for (text, why) in [
+    for (text, reason) in [
         (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"x":{deep}}}}}"#), "nested too deeply"),
         (format!(r#"{{"result":{{"x":{deep}}},"jsonrpc":"2.0","id":7}}"#), "nested too deeply"),
         (r#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}"#.into(), "not valid JSON"),
@@ -195,7 +195,7 @@ fn unreadable_response_fails_its_request() {
         let got = read(&open(&[6, 7]), text.as_bytes()).remove(0);
         assert_eq!((&got["id"], &got["error"]["code"]), (&json!(7), &json!(UNREADABLE)), "{got}");
         let message = got["error"]["message"].as_str().expect("a text");
-        assert!(message.contains(why), "{message}");
+        assert!(message.contains(reason), "{message}");
         assert!(read(&open(&[8]), text.as_bytes()).is_empty(), "a late answer is nobody's");
     }
     let behind = br#"{"result":{"x":NaN,"id":8,"y":"\"id\":9"},"jsonrpc":"2.0","id":7}"#;

@@ -88,9 +88,10 @@ fn challenge(answer: &Response) -> Option<String> {
     if answer.status() != StatusCode::UNAUTHORIZED {
         return None;
     }
-    let told = answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
-    let mut told = told.filter(|it| it.to_ascii_lowercase().contains("resource_metadata="));
-    told.next().map(str::to_owned)
+    let report =
+        answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+    let mut report = report.filter(|it| it.to_ascii_lowercase().contains("resource_metadata="));
+    report.next().map(str::to_owned)
 }
 
 fn streams(answer: &Response) -> bool {

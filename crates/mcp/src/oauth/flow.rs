@@ -94,8 +94,8 @@ pub async fn sign_in(
         Some(pasted) = face.wait_for_pasted_url() => Some(pasted),
     };
     let back = back.ok_or("the browser did not return within five minutes")?;
-    if let Some(why) = refusal(back.trim()) {
-        return Err(format!("the sign-in was rejected: {why}"));
+    if let Some(reason) = refusal(back.trim()) {
+        return Err(format!("the sign-in was rejected: {reason}"));
     }
     session
         .handle_callback_url(back.trim())

@@ -278,7 +278,7 @@ impl ServerTokens {
     }
 
     fn save_now(&self, credentials: &StoredCredentials) -> Result<(), AuthError> {
-        let failed = |why: String| AuthError::InternalError(why);
+        let failed = |reason: String| AuthError::InternalError(reason);
         let Some(response) = &credentials.token_response else { return Ok(()) };
         let response: Value =
             serde_json::to_value(response).map_err(|error| failed(error.to_string()))?;

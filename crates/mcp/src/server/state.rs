@@ -69,7 +69,7 @@ impl ServerState {
                 state.status = Status::Cached;
             }
             Some(CachedServer::Nothing) => state.unknown = true,
-            Some(CachedServer::Failed(why)) => state.previous_error = Some(why),
+            Some(CachedServer::Failed(reason)) => state.previous_error = Some(reason),
             None => {}
         }
         state
@@ -77,10 +77,10 @@ impl ServerState {
 
     /// Returns a message about a failure in an earlier session.
     pub(super) fn earlier(&self) -> Option<String> {
-        let why = self.previous_error.as_deref()?;
-        Some(match why {
+        let reason = self.previous_error.as_deref()?;
+        Some(match reason {
             "" => "no response yet, nor in an earlier session".to_owned(),
-            why => format!("no response yet; in an earlier session: {why}"),
+            reason => format!("no response yet; in an earlier session: {reason}"),
         })
     }
 }

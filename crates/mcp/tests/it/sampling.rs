@@ -203,12 +203,12 @@ async fn sampling_without_a_user_is_not_offered_and_is_rejected() {
     let world = World::started("sample").await;
     let got = world.call("mcp_s_sample", json!({})).await.for_model.output;
     assert!(got.contains("no user is present"), "{got}");
-    let told = std::fs::read_to_string(world.folder.path().join("log")).expect("the log");
-    let hello = told.lines().next().expect("a line");
+    let report = std::fs::read_to_string(world.folder.path().join("log")).expect("the log");
+    let hello = report.lines().next().expect("a line");
     assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");
     world.end().await;
     let scene = SamplingTest::with_answers(Vec::new(), 10_000).await;
-    let told = std::fs::read_to_string(scene.world.folder.path().join("log")).expect("the log");
-    assert!(told.lines().next().expect("a line").contains("\"sampling\": {}"), "{told}");
+    let report = std::fs::read_to_string(scene.world.folder.path().join("log")).expect("the log");
+    assert!(report.lines().next().expect("a line").contains("\"sampling\": {}"), "{report}");
     scene.world.end().await;
 }

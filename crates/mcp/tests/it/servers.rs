@@ -84,14 +84,14 @@ async fn unreadable_response_fails_its_call() {
     let wanted = "1 of its tools are invalid and were omitted (`too_deep`)";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
     assert!(
-        world.servers.take_warning().is_some_and(|told| told.contains(wanted)),
+        world.servers.take_warning().is_some_and(|report| report.contains(wanted)),
         "it is reported"
     );
     for how in ["latin1", "half"] {
         let got = world.call("mcp_s_garbled", json!({"how": how})).await;
         assert!(got.for_model.output.contains("caf\u{fffd}"), "{how}: {}", got.for_model.output);
     }
-    for (how, why) in [
+    for (how, reason) in [
         ("deep", "nested too deeply"),
         ("cut", "not valid JSON"),
         ("anonymous", "not valid JSON"),
@@ -101,7 +101,7 @@ async fn unreadable_response_fails_its_call() {
         let error = world.call("mcp_s_garbled", json!({"how": how})).await.error;
         let error = error.expect("an error").message;
         assert!(error.contains("its response is invalid: it is "), "{how}: {error}");
-        assert!(error.contains(why), "{how}: {error}");
+        assert!(error.contains(reason), "{how}: {error}");
         assert!(begun.elapsed() < Duration::from_secs(30), "{how}: it is not waited for");
     }
     world.end().await;
@@ -119,8 +119,8 @@ impl Progress for Lines {
 async fn progress_is_reported() {
     let world = World::started("").await;
     let lines = Arc::new(Lines(Mutex::default()));
-    let told = Arc::clone(&lines) as Arc<dyn Progress>;
-    let got = world.call_with("mcp_s_slow", json!({"pause": 0.3}), told).await;
+    let report = Arc::clone(&lines) as Arc<dyn Progress>;
+    let got = world.call_with("mcp_s_slow", json!({"pause": 0.3}), report).await;
     assert!(got.for_model.output.contains("slow done"));
     let lines = lines.0.lock().expect("no panic").clone();
     assert!(lines.contains("step 2 (50 %)"), "{lines}");
@@ -199,8 +199,8 @@ async fn unsupported_form_is_reported_to_server_and_user() {
     let world = World::new("ask", Some(Arc::new(ScriptedUser(UserResponse::Decline))));
     world.servers.connect("s").await.expect("connected");
     let warned = Arc::new(Warned::default());
-    let told = Arc::clone(&warned) as Arc<dyn Progress>;
-    let got = world.call_with("mcp_s_ask_nested", json!({}), told).await;
+    let report = Arc::clone(&warned) as Arc<dyn Progress>;
+    let got = world.call_with("mcp_s_ask_nested", json!({}), report).await;
     assert!(got.for_model.output.contains("cannot be nested"), "{}", got.for_model.output);
     // The warning and the result take different ways.
     let end = Instant::now() + Duration::from_secs(5);
@@ -352,8 +352,8 @@ async fn resources_and_prompts_are_read() {
             _ => None,
         })
         .collect();
-    let said = "User: Greet {\"who\": \"Ada L\", \"how\": \"warmly\"}\n\nAssistant: Gladly.";
-    assert_eq!(texts.concat(), said);
+    let output = "User: Greet {\"who\": \"Ada L\", \"how\": \"warmly\"}\n\nAssistant: Gladly.";
+    assert_eq!(texts.concat(), output);
     world.end().await;
 }
 

@@ -153,12 +153,12 @@ pub(super) fn test(
     for (name, trial) in &trials {
         let wrong = match trial {
             Ok(trial) => launch.extension_manager().try_extension(&program, folder, trial)?,
-            Err(why) => vec![format!("invalid test: {why}")],
+            Err(reason) => vec![format!("invalid test: {reason}")],
         };
         let sign = if wrong.is_empty() { "✓" } else { "✗" };
         let _ = writeln!(text, "{sign} {}", one_line(name));
-        for why in &wrong {
-            let _ = writeln!(text, "    {}", one_line(why));
+        for reason in &wrong {
+            let _ = writeln!(text, "    {}", one_line(reason));
         }
         failed += usize::from(!wrong.is_empty());
         list.push(json!({"name": name, "passed": wrong.is_empty(), "problems": wrong}));

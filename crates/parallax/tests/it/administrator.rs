@@ -51,8 +51,8 @@ fn admin_rules_have_precedence_and_must_be_owned_by_root() {
         let done = finish(command);
         assert_eq!(done.code(), 0, "{}", done.err());
         assert_eq!(world.home.project().join("made").exists(), !denied, "{owner}: {}", done.err());
-        let told = world.server.requests();
-        let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
-        assert_eq!(told.contains("Not on this machine"), denied, "{owner}");
+        let report = world.server.requests();
+        let report = String::from_utf8_lossy(&report.last().expect("a request").body).into_owned();
+        assert_eq!(report.contains("Not on this machine"), denied, "{owner}");
     }
 }

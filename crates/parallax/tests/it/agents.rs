@@ -78,12 +78,12 @@ fn named_subagent_returns_only_its_result() {
     assert_eq!(second["generationConfig"]["temperature"], 0.3);
     assert_eq!(second["contents"].as_array().expect("contents").len(), 1);
     assert!(third.to_string().contains("quiet words"));
-    let told = last(&world, 3);
+    let report = last(&world, 3);
     assert!(
-        told.contains(
+        report.contains(
             "Subagent 'scout' finished.\\nTermination Reason: GOAL\\nResult:\\nthey say little"
         ),
-        "{told}"
+        "{report}"
     );
     assert!(!body(&world, 3).to_string().contains("quiet words"));
     let stats: Value = serde_json::from_slice(&done.stdout).expect("json");
@@ -106,9 +106,9 @@ fn changed_project_subagent_waits_for_approval_with_a_notice() {
     let file = world.home.project().join(".gemini/agents/scout.md");
     std::fs::write(file, SCOUT.replace("You are the scout", "Obey")).unwrap();
     face.prompt("go on");
-    let told = face.next("error")["message"].to_string();
-    assert!(told.contains("the agent `scout` of this project is new or changed"), "{told}");
-    assert!(told.contains("parallax agents accept"), "{told}");
+    let report = face.next("error")["message"].to_string();
+    assert!(report.contains("the agent `scout` of this project is new or changed"), "{report}");
+    assert!(report.contains("parallax agents accept"), "{report}");
     face.next("result");
     assert_eq!(face.end(), Some(0));
     let has = |index: usize| system(&body(&world, index)).contains("<name>scout</name>");
@@ -207,8 +207,8 @@ fn subagent_servers_need_approval_unless_trusted_and_failures_are_reported() {
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "clerk", "die", true);
     let done = world.run_well(&["-p", "go"]);
-    let told = "the agent `clerk`: the MCP server `paper` is unavailable: ";
-    assert!(done.err().contains(told), "{}", done.err());
+    let report = "the agent `clerk`: the MCP server `paper` is unavailable: ";
+    assert!(done.err().contains(report), "{}", done.err());
     assert!(last(&world, 2).contains("not found"), "{}", last(&world, 2));
 }
 
@@ -245,8 +245,8 @@ fn subagents_without_turns_tools_or_valid_output_report_clearly() {
     world.run_well(&["-p", "go", "-y"]);
     assert!(last(&world, 2).contains("Tool \\\"write_file\\\" not found"), "{}", last(&world, 2));
     assert!(last(&world, 4).contains("This is your last turn"), "{}", last(&world, 4));
-    let told = last(&world, 5);
-    assert!(told.contains("Termination Reason: MAX_TURNS"), "{told}");
+    let report = last(&world, 5);
+    assert!(report.contains("Termination Reason: MAX_TURNS"), "{report}");
     assert!(last(&world, 6).contains("Unknown agent `nobody`. Available agents: cli_help,"));
     assert_eq!(world.read("a"), "");
 }
@@ -268,8 +268,8 @@ fn rules_apply_to_one_subagent_and_to_starting_it() {
     world.home.write_home(".gemini/policies/agents.toml", rules).unwrap();
     world.run_well(&["-p", "go"]);
     assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
-    let told = last(&world, 4);
-    assert!(told.contains("quiet words") && told.contains("denied by policy"), "{told}");
+    let report = last(&world, 4);
+    assert!(report.contains("quiet words") && report.contains("denied by policy"), "{report}");
 }
 
 #[test]
@@ -309,9 +309,9 @@ fn parallel_subagents_have_their_own_output() {
     let second = SCOUT.replace("scout", "second");
     world.home.write_home(".parallax/agents/second.md", &second).unwrap();
     world.run_well(&["-p", "go"]);
-    let told = last(&world, 3);
-    let (first, second) = (told.find("first word"), told.find("second word"));
-    assert!(first.is_some() && first < second, "{told}");
+    let report = last(&world, 3);
+    let (first, second) = (report.find("first word"), report.find("second word"));
+    assert!(first.is_some() && first < second, "{report}");
 }
 
 #[test]
@@ -466,8 +466,8 @@ fn nested_subagent_depth_is_limited() {
     for (name, more) in [("lead", lead), ("worker", "max_depth: 2\n")] {
         world.home.write_home(&format!(".parallax/agents/{name}.md"), &of(name, more)).unwrap();
     }
-    let told = world.run_well(&["-y", "-p", "go"]).err();
-    assert!(!told.contains("which is not there"), "{told}");
+    let report = world.run_well(&["-y", "-p", "go"]).err();
+    assert!(!report.contains("which is not there"), "{report}");
     assert!(tools(&body(&world, 1)).contains(&"invoke_agent"));
     assert!(system(&body(&world, 1)).contains("<name>worker</name>"));
     assert!(!tools(&body(&world, 2)).contains(&"invoke_agent"));

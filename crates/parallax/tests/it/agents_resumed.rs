@@ -117,6 +117,6 @@ fn unknown_subagent_run_is_not_resumed() {
     let world = World::new(&json!([invoke(&other), {"text": "done"}]).to_string());
     world.home.write_home(".gemini/agents/worker.md", WORKER).expect("the agent");
     world.run_well(&["-p", "go", "-y"]);
-    let told = body(&world, 1);
-    assert!(told.contains("`worker` has no interrupted run"), "{told}");
+    let report = body(&world, 1);
+    assert!(report.contains("`worker` has no interrupted run"), "{report}");
 }

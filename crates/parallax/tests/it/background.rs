@@ -16,8 +16,8 @@ const CALL: &str = r#"[
 
 fn start(world: &World, arguments: &[&str]) -> String {
     let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
-    let said: Value = serde_json::from_str(&done.stdout()).expect("JSON");
-    said["session_id"].as_str().expect("an id").to_owned()
+    let output: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    output["session_id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns the session as `ps --json` shows it.

@@ -32,22 +32,22 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
     let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
     let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.3"]].concat());
     assert_eq!(done.code(), 57, "{}", done.err());
-    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(
-        (&said["error"]["type"], &said["error"]["code"]),
+        (&output["error"]["type"], &output["error"]["code"]),
         (&json!("BUDGET_SPENT"), &json!(57))
     );
-    let message = said["error"]["message"].as_str().expect("text");
+    let message = output["error"]["message"].as_str().expect("text");
     assert!(message.contains("$0.30") && message.contains("--max-cost"), "{message}");
     assert_eq!(
-        said["stats"]["cost"],
+        output["stats"]["cost"],
         json!({"usd": 0.43, "inputUsd": 0.3, "cachedUsd": 0.01, "outputUsd": 0.12, "cachedShare": 0.25})
     );
-    assert_eq!(said["stats"]["tools"]["totalSuccess"], 2);
+    assert_eq!(output["stats"]["tools"]["totalSuccess"], 2);
     let done = world.run_well(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
-    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert_eq!(said["response"], "done");
-    assert_eq!(said["stats"]["cost"]["usd"], json!(0.0032));
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
+    assert_eq!(output["response"], "done");
+    assert_eq!(output["stats"]["cost"]["usd"], json!(0.0032));
 }
 
 #[test]

@@ -272,15 +272,19 @@ fn client_compacts_the_history_and_drops_results() {
     assert_eq!(context["items"][0]["tool"], "read_file", "{context}");
     assert!(context["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 5), "{context}");
     face.send(&serde_json::json!({"type": "leave_out", "places": [place]}));
-    let told = face.next("compaction");
-    assert!(told["after"].as_u64() < told["before"].as_u64(), "{told}");
+    let report = face.next("compaction");
+    assert!(report["after"].as_u64() < report["before"].as_u64(), "{report}");
     face.send(&serde_json::json!({"type": "undo_compaction"}));
     assert_eq!(face.next("compaction")["cause"], "undo");
     face.prompt("more");
     face.next("result");
     face.send(&serde_json::json!({"type": "compact", "focus": "the file"}));
-    let told = face.next("compaction");
-    assert_eq!((&told["cause"], &told["how"]), (&"manual".into(), &"snapshot".into()), "{told}");
+    let report = face.next("compaction");
+    assert_eq!(
+        (&report["cause"], &report["how"]),
+        (&"manual".into(), &"snapshot".into()),
+        "{report}"
+    );
     face.prompt("on");
     face.next("result");
     assert_eq!(face.end(), Some(0));
@@ -308,8 +312,8 @@ fn json_output_reports_compaction() {
     let done = world.run(&["-p", "read them", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
     let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
-    let told = out["compactions"].as_array().expect("compactions");
-    let shorter = told.iter().find(|one| one["how"].is_string()).expect("a shorter history");
+    let report = out["compactions"].as_array().expect("compactions");
+    let shorter = report.iter().find(|one| one["how"].is_string()).expect("a shorter history");
     assert!(shorter["after"].as_u64() < shorter["before"].as_u64(), "{out}");
 }
 

@@ -19,7 +19,7 @@ fn create_world() -> (World, String) {
 
 /// Checks that the old file is intact, no other file is beside it, and the error is reported: to
 /// the model, or to the user if the run cannot continue.
-fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
+fn assert_intact(world: &World, text: &str, done: &Finished, reason: &[&str]) {
     assert!(world.read("disk/big.txt") == text, "the old file is intact");
     let names: Vec<_> = std::fs::read_dir(world.home.project().join("disk"))
         .expect("folder")
@@ -28,15 +28,15 @@ fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
         .collect();
     assert_eq!(names, ["big.txt"], "nothing is left beside it");
     let requests = world.server.requests();
-    let told = match done.code() {
+    let report = match done.code() {
         0 => String::from_utf8_lossy(&requests.get(1).expect("a second request").body).into_owned(),
         code => {
             assert_eq!((code, requests.len()), (54, 1), "{}", done.err());
             done.err()
         }
     };
-    let error = told.rsplit("\"error\":").next().unwrap_or_default();
-    assert!(why.iter().any(|why| error.contains(why)), "{error}");
+    let error = report.rsplit("\"error\":").next().unwrap_or_default();
+    assert!(reason.iter().any(|reason| error.contains(reason)), "{error}");
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn unwritable_home_disables_only_saving() {
     assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
     assert_eq!(done.err().matches("aving this session stopped").count(), 1, "{}", done.err());
     let requests = world.server.requests();
-    let told = String::from_utf8_lossy(&requests[2].body).into_owned();
-    assert!(told.contains("made by it"), "the command ran: {told}");
+    let report = String::from_utf8_lossy(&requests[2].body).into_owned();
+    assert!(report.contains("made by it"), "the command ran: {report}");
     let of = |args: &[&str]| finish(mounted(&world, &mount, args).expect("as before"));
     let found = of(&["sessions", "search", "valve"]);
     assert_eq!(found.code(), 0, "{}", found.err());

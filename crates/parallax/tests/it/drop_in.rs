@@ -137,8 +137,11 @@ fn missing_directory_of_the_settings_is_a_warning() {
     let text = r#"{"context": {"includeDirectories": ["/no/such/directory"]}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let told = warnings(&done.stdout());
-    assert!(told.iter().any(|it| it.contains("not a directory: `/no/such/directory`")), "{told:?}");
+    let report = warnings(&done.stdout());
+    assert!(
+        report.iter().any(|it| it.contains("not a directory: `/no/such/directory`")),
+        "{report:?}"
+    );
     assert_eq!(world.run(&["--include-directories", "/no/such/directory", "-p", "go"]).code(), 42);
 }
 
@@ -148,8 +151,8 @@ fn broken_command_file_is_a_warning_and_is_not_replaced_by_a_weaker_one() {
     world.home.write(".gemini/commands/fix.toml", "prompt = \"open").expect("written");
     world.home.write_home(".gemini/commands/fix.toml", "prompt = 'weaker'").expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let told = warnings(&done.stdout());
-    assert!(told.iter().any(|it| it.contains("Cannot use a command file")), "{told:?}");
+    let report = warnings(&done.stdout());
+    assert!(report.iter().any(|it| it.contains("Cannot use a command file")), "{report:?}");
     assert!(world.run_well(&["-p", "go"]).err().contains("fix.toml"));
     let refused = world.run(&["-p", "/fix"]);
     assert_eq!(refused.code(), 42);

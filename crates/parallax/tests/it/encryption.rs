@@ -61,24 +61,24 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     let home = world.home.home();
     assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
     // Every command that reads sessions can read it.
-    let told = |args: &[&str]| {
+    let report = |args: &[&str]| {
         let done = finish(command(&world, args));
         assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
         done.stdout()
     };
-    assert!(told(&["sessions", "list"]).contains(&ask));
-    assert!(told(&["sessions", "search", MARKER]).contains(MARKER));
-    assert!(told(&["sessions", "show", "first"]).contains("answered"));
-    assert!(told(&["sessions", "export", "first", "--format", "md"]).contains("answered"));
-    told(&["sessions", "fork", "first"]);
+    assert!(report(&["sessions", "list"]).contains(&ask));
+    assert!(report(&["sessions", "search", MARKER]).contains(MARKER));
+    assert!(report(&["sessions", "show", "first"]).contains("answered"));
+    assert!(report(&["sessions", "export", "first", "--format", "md"]).contains("answered"));
+    report(&["sessions", "fork", "first"]);
     assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
-    assert_eq!(told(&["-r", "first", "-p", "on"]), "second\n");
+    assert_eq!(report(&["-r", "first", "-p", "on"]), "second\n");
     let requests = world.server.requests();
     let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
     assert_eq!(after[..before.len()], before, "byte for byte");
     // After encryption is disabled, the session can still be opened, and stays encrypted.
     encrypted(&world, "off");
-    assert_eq!(told(&["-r", "first", "-p", "and on"]), "third\n");
+    assert_eq!(report(&["-r", "first", "-p", "and on"]), "third\n");
     assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
 }
 
@@ -94,8 +94,8 @@ fn encrypted_long_output_is_readable_after_resume() {
     encrypted(&world, "file");
     let begun = world.run(&["-y", "-p", "go", "--session-id", "long"]);
     assert_eq!(begun.code(), 0, "{}", begun.err());
-    let told = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
-    let path = told.split('`').find(|word| word.contains("/tool-outputs/"));
+    let report = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    let path = report.split('`').find(|word| word.contains("/tool-outputs/"));
     let path = path.expect("where the whole is").to_owned();
     if path.starts_with(&*world.home.home().to_string_lossy()) {
         // There is no memory-backed directory here.
@@ -111,8 +111,8 @@ fn encrypted_long_output_is_readable_after_resume() {
     let world = World::in_home(world.home, &then.to_string());
     let read = world.run(&["-r", "long", "-p", "read on"]);
     assert_eq!((read.code(), read.stdout().as_str()), (0, "read\n"), "{}", read.err());
-    let told = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
-    assert!(told.contains(&format!("{MARKER} 5000")), "{}", &told[told.len() - 2000..]);
+    let report = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    assert!(report.contains(&format!("{MARKER} 5000")), "{}", &report[report.len() - 2000..]);
     assert!(!Path::new(&path).exists());
 }
 
@@ -122,8 +122,11 @@ fn encrypted_session_requires_the_keychain() {
     encrypted(&world, "keychain");
     let done = world.run(&["-p", MARKER]);
     assert_ne!(done.code(), 0);
-    let told = done.err();
-    assert!(told.contains("keychain") && told.contains("general.sessionEncryption"), "{told}");
+    let report = done.err();
+    assert!(
+        report.contains("keychain") && report.contains("general.sessionEncryption"),
+        "{report}"
+    );
     assert_eq!(world.server.requests().len(), 0);
     assert_eq!(files_containing(&world.home.home(), MARKER), Vec::<String>::new());
     // A session whose key is lost is still listed, with the reason why it cannot be read.
@@ -170,9 +173,12 @@ fn read_only_commands_create_no_directory_and_list_readable_sessions() {
         "{}",
         one.stdout()
     );
-    let told = one.err();
-    assert!(told.contains("one session was not searched"), "{told}");
-    assert!(told.contains(&*key.to_string_lossy()) && told.contains("file not found"), "{told}");
+    let report = one.err();
+    assert!(report.contains("one session was not searched"), "{report}");
+    assert!(
+        report.contains(&*key.to_string_lossy()) && report.contains("file not found"),
+        "{report}"
+    );
     assert!(is_empty());
 }
 
@@ -224,8 +230,8 @@ fn damaged_encrypted_session_is_listed_and_never_deleted_as_empty() {
         assert!(listed.contains("hurt") && listed.contains("(damaged"), "{what}: {listed}");
         let gone = text(&["sessions", "gc"]);
         assert!(gone.contains("0 sessions moved to the trash"), "{what}: {gone}");
-        let said = text(&["-r", "hurt", "-p", "on"]);
-        assert!(said.contains(resumed) && !said.contains("no previous"), "{what}: {said}");
+        let output = text(&["-r", "hurt", "-p", "on"]);
+        assert!(output.contains(resumed) && !output.contains("no previous"), "{what}: {output}");
         assert_eq!(std::fs::read_to_string(&journal).expect("journal"), damaged, "{what}");
     }
 }

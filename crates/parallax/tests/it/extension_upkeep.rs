@@ -32,9 +32,9 @@ fn lock_file_installs_exactly_the_same_set() {
     // Without consent, the command fails.
     let refused = extensions(&world, &["sync", "set.json"], "");
     assert_eq!(refused.code(), 1, "{}", refused.err());
-    let said = run_successfully(&world, &["sync", "set.json", "--yes"]);
-    assert!(said.contains("\"dusk\": installed at the locked version"), "{said}");
-    assert!(said.contains("\"other\" is not in the lock file"), "{said}");
+    let output = run_successfully(&world, &["sync", "set.json", "--yes"]);
+    assert!(output.contains("\"dusk\": installed at the locked version"), "{output}");
+    assert!(output.contains("\"other\" is not in the lock file"), "{output}");
     assert!(
         run_successfully(&world, &["sync", "set.json", "--prune"])
             .contains("already at the locked version")
@@ -74,7 +74,7 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     let allow = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n";
     write(&world, "bad/gemini-extension.json", r#"{"name": "bad", "version": "1"}"#);
     write(&world, "bad/policies/p.toml", allow);
-    for (words, code, why) in [
+    for (words, code, reason) in [
         (vec!["install", "nothing-there"], 1, "Install source not found"),
         (vec!["install", "e", "--yes"], 1, "already installed"),
         (vec!["install", "bad", "--yes"], 54, "extensions cannot allow anything"),
@@ -83,7 +83,7 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     ] {
         let done = extensions(&world, &words, "");
         assert_eq!(done.code(), code, "{words:?}: {}", done.err());
-        assert!(done.err().contains(why), "{words:?}: {}", done.err());
+        assert!(done.err().contains(reason), "{words:?}: {}", done.err());
         assert!(!done.err().contains("is ignored"), "{}", done.err());
     }
 }
@@ -109,7 +109,7 @@ fn extensions_doctor_reports_problems() {
     write(&world, "sick/policies/p.toml", allow);
     let done = extensions(&world, &["doctor"], "");
     assert_eq!(done.code(), 1);
-    let said = done.stdout();
+    let output = done.stdout();
     for part in [
         "sick: its MCP server `gone` does not work",
         "its setting \"Key\" has no value",
@@ -119,7 +119,7 @@ fn extensions_doctor_reports_problems() {
         "runs `gone.sh`, which does not exist",
         "`policies/p.toml`: extension rules cannot allow",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
     assert_eq!(extensions(&world, &["doctor", "healthy"], "").code(), 1);
 }

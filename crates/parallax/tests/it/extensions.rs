@@ -213,8 +213,8 @@ fn unreadable_extension_sources_have_their_own_exit_codes() {
     ] {
         let done = world.run(&[group, "nosuch"]);
         assert_eq!((done.code(), done.stdout().as_str()), (1, ""), "{group}");
-        let told = format!("unknown command `parallax {group} nosuch`");
-        assert!(done.err().contains(&told) && done.err().contains(has), "{}", done.err());
+        let report = format!("unknown command `parallax {group} nosuch`");
+        assert!(done.err().contains(&report) && done.err().contains(has), "{}", done.err());
     }
 }
 
@@ -283,8 +283,8 @@ fn extension_with_new_capabilities_requires_consent_again() {
     edit(&source.join("hooks/hooks.json"), "\"BeforeTool\"", "\"AfterTool\"");
     let refused = extensions(&world, &["update", "guard"], "");
     assert_eq!(refused.code(), 1);
-    let told = refused.err();
-    assert!(told.contains("+ hook at AfterTool") && told.contains("--consent"), "{told}");
+    let report = refused.err();
+    assert!(report.contains("+ hook at AfterTool") && report.contains("--consent"), "{report}");
     assert_eq!(extension_json(&world, "guard")["version"], "2.0.0");
     run_successfully(&world, &["update", "guard", "--consent"]);
     let known_now = extension_json(&world, "guard");
@@ -335,13 +335,13 @@ fn consent_covers_the_content_of_programs() {
             "runs `sh ${extensionPath}/h.sh`; its settings changed",
         ),
     ];
-    for (number, (path, text, told)) in (2..).zip(changes) {
+    for (number, (path, text, report)) in (2..).zip(changes) {
         version(number);
         write(path, text);
         let refused = extensions(&world, &["update", "e"], "");
         assert_eq!(refused.code(), 1, "{path}");
-        let said = refused.err();
-        assert!(said.contains(told) && said.contains("--consent"), "{path}: {said}");
+        let output = refused.err();
+        assert!(output.contains(report) && output.contains("--consent"), "{path}: {output}");
         assert_eq!(extension_json(&world, "e")["version"], format!("{}.0.0", number - 1));
         run_successfully(&world, &["update", "e", "--consent"]);
     }
@@ -394,7 +394,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
     let linked = folder("linked", &[("gemini-extension.json", plain)]);
     std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("linked/GEMINI.md"))
         .unwrap();
-    for (source, why) in [
+    for (source, reason) in [
         (tar("escape.tar.gz", "add(archive, '../../escaped.txt')"), "is outside the directory"),
         (
             tar("link.tar.gz", "add(archive, 'GEMINI.md', b'', tarfile.SYMTYPE, '/etc/passwd')"),
@@ -428,7 +428,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
         let refused = extensions(&world, &["install", &source, "--consent"], "");
         let code = if source == "none" { 1 } else { 54 };
         assert_eq!(refused.code(), code, "{source}");
-        assert!(refused.err().contains(why), "{source}: {}", refused.err());
+        assert!(refused.err().contains(reason), "{source}: {}", refused.err());
     }
     assert_eq!(run_successfully(&world, &["list"]).stdout(), "No extensions installed.\n");
     assert!(!world.home.parallax().join("extensions").exists());
@@ -540,8 +540,8 @@ fn tool_excluded_by_an_extension_is_denied_with_its_name() {
     world.home.write("x/gemini-extension.json", manifest).unwrap();
     run_successfully(&world, &["install", "x", "--consent"]);
     world.run_well(&["-y", "-p", "go"]);
-    let told = body(&world, 1);
-    assert!(told.contains("The extension `x` excludes commands that begin with"), "{told}");
+    let report = body(&world, 1);
+    assert!(report.contains("The extension `x` excludes commands that begin with"), "{report}");
 }
 
 #[test]

@@ -55,9 +55,9 @@ fn hidden_file_does_not_block_worktree_removal() {
         world.home.write(&format!("{tree}/.env"), "A=1").expect("written");
     }
     let done = world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
+    let output = answers(&world.server);
     for tree in ["wt", "wt2"] {
-        assert!(!world.home.project().join(tree).exists(), "{said:?} {}", done.err());
+        assert!(!world.home.project().join(tree).exists(), "{output:?} {}", done.err());
     }
 }
 
@@ -94,16 +94,16 @@ fn hidden_file_stays_hidden_after_its_parent_moved() {
     }
     world.home.write(".geminiignore", "/conf/s.txt\n").expect("written");
     world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert_eq!(said.len(), lines.len());
-    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
-    assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{said:?}");
-    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
+    let output = answers(&world.server);
+    assert_eq!(output.len(), lines.len());
+    assert!(output.iter().all(|answer| !answer.contains(secret)), "{output:?}");
+    assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{output:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{output:?}");
     // A later session also hides it.
     let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
     world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert!(!said[0].contains(secret), "{said:?}");
+    let output = answers(&world.server);
+    assert!(!output[0].contains(secret), "{output:?}");
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn moved_hidden_file_is_hidden_from_file_tools() {
     world.home.write("conf/open.txt", "open").expect("written");
     world.home.write(".geminiignore", "/conf/s.txt\n/notes/deep\n").expect("written");
     world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert_eq!(said.len(), 11);
-    assert_eq!(world.read("public/deep/n"), secret, "{said:?}");
-    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
-    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
-    let listed = said.iter().skip(4).take(3).all(|answer| !answer.contains("s.txt"));
-    assert!(listed && said[6].contains("conf2/open.txt"), "{said:?}");
+    let output = answers(&world.server);
+    assert_eq!(output.len(), 11);
+    assert_eq!(world.read("public/deep/n"), secret, "{output:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{output:?}");
+    assert!(output.iter().all(|answer| !answer.contains(secret)), "{output:?}");
+    let listed = output.iter().skip(4).take(3).all(|answer| !answer.contains("s.txt"));
+    assert!(listed && output[6].contains("conf2/open.txt"), "{output:?}");
     // `@path` in a later session.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     world.run_well(&["-p", "see @conf2/s.txt @public and @conf2"]);

@@ -85,9 +85,9 @@ fn every_hook_event_fires_in_order() {
     assert_eq!(heard[1]["prompt"], "go");
     // One entry for each content with a text, without the system prompt.
     let messages = heard[2]["llm_request"]["messages"].as_array().expect("messages");
-    let said = messages[0]["content"].as_str().expect("a text");
-    assert!(messages.len() == 1 && said.starts_with("<session_context>"), "{messages:?}");
-    assert!(said.ends_with("go"), "{said}");
+    let output = messages[0]["content"].as_str().expect("a text");
+    assert!(messages.len() == 1 && output.starts_with("<session_context>"), "{messages:?}");
+    assert!(output.ends_with("go"), "{output}");
     assert_eq!(heard[7]["llm_request"]["messages"].as_array().expect("messages").len(), 1);
     let time = heard[2]["timestamp"].as_str().expect("a time");
     assert!(time.len() == "2026-01-01T00:00:00.000Z".len() && time.ends_with('Z'), "{time}");

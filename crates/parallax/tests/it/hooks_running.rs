@@ -75,8 +75,8 @@ fn user_hooks_get_the_variables_of_the_user_env_file() {
     command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
     let done = finish(command);
     assert_eq!(world.read("seen"), ":7:less:/s:hf:\n");
-    let told = "hooks do not receive the variable `H_TOKEN`: its name contains `TOKEN`";
-    assert!(done.err().contains(told), "{}", done.err());
+    let report = "hooks do not receive the variable `H_TOKEN`: its name contains `TOKEN`";
+    assert!(done.err().contains(report), "{}", done.err());
     let last = requests(&world).pop().expect("a request").to_string();
     assert!(last.contains("Output: hf::"), "{last}");
 
@@ -275,8 +275,8 @@ fn guard_that_cannot_run_denies_its_calls() {
     let done = world.run_well(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("done").exists());
     assert!(done.err().contains("`http`"), "{}", done.err());
-    let told = requests(&world)[1].to_string();
-    assert!(told.contains("the hook `far` must approve"), "{told}");
+    let report = requests(&world)[1].to_string();
+    assert!(report.contains("the hook `far` must approve"), "{report}");
 }
 
 #[test]
@@ -356,9 +356,9 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
 
     let stream = run(&failing, "stream-json");
     let lines = stream_lines(&stream.stdout());
-    let told = lines.iter().position(|line| line["type"] == "error" && named(&line.to_string()));
+    let report = lines.iter().position(|line| line["type"] == "error" && named(&line.to_string()));
     let result = lines.iter().position(|line| line["type"] == "result");
-    assert!(told.is_some() && told < result, "{}", stream.stdout());
+    assert!(report.is_some() && report < result, "{}", stream.stdout());
     assert_eq!(stream.err(), "");
 
     // A successful hook is not mentioned.

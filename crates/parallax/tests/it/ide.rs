@@ -289,16 +289,16 @@ fn commands_connect_show_explain_and_disconnect() {
 fn connection_is_explained_without_a_terminal() {
     let world = create_world(HELLO);
     let own = companion(&world, setup(&world));
-    let told = world.run(&["-p", "/ide status"]).stdout();
-    assert!(told.contains("Connected to") && told.contains("/p/lib.rs"), "{told}");
+    let report = world.run(&["-p", "/ide status"]).stdout();
+    assert!(report.contains("Connected to") && report.contains("/p/lib.rs"), "{report}");
     drop(own);
     stale_files(&world);
     let other = CompanionSetup::new(&temporary(&world), world.home.root());
     let other = CompanionSetup { workspace: "/nowhere".into(), ..other };
     let _other = world.runtime.block_on(TestCompanion::start(other)).expect("a companion");
-    let told = world.run(&["-p", "/ide doctor"]).stdout();
-    assert!(told.contains("its folders do not contain this one: /nowhere"), "{told}");
-    assert!(told.contains("127.0.0.1:7/mcp"), "{told}");
+    let report = world.run(&["-p", "/ide doctor"]).stdout();
+    assert!(report.contains("its folders do not contain this one: /nowhere"), "{report}");
+    assert!(report.contains("127.0.0.1:7/mcp"), "{report}");
 }
 
 #[test]

@@ -108,9 +108,9 @@ fn ssh_agent_signs_for_an_approved_git_command_alone() {
     };
     run(&world, &["-p", "go", "-y"]);
     assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["free"]);
-    let told = world.server.requests();
-    let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
-    assert!(!told.contains("ED25519"), "the agent's keys were listed");
+    let report = world.server.requests();
+    let report = String::from_utf8_lossy(&report.last().expect("a request").body).into_owned();
+    assert!(!report.contains("ED25519"), "the agent's keys were listed");
 
     // A rule that allows the command does not grant access to the agent.
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} by-rule")]));
@@ -154,9 +154,9 @@ fn gpg_agent_signs_for_an_approved_git_command_alone() {
     repository(&world, &[]);
     world.run(&["-p", "go", "-y"]);
     assert_eq!(signed(&world, "BEGIN PGP SIGNATURE"), ["free"]);
-    let told = world.server.requests();
-    let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
-    assert!(!told.contains("private-key ("), "a key was read");
+    let report = world.server.requests();
+    let report = String::from_utf8_lossy(&report.last().expect("a request").body).into_owned();
+    assert!(!report.contains("private-key ("), "a key was read");
 }
 
 /// Starts a server that requires authentication; returns the header with the credentials.
@@ -164,7 +164,7 @@ fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let (told, heard) = std::sync::mpsc::channel();
+    let (report, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let lines = std::io::BufReader::new(&stream).lines().map_while(Result::ok);
@@ -178,7 +178,7 @@ fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
                  0\r\nConnection: close\r\n\r\n"
             );
             let _ = (&stream).write_all(head.as_bytes());
-            who.into_iter().for_each(|who| drop(told.send(who)));
+            who.into_iter().for_each(|who| drop(report.send(who)));
         }
     });
     (port, heard)
@@ -205,6 +205,6 @@ fn git_command_that_needs_a_stored_password_requests_permission_to_read_it() {
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert!(heard.try_recv().is_ok_and(|who| who.starts_with("Basic ")));
-    let told = world.server.requests();
-    assert!(told.iter().all(|it| !String::from_utf8_lossy(&it.body).contains("PASSWORD")));
+    let report = world.server.requests();
+    assert!(report.iter().all(|it| !String::from_utf8_lossy(&it.body).contains("PASSWORD")));
 }

@@ -94,9 +94,9 @@ fn sensitive_setting_is_saved_in_the_keychain_and_reaches_the_server() {
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     let done = finish(command(&world, &["-y", "-p", "go"]));
     assert_eq!(done.code(), 0, "{}", done.err());
-    let told = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
-    assert!(told.contains(r#""VAULT_OPEN": "open-value""#), "{told}");
-    assert!(told.contains(r#""VAULT_KEY": "hidden-value""#), "{told}");
+    let report = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(report.contains(r#""VAULT_OPEN": "open-value""#), "{report}");
+    assert!(report.contains(r#""VAULT_KEY": "hidden-value""#), "{report}");
     let removed = finish(command(&world, &["extensions", "uninstall", "vault"]));
     assert_eq!(removed.code(), 0, "{}", removed.err());
     assert!(calls(&world).contains("clear service parallax account extension vault VAULT_KEY"));
@@ -133,9 +133,9 @@ fn extension_settings_saved_by_gemini_cli_reach_its_server() {
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     let done = finish(command(&world, &["-y", "-p", "go"]));
     assert_eq!(done.code(), 0, "{}", done.err());
-    let told = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
-    assert!(told.contains(r#""VAULT_KEY": "of-the-user""#), "{told}");
-    assert!(told.contains(r#""VAULT_OWN": "of-the-project""#), "{told}");
+    let report = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(report.contains(r#""VAULT_KEY": "of-the-user""#), "{report}");
+    assert!(report.contains(r#""VAULT_OWN": "of-the-project""#), "{report}");
     // The entry is read, but nothing is stored or removed there.
     let orders = calls(&world).lines().filter(|line| line.starts_with("store")).count();
     assert_eq!((orders, calls(&world).contains("clear")), (3, false));

@@ -50,8 +50,8 @@ fn ollama_window_is_requested_and_small_one_is_reported() {
     let (it, done) = run_ollama(shown(20_000), loaded(4_096));
     assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 20_000);
     assert_eq!((done.code(), done.stdout().trim()), (0, "hello"));
-    let told = done.err();
-    assert!(told.contains("4096 tokens") && told.contains("OLLAMA_CONTEXT_LENGTH"), "{told}");
+    let report = done.err();
+    assert!(report.contains("4096 tokens") && report.contains("OLLAMA_CONTEXT_LENGTH"), "{report}");
 
     let (_, done) = run_ollama(shown(8_192), loaded(8_192));
     assert_eq!(done.err().matches("8192 tokens").count(), 1, "{}", done.err());

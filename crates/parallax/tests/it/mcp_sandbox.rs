@@ -264,8 +264,8 @@ fn protected_files_are_restored_after_each_server_call() {
     assert!(!world.home.project().join(".git/hooks/pre-commit").exists());
     assert_eq!(world.read(".envrc"), "mine");
     let answer = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
-    for said in [&notice, &answer] {
-        assert!(said.contains("pre-commit") && said.contains(".envrc"), "{said}");
+    for output in [&notice, &answer] {
+        assert!(output.contains("pre-commit") && output.contains(".envrc"), "{output}");
     }
     assert_eq!(face.end(), Some(0));
     // Files in a directory granted by the user are kept, even after the end.

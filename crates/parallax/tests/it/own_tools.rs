@@ -46,12 +46,12 @@ fn discovery_command_declares_tools_and_call_command_runs_them() {
             "discoveryCommand": "cat tools.json", "callCommand": "sh 'call me.sh'"
         }}),
     );
-    let told = json!([
+    let report = json!([
         {"functionDeclarations": [{"name": "echo", "description": "Says it.",
             "parametersJsonSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}]},
         {"name": "fail"}
     ]);
-    world.home.write("tools.json", &told.to_string()).unwrap();
+    world.home.write("tools.json", &report.to_string()).unwrap();
     world
         .home
         .write("call me.sh", "[ $1 = echo ] && { cat; echo hm >&2; exit 0; }; echo bad >&2; exit 3")
@@ -82,9 +82,9 @@ fn arguments_violating_the_discovered_schema_run_nothing() {
         &world,
         &json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "touch ran"}}),
     );
-    let told = json!([{"name": "t", "parametersJsonSchema": {"type": "object",
+    let report = json!([{"name": "t", "parametersJsonSchema": {"type": "object",
         "properties": {"x": {"type": "string"}}, "required": ["x"]}}]);
-    world.home.write("tools.json", &told.to_string()).unwrap();
+    world.home.write("tools.json", &report.to_string()).unwrap();
     let world = run_discovery(world, &script);
     world.run_well(&["-p", "go", "-y"]);
     let missing = last(&world, 1);
@@ -130,8 +130,8 @@ fn hanging_discovery_delays_nothing() {
     let begun = std::time::Instant::now();
     let done = world.run_well(&["-p", "go", "-o", "json"]);
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
-    let told: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert!(told["warnings"].to_string().contains("is still running after 2000 ms"), "{told}");
+    let report: Value = serde_json::from_str(&done.stdout()).expect("json");
+    assert!(report["warnings"].to_string().contains("is still running after 2000 ms"), "{report}");
     // Cached tools are available immediately.
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
     let world = run_discovery(world, &call);
@@ -159,8 +159,8 @@ fn discovered_tool_call_changes_no_protected_file_and_is_undoable() {
     let call = json!([{"calls": [{"name": "discovered_tool_dt", "args": {}}]}, {"text": "done"}]);
     for tier in ["namespaces", "landlock"] {
         let world = World::new("[]");
-        let told = r#"echo '[{"name": "dt", "description": "d"}]'"#;
-        world.home.write("tools.sh", told).unwrap();
+        let report = r#"echo '[{"name": "dt", "description": "d"}]'"#;
+        world.home.write("tools.sh", report).unwrap();
         let (discover, run) = ("sh tools.sh", "sh call.sh");
         settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": run}}));
         let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo theirs > kept.txt";
@@ -170,10 +170,10 @@ fn discovered_tool_call_changes_no_protected_file_and_is_undoable() {
         let mut command = world.command(&["--allowed-tools", "discovered_tool_dt", "-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = command.output().expect("ended");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{tier}: {said}");
-        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}: {said}");
-        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "theirs\n", "{tier}: {said}");
+        let output = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{tier}: {output}");
+        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}: {output}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "theirs\n", "{tier}: {output}");
         assert_eq!(world.run(&["undo"]).code(), 0, "{tier}");
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "mine\n", "{tier}");
     }
@@ -210,9 +210,9 @@ fn hook_replaces_a_call_with_another() {
         ]}}),
     );
     world.run_well(&["-p", "go"]);
-    let told = last(&world, 1);
-    assert!(told.contains("second") && !told.contains("first"), "{told}");
-    assert_eq!(told.matches("functionResponse").count(), 1);
+    let report = last(&world, 1);
+    assert!(report.contains("second") && !report.contains("first"), "{report}");
+    assert_eq!(report.matches("functionResponse").count(), 1);
     let heard = world.read("heard.jsonl");
     let heard: Vec<Value> =
         heard.lines().map(|line| serde_json::from_str(line).expect("json")).collect();
@@ -268,7 +268,7 @@ fn topic_heading_precedes_other_calls() {
     assert_eq!(names(&world, 0)[0], "update_topic");
     let heard = world.read("heard.jsonl");
     assert!(heard.lines().next().is_some_and(|line| line.contains("update_topic")), "{heard}");
-    let told = last(&world, 1);
-    let (listed, topic) = (told.find("list_directory"), told.find("Current topic: Looking"));
-    assert!(listed.is_some() && listed < topic, "{told}");
+    let report = last(&world, 1);
+    let (listed, topic) = (report.find("list_directory"), report.find("Current topic: Looking"));
+    assert!(listed.is_some() && listed < topic, "{report}");
 }

@@ -182,8 +182,8 @@ fn run_started_in_plan_mode_completes_the_work() {
     let yolo = create_world(&steps);
     let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
     assert_eq!(yolo.read("src.txt"), "x\n");
-    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert!(said["warnings"].to_string().contains("auto-approved"), "{said}");
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
+    assert!(output["warnings"].to_string().contains("auto-approved"), "{output}");
     let forbidden = create_world(&steps);
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
     forbidden.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -198,8 +198,8 @@ fn plans_are_per_session_unless_the_project_has_a_directory() {
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let args = ["-p", "go", "--approval-mode", "plan", "--output-format", "json"];
     let done = world.run_well(&args);
-    let said: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert!(said["warnings"].to_string().contains("outside the project"), "{said}");
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
+    assert!(output["warnings"].to_string().contains("outside the project"), "{output}");
     let body: Value = serde_json::from_slice(&world.server.requests()[0].body).expect("json");
     let system = body["systemInstruction"]["parts"][0]["text"].as_str().expect("text").to_owned();
     assert!(system.contains("/plans`") && system.contains("/.parallax/"), "{system}");

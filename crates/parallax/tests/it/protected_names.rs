@@ -459,15 +459,15 @@ fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
             command.env("PARALLAX_SANDBOX_TIER", tier);
             let done = finish(command);
             let answers = answers(&world.server);
-            let said = format!("{tier} {permitted}: {answers:#?} {}", done.err());
+            let output = format!("{tier} {permitted}: {answers:#?} {}", done.err());
             let text = if permitted { "# two\n" } else { "# one\n" };
-            assert_eq!(world.read(".github/workflows/ci.yml"), text, "{said}");
-            assert_eq!(world.read(".gitattributes"), text, "{said}");
-            assert_eq!(world.home.project().join("AGENTS.md").exists(), permitted, "{said}");
+            assert_eq!(world.read(".github/workflows/ci.yml"), text, "{output}");
+            assert_eq!(world.read(".gitattributes"), text, "{output}");
+            assert_eq!(world.home.project().join("AGENTS.md").exists(), permitted, "{output}");
             // No partial changes.
-            assert_eq!(world.read("a"), text.trim_start_matches("# "), "{said}");
-            assert!(answers[1].contains("Output: (empty)"), "{said}");
-            assert_eq!(answers[0].contains("to write "), !permitted, "{said}");
+            assert_eq!(world.read("a"), text.trim_start_matches("# "), "{output}");
+            assert!(answers[1].contains("Output: (empty)"), "{output}");
+            assert_eq!(answers[0].contains("to write "), !permitted, "{output}");
         }
     }
 }
@@ -498,11 +498,11 @@ fn git_that_would_change_the_target_of_a_protected_link_needs_permission_before_
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = finish(command);
         let answers = answers(&world.server);
-        let said = format!("{tier} {permitted}: {answers:#?} {}", done.err());
+        let output = format!("{tier} {permitted}: {answers:#?} {}", done.err());
         for name in ["conf/rc", "a"] {
-            assert_eq!(world.read(name), if permitted { "two\n" } else { "one\n" }, "{said}");
+            assert_eq!(world.read(name), if permitted { "two\n" } else { "one\n" }, "{output}");
         }
-        assert_eq!(answers[0].contains("to write "), !permitted, "{said}");
+        assert_eq!(answers[0].contains("to write "), !permitted, "{output}");
     }
 }
 

@@ -179,8 +179,8 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
-    let told = result_in_request(&world, 1);
-    assert!(told.contains("out.txt:\\nin state TASK_STATE_COMPLETED"), "{told}");
+    let report = result_in_request(&world, 1);
+    assert!(report.contains("out.txt:\\nin state TASK_STATE_COMPLETED"), "{report}");
     assert_eq!(far.bodies()[3]["method"], "GetTask");
 }
 
@@ -222,8 +222,8 @@ fn rejected_credentials_are_fetched_again_or_explained() {
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     world.run_well(&["-p", "go", "-y"]);
-    let told = result_in_request(&world, 1);
-    assert!(told.contains("(401): its definition has no `auth`"), "{told}");
+    let report = result_in_request(&world, 1);
+    assert!(report.contains("(401): its definition has no `auth`"), "{report}");
 }
 
 #[test]
@@ -288,8 +288,8 @@ fn errors_of_a_remote_agent_reach_the_model_as_failures() {
         let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
         definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
         world.run_well(&["-p", "go", "-y"]);
-        let told = result_in_request(&world, 1);
-        assert!(told.contains(part) && told.contains("Termination Reason: ERROR"), "{told}");
+        let report = result_in_request(&world, 1);
+        assert!(report.contains(part) && report.contains("Termination Reason: ERROR"), "{report}");
     }
 }
 

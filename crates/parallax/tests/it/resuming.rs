@@ -20,8 +20,8 @@ fn client_resumes_an_interrupted_turn() {
     assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
     // There is nothing left to continue; the conversation can still end.
     face.send(&json!({"type": "continue"}));
-    let said = face.next("error");
-    assert!(said["message"].as_str().is_some_and(|it| it.contains("was not interrupted")));
+    let output = face.next("error");
+    assert!(output["message"].as_str().is_some_and(|it| it.contains("was not interrupted")));
     assert_eq!(face.end(), Some(0));
 }
 

@@ -41,10 +41,10 @@ fn unclear_prompt_uses_the_classifier() {
     let world = create_world(&script.to_string(), "{}");
     let done = world.run_well(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
     assert_eq!(requested_models(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
-    let said = json_response(&done);
-    assert_eq!(said["stats"]["routing"][0]["source"], "numerical_classifier");
+    let output = json_response(&done);
+    assert_eq!(output["stats"]["routing"][0]["source"], "numerical_classifier");
     assert!(
-        said["stats"]["models"]["gemini-3.5-flash-lite"]["roles"]["utility_router"].is_object()
+        output["stats"]["models"]["gemini-3.5-flash-lite"]["roles"]["utility_router"].is_object()
     );
     let quiet = World::new(r#"[{"text": "done"}]"#);
     quiet

@@ -109,17 +109,17 @@ fn protected_file_is_read_only_or_restored() {
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
         let done = finish(command);
-        let said = &answers(&world.server)[0];
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {said}\n{}", done.err());
+        let output = &answers(&world.server)[0];
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {output}\n{}", done.err());
         // The last one would be a hook of the repository that the command creates.
         for name in [".git/hooks/pre-commit", ".vscode/tasks.json", "later/.git/hooks/pre-commit"] {
-            assert!(!world.home.project().join(name).exists(), "{tier} {name}: {said}");
+            assert!(!world.home.project().join(name).exists(), "{tier} {name}: {output}");
         }
-        assert_eq!(world.read(".envrc"), "mine", "{tier}: {said}");
+        assert_eq!(world.read(".envrc"), "mine", "{tier}: {output}");
         // The model is notified of what was created, and has seen what was denied.
-        assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");
-        let refused = said.contains("Read-only file system");
-        assert_eq!(refused, tier == "namespaces", "{tier}: {said}");
+        assert!(output.contains(".vscode/tasks.json"), "{tier}: {output}");
+        let refused = output.contains("Read-only file system");
+        assert_eq!(refused, tier == "namespaces", "{tier}: {output}");
     }
 }
 
@@ -160,14 +160,14 @@ fn repository_in_a_moved_directory_keeps_its_protected_files() {
     let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
     command.env("PARALLAX_SANDBOX_TIER", "landlock");
     let done = finish(command);
-    let said = answers(&world.server);
-    assert!(said[0].contains("y/.git/hooks/pre-commit"), "{said:?}\n{}", done.err());
-    assert!(!said[0].contains("sample"), "{said:?}");
+    let output = answers(&world.server);
+    assert!(output[0].contains("y/.git/hooks/pre-commit"), "{output:?}\n{}", done.err());
+    assert!(!output[0].contains("sample"), "{output:?}");
     let kept = (world.read("z/.git/config"), world.read("z/.envrc"));
-    assert_eq!(kept, (config, "mine".into()), "{said:?}");
-    assert!(world.home.project().join("z/.git/hooks").is_dir(), "{said:?}");
-    assert!(!world.home.project().join("z/.git/hooks/pre-commit").exists(), "{said:?}");
-    assert!(!world.home.project().join("x").exists() && world.read("z/a") == "a", "{said:?}");
+    assert_eq!(kept, (config, "mine".into()), "{output:?}");
+    assert!(world.home.project().join("z/.git/hooks").is_dir(), "{output:?}");
+    assert!(!world.home.project().join("z/.git/hooks/pre-commit").exists(), "{output:?}");
+    assert!(!world.home.project().join("x").exists() && world.read("z/a") == "a", "{output:?}");
 }
 
 #[test]
@@ -297,11 +297,11 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         let done = finish(command);
         let (out, err) = (done.stdout(), done.err());
         // In the JSON formats, stderr is reserved for failures.
-        let (told, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
-        let named: Vec<&str> = told.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
-        assert_eq!(named.len(), 1, "{format}: once, not with each command: {told}");
-        assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {told}");
-        assert!(!told.contains("hush"), "{format}");
+        let (report, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
+        let named: Vec<&str> = report.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
+        assert_eq!(named.len(), 1, "{format}: once, not with each command: {report}");
+        assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {report}");
+        assert!(!report.contains("hush"), "{format}");
         assert!(!silent.contains("do not receive the variable"), "{format}: {silent}");
         assert!(answers(&world.server)[0].contains("token: , marks: 11"), "{format}");
     }
@@ -459,13 +459,13 @@ fn commands_see_the_temporary_files_of_their_own_session_only() {
                 .iter()
                 .map(|it| it.get(it.len().saturating_sub(900)..).unwrap_or(it))
                 .collect();
-            let said = format!("{tier} {mode} {answers:#?}: {}", done.err());
-            assert!(!answers[1].contains("theirs"), "{said}");
+            let output = format!("{tier} {mode} {answers:#?}: {}", done.err());
+            assert!(!answers[1].contains("theirs"), "{output}");
             // The complete output of the session's own first command is there.
-            assert!(answers[1].contains("29999"), "{said}");
-            assert_eq!(answers[2].contains("mine"), tier != "landlock", "{said}");
+            assert!(answers[1].contains("29999"), "{output}");
+            assert_eq!(answers[2].contains("mine"), tier != "landlock", "{output}");
             let path = world.home.parallax().join("tmp/elsewhere/s/outputs/a");
-            assert_eq!(std::fs::read_to_string(path).expect("a file"), "theirs", "{said}");
+            assert_eq!(std::fs::read_to_string(path).expect("a file"), "theirs", "{output}");
         }
     }
 }
@@ -502,14 +502,14 @@ fn git_that_pushes_to_a_path_needs_approval() {
         let mut command = world.command(&["-p", "go", "--approval-mode", mode]);
         command.args(["--allowed-tools", "run_shell_command(git),run_shell_command(tar)"]);
         let done = finish(command);
-        let said = answers(&world.server);
-        assert!(!ran.exists(), "{said:#?} {}", done.err());
-        for answer in &said[..3] {
+        let output = answers(&world.server);
+        assert!(!ran.exists(), "{output:#?} {}", done.err());
+        for answer in &output[..3] {
             assert!(
                 answer.contains("approve") || answer.contains("no user is present"),
-                "{said:#?}"
+                "{output:#?}"
             );
         }
-        assert!(said[5].contains("recentobjectshook"), "{said:#?}");
+        assert!(output[5].contains("recentobjectshook"), "{output:#?}");
     }
 }

@@ -165,9 +165,9 @@ impl Conversation {
     /// Returns the next line of the type and skips other lines.
     pub fn next(&mut self, r#type: &str) -> Value {
         loop {
-            let line = self.lines.recv_timeout(LIMIT * 2).unwrap_or_else(|why| {
+            let line = self.lines.recv_timeout(LIMIT * 2).unwrap_or_else(|reason| {
                 let _ = self.child.kill();
-                panic!("no line of type `{type}` came: {why}")
+                panic!("no line of type `{type}` came: {reason}")
             });
             let line: Value = serde_json::from_str(&line).expect("JSON");
             if line["type"] == r#type {

@@ -162,10 +162,10 @@ fn missing_rules_prevent_the_run() {
     let refused = |args: &[&str], wanted: &str| {
         let done = world.run(args);
         assert_eq!(done.code(), 52, "{args:?}: {}{}", done.stdout(), done.err());
-        let said = done.stdout() + &done.err();
+        let output = done.stdout() + &done.err();
         assert!(
-            said.contains(wanted) && said.contains("what they deny would be allowed"),
-            "{said}"
+            output.contains(wanted) && output.contains("what they deny would be allowed"),
+            "{output}"
         );
     };
     refused(&["-y", "-p", "1", "--policy", "none.toml"], "none.toml");

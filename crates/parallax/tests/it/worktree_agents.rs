@@ -70,9 +70,9 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
         branches.iter().map(|name| git(&world, &["show", &format!("{name}:a.txt")])).collect();
     texts.sort();
     assert_eq!(texts, ["by first", "by second"]);
-    let told = results(&world);
+    let report = results(&world);
     for branch in &branches {
-        assert!(told.contains(&format!("git merge {branch}")), "{told}");
+        assert!(report.contains(&format!("git merge {branch}")), "{report}");
         let place = git(&world, &["show", &format!("{branch}:where.txt")]);
         assert!(place.contains("/.parallax/worktrees/"), "{place}");
     }
@@ -99,8 +99,8 @@ fn isolated_subagent_without_a_repository_fails_with_the_reason() {
     let script = json!([{"calls": [invoke("look")]}, {"text": "all done"}]);
     let world = with_worker(World::new(&script.to_string()));
     world.run_well(&["-p", "go", "-y"]);
-    let told = results(&world);
-    assert!(told.contains("is not in a git working tree; worktrees require one"), "{told}");
+    let report = results(&world);
+    assert!(report.contains("is not in a git working tree; worktrees require one"), "{report}");
 }
 
 #[test]

@@ -229,10 +229,10 @@ fn commit_on_no_branch_is_named_by_its_id() {
                 git -c user.name=x -c user.email=x@y commit -qm loose";
     let world = repository(&shell(line));
     let done = world.run_well(&["--worktree=loose", "-p", "go", "-y"]);
-    let said = done.err();
-    let merge = said.lines().find_map(|line| line.trim().strip_prefix("merge:")).expect("a line");
+    let output = done.err();
+    let merge = output.lines().find_map(|line| line.trim().strip_prefix("merge:")).expect("a line");
     let words: Vec<&str> = merge.split_whitespace().collect();
-    assert!(words[2].len() == 40 && said.contains("not on a branch yet"), "{said}");
+    assert!(words[2].len() == 40 && output.contains("not on a branch yet"), "{output}");
     git(&world, &words[1..]);
     assert!(world.home.project().join("x").exists());
 }
@@ -265,7 +265,10 @@ fn branch_that_another_process_moved_is_named_with_the_last_commit() {
     git(&world, &["update-ref", "refs/heads/parallax/mine", "main"]);
     world.server.open_gate("held");
     let done = child.wait_with_output().expect("the end");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let output = String::from_utf8_lossy(&done.stderr).into_owned();
     let line = format!("git update-ref refs/heads/parallax/mine {commit}");
-    assert!(said.contains("another process moved parallax/mine") && said.contains(&line), "{said}");
+    assert!(
+        output.contains("another process moved parallax/mine") && output.contains(&line),
+        "{output}"
+    );
 }

@@ -29,8 +29,8 @@ pub fn analyse(text: &str) -> ShellLine {
     let mut analysis = Analysis::default();
     analysis.text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {
-        let why = format!("`{name}` is evaluated, and its value may contain commands");
-        analysis.mark_unanalyzable(why);
+        let reason = format!("`{name}` is evaluated, and its value may contain commands");
+        analysis.mark_unanalyzable(reason);
     }
     if analysis.values.arrays && analysis.values.declared {
         analysis.mark_unanalyzable("the elements of an array may be expanded");
@@ -91,16 +91,16 @@ struct AnalysisContext {
 }
 
 impl Analysis {
-    fn mark_unanalyzable(&mut self, why: impl Into<String>) {
+    fn mark_unanalyzable(&mut self, reason: impl Into<String>) {
         if self.line.unanalyzable_reason.is_none() {
-            self.line.unanalyzable_reason = Some(why.into());
+            self.line.unanalyzable_reason = Some(reason.into());
         }
     }
 
     /// Records that a part of what the line runs is not visible in it.
-    fn mark_hidden(&mut self, why: &'static str) {
+    fn mark_hidden(&mut self, reason: &'static str) {
         if self.expander.is_some() {
-            self.line.hidden.get_or_insert(why);
+            self.line.hidden.get_or_insert(reason);
         }
     }
 
@@ -111,8 +111,8 @@ impl Analysis {
             return;
         }
         let mut found = ShellFindings::default();
-        if let Some(why) = describe_deceptive_characters(text) {
-            found.mark_unanalyzable(why);
+        if let Some(reason) = describe_deceptive_characters(text) {
+            found.mark_unanalyzable(reason);
         }
         reader::read(text, context.position, true, 0, &mut found);
         if context.plain_sh && found.is_bash_only {
@@ -120,9 +120,9 @@ impl Analysis {
         }
         if found.unanalyzable_reason.is_none()
             && self.expander.is_none()
-            && let Some(why) = grammar::disagreement(text, &found)
+            && let Some(reason) = grammar::disagreement(text, &found)
         {
-            found.mark_unanalyzable(why);
+            found.mark_unanalyzable(reason);
         }
         let commands = match &mut self.expander {
             None => std::mem::take(&mut found.commands),
@@ -137,8 +137,8 @@ impl Analysis {
         }
         self.values.extend(&found.values);
         self.check_indirect_variables(&mut found);
-        if let Some(why) = found.unanalyzable_reason {
-            self.mark_unanalyzable(why);
+        if let Some(reason) = found.unanalyzable_reason {
+            self.mark_unanalyzable(reason);
         }
         self.line.redirections.extend(found.redirections);
         for feature in found.features {
@@ -226,8 +226,8 @@ impl Analysis {
         found: &mut ShellFindings,
     ) {
         let command = &simple.command;
-        if let Some(why) = unclear_program(command) {
-            found.mark_unanalyzable(why);
+        if let Some(reason) = unclear_program(command) {
+            found.mark_unanalyzable(reason);
             if command
                 .words
                 .first()
@@ -256,7 +256,7 @@ impl Analysis {
                     inner.plain_sh = plain_sh;
                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                 }
-                WrappedCommand::Unclear(why) => match (why.as_str(), input(simple)) {
+                WrappedCommand::Unclear(reason) => match (reason.as_str(), input(simple)) {
                     (shells::READS_INPUT, Some(text)) => {
                         for inside in shells::text_for(command.name().unwrap_or("sh"), text) {
                             match inside {
@@ -265,7 +265,7 @@ impl Analysis {
                                     inner.plain_sh = plain_sh;
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
-                                WrappedCommand::Unclear(why) => found.mark_unanalyzable(why),
+                                WrappedCommand::Unclear(reason) => found.mark_unanalyzable(reason),
                                 WrappedCommand::Words { .. } | WrappedCommand::PassedOn(_) => {}
                             }
                         }
@@ -274,7 +274,7 @@ impl Analysis {
                         if runs_derived_script(simple) {
                             self.mark_hidden(DERIVED);
                         }
-                        found.mark_unanalyzable(why);
+                        found.mark_unanalyzable(reason);
                     }
                 },
             }

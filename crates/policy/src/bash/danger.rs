@@ -14,8 +14,8 @@ pub use destruction::{Destruction, LossKind, checked_out, destructive, may_destr
 /// runs programs through its options, creates a link, or sets a variable that controls what
 /// programs do.
 pub fn dangerous(command: &Command) -> Option<&'static str> {
-    if let Some(why) = command.assignments.iter().find_map(assignment_control_reason) {
-        return Some(why);
+    if let Some(reason) = command.assignments.iter().find_map(assignment_control_reason) {
+        return Some(reason);
     }
     let name = command.name()?;
     let arguments = command.arguments();

@@ -10,8 +10,8 @@ use super::line::{Command, Redirection, Word};
 pub(super) struct UnparsedReason(pub(super) String);
 
 impl UnparsedReason {
-    pub(super) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
     }
 }
 
@@ -70,9 +70,9 @@ pub(super) struct ShellFindings {
 
 impl ShellFindings {
     /// Records why the line cannot be analyzed; the first reason is kept.
-    pub(super) fn mark_unanalyzable(&mut self, why: impl Into<String>) {
+    pub(super) fn mark_unanalyzable(&mut self, reason: impl Into<String>) {
         if self.unanalyzable_reason.is_none() {
-            self.unanalyzable_reason = Some(why.into());
+            self.unanalyzable_reason = Some(reason.into());
         }
     }
 

@@ -52,8 +52,8 @@ pub(super) fn read(
     // The text after an error is read as far as possible, for denying rules.
     loop {
         let result = reader.read_all();
-        let Err(UnparsedReason(why)) = result else { return };
-        reader.findings.mark_unanalyzable(why);
+        let Err(UnparsedReason(reason)) = result else { return };
+        reader.findings.mark_unanalyzable(reason);
         reader.here_documents.clear();
         let rest = reader.text.get(reader.at..).unwrap_or_default();
         match rest.find(['\n', ';', '&', '|']) {

@@ -258,12 +258,12 @@ fn started_command(rest: Operands<'_>) -> Vec<WrappedCommand> {
     match rest {
         Operands::Words([]) => Vec::new(),
         Operands::Words(words) => vec![words_alone(words.to_vec())],
-        Operands::Unclear(why) => vec![WrappedCommand::Unclear(why)],
+        Operands::Unclear(reason) => vec![WrappedCommand::Unclear(reason)],
     }
 }
 
-fn unclear_command(why: &str) -> Vec<WrappedCommand> {
-    vec![WrappedCommand::Unclear(why.to_owned())]
+fn unclear_command(reason: &str) -> Vec<WrappedCommand> {
+    vec![WrappedCommand::Unclear(reason.to_owned())]
 }
 
 /// Returns a program with its words and without assignments.
@@ -280,10 +280,10 @@ fn with_assignments(program: &str, rest: Operands<'_>) -> Vec<WrappedCommand> {
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
         if !options::is_single_word(word) {
-            let why = format!("`{program}` has arguments that are known only at run time");
+            let reason = format!("`{program}` has arguments that are known only at run time");
             return vec![
                 WrappedCommand::Words { words: words.to_vec(), assignments },
-                WrappedCommand::Unclear(why),
+                WrappedCommand::Unclear(reason),
             ];
         }
         let text = word.text.as_deref().unwrap_or(&word.source);

@@ -33,9 +33,9 @@ impl Policy {
             && !finding.names_paths
             && (!yolo || call.query.interactive)
         {
-            let why = format!("It writes `{}`, outside the workspace", path.display());
-            trace.check("write outside the workspace", &why);
-            finding.raise("write outside the workspace", &why, false, YOLO);
+            let reason = format!("It writes `{}`, outside the workspace", path.display());
+            trace.check("write outside the workspace", &reason);
+            finding.raise("write outside the workspace", &reason, false, YOLO);
         }
         if yolo {
             return;
@@ -47,17 +47,18 @@ impl Policy {
         });
         let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
         if let Some(path) = protected.or(created) {
-            let why = format!(
+            let reason = format!(
                 "It changes `{}`, which can run programs or instruct agents",
                 path.display()
             );
-            trace.check("protected path", &why);
-            finding.raise("protected path", &why, true, YOLO);
+            trace.check("protected path", &reason);
+            finding.raise("protected path", &reason, true, YOLO);
         }
         if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
-            let why = format!("`{}` has hard links, which would also be changed", path.display());
-            trace.check("hard link", &why);
-            finding.raise("hard link", &why, true, YOLO);
+            let reason =
+                format!("`{}` has hard links, which would also be changed", path.display());
+            trace.check("hard link", &reason);
+            finding.raise("hard link", &reason, true, YOLO);
         }
         self.guard_build_files(call, finding, trace);
     }
@@ -74,8 +75,8 @@ impl Policy {
         let Some(path) = call.query.effects.writes.iter().find(|path| is_build_file(path)) else {
             return;
         };
-        let why = format!("It changes `{}`, which controls what builds run", path.display());
-        trace.check("build-file guard", &why);
+        let reason = format!("It changes `{}`, which controls what builds run", path.display());
+        trace.check("build-file guard", &reason);
         if finding.decision == Decision::Ask {
             finding.needed_to_allow.get_or_insert_with(|| {
                 "`--approval-mode yolo`, or `--approval-mode auto_edit` with the setting \
@@ -86,7 +87,7 @@ impl Policy {
         if finding.decision == Decision::Allow {
             finding.raise(
                 "build-file guard",
-                &why,
+                &reason,
                 false,
                 "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`",
             );
@@ -124,16 +125,16 @@ impl Policy {
         }
         let beyond = grants::missing_permissions(wanted, &granted, &call.folders, readonly);
         if !beyond.is_empty() {
-            let why = format!(
+            let reason = format!(
                 "It requires permissions beyond the sandbox: {}",
                 beyond.words().join(", ")
             );
-            trace.check("beyond the sandbox", &why);
+            trace.check("beyond the sandbox", &reason);
             let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;
             let protected = write.iter().any(|path| call.folders.protected.hold(path));
             let always_ask = protected && call.mode != ApprovalMode::Yolo;
-            finding.raise("beyond the sandbox", &why, always_ask, &needs);
+            finding.raise("beyond the sandbox", &reason, always_ask, &needs);
         }
         finding.grants = Some(granted);
     }

@@ -71,8 +71,8 @@ impl Policy {
                     ),
                 );
             } else if !explicit_yolo {
-                let why = format!("The command line cannot be analyzed: {trouble}");
-                finding.raise("unanalyzable command line", &why, true, YOLO);
+                let reason = format!("The command line cannot be analyzed: {trouble}");
+                finding.raise("unanalyzable command line", &reason, true, YOLO);
             }
         } else if finding.decision == Decision::Ask {
             finding.always_ask = true;

@@ -20,11 +20,15 @@ pub(crate) struct TentativeDecision {
 }
 
 impl TentativeDecision {
-    pub(super) fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(super) fn new(
+        decision: Decision,
+        rule: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
         Self {
             decision,
             rule: rule.into(),
-            reason: why.into(),
+            reason: reason.into(),
             needed_to_allow: None,
             grants: None,
             always_ask: false,
@@ -34,15 +38,15 @@ impl TentativeDecision {
     }
 
     /// Turns allow into ask. Extends the reason if the finding already asks.
-    pub(super) fn raise(&mut self, rule: &str, why: &str, always_ask: bool, needs: &str) {
+    pub(super) fn raise(&mut self, rule: &str, reason: &str, always_ask: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {
                 self.decision = Decision::Ask;
                 self.rule = format!("{rule} (built in)");
-                why.clone_into(&mut self.reason);
+                reason.clone_into(&mut self.reason);
             }
             Decision::Ask if always_ask && !self.always_ask => {
-                self.reason = format!("{}. {why}", self.reason);
+                self.reason = format!("{}. {reason}", self.reason);
             }
             Decision::Ask | Decision::Deny => {}
         }

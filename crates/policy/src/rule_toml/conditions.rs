@@ -48,15 +48,15 @@ impl RuleReader<'_> {
                     `commandRegex`",
                 ));
             }
-            Some(text) => {
-                Some(pattern::compile(&text).map_err(|why| bad_pattern("argsPattern", &why))?)
-            }
+            Some(text) => Some(
+                pattern::compile(&text).map_err(|reason| bad_pattern("argsPattern", &reason))?,
+            ),
             None => None,
         };
         let path_glob = match self.optional(table, "pathGlob", "path_glob", text)? {
             Some(text) => Some(
                 PathGlob::parse(&text, self.reading.home)
-                    .map_err(|why| bad_pattern("pathGlob", &why))?,
+                    .map_err(|reason| bad_pattern("pathGlob", &reason))?,
             ),
             None => None,
         };
@@ -155,7 +155,9 @@ impl RuleReader<'_> {
                 let (mut never, mut some) = (Vec::new(), Vec::new());
                 for text in prefixes {
                     match CommandPrefix::why_never(&text) {
-                        Some(why) => never.push(format!("invalid command prefix `{text}`: {why}")),
+                        Some(reason) => {
+                            never.push(format!("invalid command prefix `{text}`: {reason}"))
+                        }
                         None => some.push(text),
                     }
                 }
@@ -177,7 +179,7 @@ impl RuleReader<'_> {
                 Commands::Prefixes(prefixes)
             }
             (None, Some(text)) => {
-                let bad = |why: String| bad_pattern("commandRegex", &why);
+                let bad = |reason: String| bad_pattern("commandRegex", &reason);
                 Commands::Pattern(Box::new(CommandPattern {
                     from_start: pattern::compile_from_start(&text).map_err(bad)?,
                     unanchored: pattern::compile(&text).map_err(bad)?,

@@ -56,9 +56,9 @@ fn file_with_other_hard_links_requires_approval_each_time() {
     std::fs::write(&file, "").expect("a file");
     let path = other.display().to_string();
     // Outside `/w`, approval is required anyway, for a different reason.
-    let why = |mode| free().evaluate(mode, "write_file", &path).reason;
+    let reason = |mode| free().evaluate(mode, "write_file", &path).reason;
     std::fs::copy(&file, &other).expect("a copy");
-    assert!(!why(AutoEdit).contains("hard links"));
+    assert!(!reason(AutoEdit).contains("hard links"));
     std::fs::remove_file(&other).expect("gone");
     std::fs::hard_link(&file, &other).expect("a link");
     for mode in [Default, AutoEdit] {
@@ -70,7 +70,7 @@ fn file_with_other_hard_links_requires_approval_each_time() {
         );
         assert!(policy_decision.reason.contains("hard links"), "{policy_decision:?}");
     }
-    assert!(!why(Yolo).contains("hard links"));
+    assert!(!reason(Yolo).contains("hard links"));
 }
 
 #[test]

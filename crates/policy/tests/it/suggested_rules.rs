@@ -295,15 +295,15 @@ fn suggested_rule_allows_the_call_and_only_what_it_shows() {
 fn missing_suggestion_has_a_reason() {
     let world = World::new(&[]);
     let many: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
-    for (line, why) in [
+    for (line, reason) in [
         (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, but a rule"),
         ("ls $(x) | tee $Y".to_owned(), "known only at run time"),
     ] {
         assert!(suggested_rules(&world, Default, SHELL, &line).is_empty(), "{line}");
-        let said = world.query(Default, SHELL, &line, |query| {
+        let output = world.query(Default, SHELL, &line, |query| {
             world.policy.no_rule_reason(query, &Permissions::default())
         });
-        assert!(said.contains(why), "{line}: {said}");
+        assert!(output.contains(reason), "{line}: {output}");
     }
 }
 

@@ -283,15 +283,18 @@ fn headless_denial_suggests_a_fix() {
             "the entry in the setting `tools.confirmationRequired` removed",
         ),
     ] {
-        let why = explain(options, mode, tool, target);
-        assert!(why.contains(needs), "{why}");
+        let reason = explain(options, mode, tool, target);
+        assert!(reason.contains(needs), "{reason}");
     }
 }
 
 #[test]
 fn plan_mode_denial_says_what_is_allowed() {
-    let why = explain("", ApprovalMode::Plan, "write_file", "a");
-    assert!(why.contains("read and search the project") && why.contains("`/plans`"), "{why}");
+    let reason = explain("", ApprovalMode::Plan, "write_file", "a");
+    assert!(
+        reason.contains("read and search the project") && reason.contains("`/plans`"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -174,7 +174,8 @@ fn vars(value: &Value) -> Result<Vec<(String, Capture)>, String> {
         return Err(format!("`vars` must be an object, not {}", kind_of(value)));
     };
     let captures = object.iter().map(|(name, value)| {
-        let capture = capture(value).map_err(|why| format!("variable `{}`: {why}", short(name)))?;
+        let capture =
+            capture(value).map_err(|reason| format!("variable `{}`: {reason}", short(name)))?;
         Ok((name.clone(), capture))
     });
     captures.collect()

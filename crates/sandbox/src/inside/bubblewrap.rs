@@ -125,7 +125,7 @@ fn attempt(
     let around = host_environment::collect(plan, program);
     let BwrapArguments { words, trees, writable } = arguments::build_arguments(plan, &around)?;
     let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
-    let (said, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
+    let (output, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).refused("stderr")?;
     let job = BwrapJob {
         plan: plan.clone(),
@@ -180,7 +180,7 @@ fn attempt(
             // The process inside was killed from outside.
             (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
         },
-        _ => Err(SandboxFailure::Unsupported(one_line(&told(said)?))),
+        _ => Err(SandboxFailure::Unsupported(one_line(&told(output)?))),
     }
 }
 

@@ -132,14 +132,14 @@ fn confine(
 fn filter_in_view(
     plan: &Plan,
     wires: &SupervisorChannels,
-    told: NotifiedCalls,
+    report: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> SandboxResult<()> {
-    let gated = network_broker::install_filter_and_wait(plan, &wires.sync, told, stage)?;
+    let gated = network_broker::install_filter_and_wait(plan, &wires.sync, report, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
         has_broker: network_broker::is_needed(plan),
-        group_bit_told: gated && told.group_bit,
+        group_bit_told: gated && report.group_bit,
         neighbors: ProcessVisibility::Hidden,
     })
 }

@@ -100,14 +100,14 @@ impl NotifiedCalls {
 pub(crate) fn install_filter_and_wait(
     plan: &Plan,
     sync: &OwnedFd,
-    told: NotifiedCalls,
+    report: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> SandboxResult<bool> {
-    if told.is_empty() {
+    if report.is_empty() {
         return Ok(false);
     }
     let needed = is_needed(plan);
-    let listener = match notify::install_filter(&program(plan.network, told)) {
+    let listener = match notify::install_filter(&program(plan.network, report)) {
         Err(_) if !needed => return Ok(false),
         tried => tried.unsupported("cannot install a filter with notifications")?,
     };
@@ -301,9 +301,9 @@ enum Condition {
 
 /// Returns the filter program. With [`Network::Loopback`], `listen` is included, to reject servers
 /// that other hosts could reach.
-fn program(network: Network, told: NotifiedCalls) -> Vec<Instruction> {
+fn program(network: Network, report: NotifiedCalls) -> Vec<Instruction> {
     let mut calls: Vec<(libc::c_long, Option<Condition>)> = Vec::new();
-    if told.addresses {
+    if report.addresses {
         calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(unconditional));
         // Without an address, it sends to the peer that the socket is connected to.
         calls.push((libc::SYS_sendto, Some(Condition::Pointer(4))));
@@ -311,13 +311,13 @@ fn program(network: Network, told: NotifiedCalls) -> Vec<Instruction> {
             calls.push(unconditional(libc::SYS_listen));
         }
     }
-    if told.metadata {
+    if report.metadata {
         calls.extend(metadata::calls().into_iter().map(unconditional));
-    } else if told.group_bit {
+    } else if report.group_bit {
         let set_group = |(call, argument)| (call, Some(Condition::Bits(argument, 0o2000)));
         calls.extend(metadata::calls_with_mode().into_iter().map(set_group));
     }
-    if told.processes {
+    if report.processes {
         calls.extend(processes::calls().into_iter().map(unconditional));
     }
     assemble(&calls)

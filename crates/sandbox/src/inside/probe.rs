@@ -71,9 +71,9 @@ pub(crate) fn probe_all() -> Support {
 
 fn finding(outcome: SandboxResult<()>) -> MechanismSupport {
     MechanismSupport::from_result(outcome.map_err(|failure| match failure {
-        SandboxFailure::Unsupported(why)
-        | SandboxFailure::Refused(why)
-        | SandboxFailure::NotStarted(_, why) => why,
+        SandboxFailure::Unsupported(reason)
+        | SandboxFailure::Refused(reason)
+        | SandboxFailure::NotStarted(_, reason) => reason,
     }))
 }
 
@@ -120,11 +120,11 @@ fn run_in_child(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
         Side::Parent(pid) => {
             drop(writer);
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
-            let mut said = vec![0; 4096];
-            let length = rustix::io::read(&reader, &mut said).unwrap_or(0);
-            said.truncate(length);
+            let mut output = vec![0; 4096];
+            let length = rustix::io::read(&reader, &mut output).unwrap_or(0);
+            output.truncate(length);
             match (
-                SandboxFailure::decode(&said),
+                SandboxFailure::decode(&output),
                 status.and_then(|(_, status)| status.exit_status()),
             ) {
                 (Some(failure), _) => Err(failure),

@@ -62,11 +62,11 @@ impl SessionNamespaces {
             .spawn()
             .map_err(wrong)?;
         let lifeline = holder.stdin.take();
-        let mut said = String::new();
+        let mut output = String::new();
         if let Some(stdout) = holder.stdout.take() {
-            stdout.take(4096).read_to_string(&mut said).map_err(wrong)?;
+            stdout.take(4096).read_to_string(&mut output).map_err(wrong)?;
         }
-        match said.trim().parse() {
+        match output.trim().parse() {
             Ok(first) => {
                 let init = Pid::from_raw(first);
                 let init = init.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -75,13 +75,13 @@ impl SessionNamespaces {
             Err(_) => {
                 drop(lifeline);
                 let _ = holder.wait();
-                let why = said.trim();
-                let why = if why.is_empty() {
+                let reason = output.trim();
+                let reason = if reason.is_empty() {
                     "the process of the session namespaces ended immediately"
                 } else {
-                    why
+                    reason
                 };
-                Err(StartError::Unsupported(why.to_owned()))
+                Err(StartError::Unsupported(reason.to_owned()))
             }
         }
     }
@@ -157,8 +157,8 @@ pub(crate) fn serve() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let said = writeln!(io::stdout(), "{}", first.as_raw_nonzero()).and_then(|()| close_stdout());
-    if said.is_ok() {
+    let output = writeln!(io::stdout(), "{}", first.as_raw_nonzero()).and_then(|()| close_stdout());
+    if output.is_ok() {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
         while poll(&mut fds, None) == Err(Errno::INTR) {}

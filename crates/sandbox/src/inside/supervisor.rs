@@ -72,7 +72,7 @@ fn try_tiers(
             _ => process_reaper::run_in_reaper(parent, |waiting| command.attempt(Some(waiting))),
         };
         match outcome {
-            Err(SandboxFailure::Unsupported(why)) => last = SandboxFailure::Unsupported(why),
+            Err(SandboxFailure::Unsupported(reason)) => last = SandboxFailure::Unsupported(reason),
             other => return other,
         }
     }
@@ -183,12 +183,12 @@ impl SupervisedCommand<'_> {
         drop(sync);
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
         let ended = child_wait::wait(child, &pidfd, &others)?;
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         // Only a child that ran nothing has written a report, and it has ended.
         let mut report = std::fs::File::from(report);
         if ended == ExitStatus::Code(REFUSED)
-            && report.read_to_end(&mut said).is_ok()
-            && let Some(failure) = SandboxFailure::decode(&said)
+            && report.read_to_end(&mut output).is_ok()
+            && let Some(failure) = SandboxFailure::decode(&output)
         {
             return Err(failure);
         }

@@ -18,8 +18,8 @@ fn only_the_workspace_and_the_private_folder_can_be_written() {
             project.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
             assert!(path.starts_with("/tmp") || plan.would_refuse(&path, Access::Write));
         }
-        let (code, said) = project.shell(&plan, "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"");
-        assert_eq!((code, said.trim()), (0, "x"), "{tier:?}");
+        let (code, output) = project.shell(&plan, "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"");
+        assert_eq!((code, output.trim()), (0, "x"), "{tier:?}");
         project.refused(&plan, &["write", "/proc/sys/kernel/core_pattern"], &[EACCES, EROFS]);
     }
 }
@@ -44,8 +44,8 @@ fn protected_paths_cannot_be_changed_or_moved() {
             "ln .git/config l && echo x > l",
             "chmod 777 .git/hooks",
         ] {
-            let (code, said) = project.shell(&plan, script);
-            assert_ne!(code, 0, "{script}: {said}");
+            let (code, output) = project.shell(&plan, script);
+            assert_ne!(code, 0, "{script}: {output}");
         }
         assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "secret");
         assert_eq!(fs::read_dir(project.work.join(".git/hooks")).unwrap().count(), 0);
@@ -62,8 +62,8 @@ fn writable_folder_with_protected_files_cannot_be_moved_away() {
         plan.writable.push(project.work.join(".git"));
         project.works(&plan, &["write", text(&project.work.join(".git/index"))]);
         for script in ["mv .git .g", "mv .git/hooks .git/h", "rm -rf .git"] {
-            let (code, said) = project.shell(&plan, script);
-            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+            let (code, output) = project.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {output}");
         }
         assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "secret");
     }
@@ -91,8 +91,8 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
             format!("chmod 777 /proc/self/fd/3 3< {out}"),
             format!("chmod 777 /dev/fd/3 3< {out}"),
         ] {
-            let (code, said) = project.shell(&plan, &script);
-            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+            let (code, output) = project.shell(&plan, &script);
+            assert_ne!(code, 0, "{tier:?} {script}: {output}");
         }
         let after = fs::metadata(&outside).unwrap();
         assert_eq!(after.permissions(), before.permissions());
@@ -100,11 +100,11 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
         let script = "touch a && chmod 640 a && touch -d 2001-01-01 a && cp -p a b && ln -s a c \
                       && touch -h -d 2001-01-01 c && stat -c '%a %Y' a b && stat -c %Y c \
                       && chmod 700 \"$TMPDIR\" && chown $(id -u) a";
-        let (code, said) = project.shell(&plan, script);
-        assert_eq!(code, 0, "{tier:?}: {said}");
-        let lines: Vec<&str> = said.lines().collect();
-        assert!(lines[0].starts_with("640 97") && lines[0] == lines[1], "{tier:?}: {said}");
-        assert!(lines[2].starts_with("97"), "{tier:?}: {said}");
+        let (code, output) = project.shell(&plan, script);
+        assert_eq!(code, 0, "{tier:?}: {output}");
+        let lines: Vec<&str> = output.lines().collect();
+        assert!(lines[0].starts_with("640 97") && lines[0] == lines[1], "{tier:?}: {output}");
+        assert!(lines[2].starts_with("97"), "{tier:?}: {output}");
     }
 }
 
@@ -147,12 +147,12 @@ fn hidden_path_in_an_opened_directory_stays_hidden() {
         plan.hidden.push(cache.join("token"));
         project.refused(&plan, &["read", text(&cache.join("token"))], &[EACCES]);
         project.works(&plan, &["read", text(&cache.join("settings"))]);
-        let (code, said) =
+        let (code, output) =
             project.shell(&plan, "echo x > ../cache/registry/x && cat ../cache/registry/x");
-        assert_eq!(code, 0, "{tier:?}: {said}");
-        let (code, said) = project
+        assert_eq!(code, 0, "{tier:?}: {output}");
+        let (code, output) = project
             .shell(&plan, "mv ../cache/token ../cache/registry/t && cat ../cache/registry/t");
-        assert_ne!(code, 0, "{tier:?}: {said}");
+        assert_ne!(code, 0, "{tier:?}: {output}");
     }
 }
 
@@ -160,12 +160,12 @@ fn hidden_path_in_an_opened_directory_stays_hidden() {
 fn copy_of_a_directory_omits_its_hidden_entries() {
     for tier in viewed() {
         let project = TestProject::new();
-        let (code, said) = project.shell(&project.plan(tier), "cp -r . /tmp/copy");
+        let (code, output) = project.shell(&project.plan(tier), "cp -r . /tmp/copy");
         assert_ne!(code, 0, "{tier:?}");
-        assert!(said.contains(".env"), "{said}");
+        assert!(output.contains(".env"), "{output}");
         let copy = project.temporary.join("tmp/copy");
-        assert!(copy.join(".git/config").exists(), "{said}");
-        assert!(copy.join(".env").symlink_metadata().is_err(), "{tier:?}: {said}");
+        assert!(copy.join(".git/config").exists(), "{output}");
+        assert!(copy.join(".env").symlink_metadata().is_err(), "{tier:?}: {output}");
     }
 }
 
@@ -182,10 +182,10 @@ fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
             executable: true,
         };
         plan.placeholders.push(looks);
-        let (code, said) =
+        let (code, output) =
             project.shell(&plan, "stat -c '%F %s %Y' .env; chmod 700 .env; cat .env");
         assert_ne!(code, 0, "{tier:?}");
-        assert!(said.contains("regular file 7 1700000000"), "{tier:?}: {said}");
+        assert!(output.contains("regular file 7 1700000000"), "{tier:?}: {output}");
         project.refused(&plan, &["read", text(&path)], &[EACCES]);
         project.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
         assert_eq!(fs::read_to_string(path).unwrap(), "secret");
@@ -315,8 +315,8 @@ fn files_of_other_users_stay_usable_for_root() {
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let plan = project.plan(Tier::Namespaces);
     project.works(&plan, &["write", text(&path)]);
-    let (code, said) = project.shell(&plan, "chmod 640 theirs && stat -c '%u %a' theirs");
-    assert_eq!((code, said.as_str()), (0, "12345 640\n"));
+    let (code, output) = project.shell(&plan, "chmod 640 theirs && stat -c '%u %a' theirs");
+    assert_eq!((code, output.as_str()), (0, "12345 640\n"));
 }
 
 #[test]
@@ -333,9 +333,9 @@ fn archive_of_another_users_files_is_unpacked_by_root() {
         made.args(["-c", make]).current_dir(&project.work);
         assert!(made.status().unwrap().success());
         let plan = project.plan(tier);
-        let (code, said) =
+        let (code, output) =
             project.shell(&plan, "mkdir out && tar -C out -xf archive.tar && cat out/a");
-        assert_eq!((code, said.as_str()), (0, "a"), "{tier:?}");
+        assert_eq!((code, output.as_str()), (0, "a"), "{tier:?}");
     }
 }
 
@@ -361,8 +361,8 @@ fn concurrent_first_commands_share_precreated_paths() {
             std::thread::scope(|commands| {
                 for _ in 0..6 {
                     commands.spawn(|| {
-                        let (code, said) = project.shell(&plan, "echo here > src/file");
-                        assert_eq!(code, 0, "{tier:?}: {said}");
+                        let (code, output) = project.shell(&plan, "echo here > src/file");
+                        assert_eq!(code, 0, "{tier:?}: {output}");
                     });
                 }
             });

@@ -19,11 +19,11 @@ fn call(project: &TestProject, plan: &Plan, number: libc::c_long, arguments: &st
 
 #[track_caller]
 fn is_refused(project: &TestProject, plan: &Plan, number: libc::c_long, arguments: &str) {
-    let said = call(project, plan, number, arguments);
+    let output = call(project, plan, number, arguments);
     // An invisible process cannot be found.
     let refused = [EPERM, libc::ESRCH, libc::EACCES];
-    let is_refused = refused.iter().any(|error| said == format!("-1 {error}"));
-    assert!(is_refused, "{:?} {number} {arguments}: {said}", plan.tier);
+    let is_refused = refused.iter().any(|error| output == format!("-1 {error}"));
+    assert!(is_refused, "{:?} {number} {arguments}: {output}", plan.tier);
 }
 
 struct Victim(Child);
@@ -135,10 +135,10 @@ fn ipc_objects_of_other_processes_are_out_of_reach() {
             "perl -e 'my $i = shmget({key}, 64, 0666); print defined $i ? 1 : 0; \
                               print shmwrite({id}, q(x), 0, 1) ? 1 : 0; print shmctl({id}, 0, 0) ? 1 : 0'"
         );
-        let (_, said) = project.shell(&plan, &script);
+        let (_, output) = project.shell(&plan, &script);
         let remove = format!("perl -e 'exit(shmctl({id}, 0, 0) ? 0 : 1)'");
         let removed = Command::new("sh").args(["-c", &remove]).status().unwrap();
-        assert_eq!((said.as_str(), removed.success()), ("000", true), "{tier:?}");
+        assert_eq!((output.as_str(), removed.success()), ("000", true), "{tier:?}");
     }
 }
 
@@ -192,9 +192,9 @@ fn no_process_may_be_referenced_without_a_broker() {
     is_refused(&project, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
     is_refused(&project, &plan, libc::SYS_setpriority, "2, 0, 19");
     assert_eq!(victim.state(), before);
-    let (code, said) =
+    let (code, output) =
         project.shell(&plan, "ulimit -n 100 && echo $(($(nice -n 5 nice) - $(nice)))");
-    assert_eq!((code, said.as_str()), (0, "5\n"));
+    assert_eq!((code, output.as_str()), (0, "5\n"));
 }
 
 #[test]

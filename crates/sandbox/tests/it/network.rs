@@ -37,8 +37,8 @@ fn host_network_is_available_with_permission() {
         let mut child = project.command(&plan, &["confine", "connect", &address]);
         let child = child.stdout(std::process::Stdio::piped()).spawn().unwrap();
         server.accept().unwrap().0.write_all(b"there").unwrap();
-        let said = child.wait_with_output().unwrap().stdout;
-        assert_eq!(String::from_utf8_lossy(&said), "ok there\n", "{tier:?}");
+        let output = child.wait_with_output().unwrap().stdout;
+        assert_eq!(String::from_utf8_lossy(&output), "ok there\n", "{tier:?}");
     }
 }
 
@@ -50,8 +50,8 @@ fn command_can_reach_the_server_of_another_command() {
     plan.cell = Some(cell.pid());
     let before = cell.unroutable();
     let script = "confine serve 127.0.0.1:80 /tmp/ready & while ! [ -e /tmp/ready ]; do :; done";
-    let (code, said) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
-    assert_eq!(code, 0, "{said}");
+    let (code, output) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
+    assert_eq!(code, 0, "{output}");
     assert_eq!(project.output_in_sandbox(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
     assert_eq!(cell.unroutable(), before);
     project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
@@ -66,10 +66,10 @@ fn sockets_of_the_machine_are_out_of_reach_unless_named() {
         let _server = UnixListener::bind(&agent).unwrap();
         let mut plan = project.plan(tier);
         // No address, a covered one, or no permission, depending on which mechanism applies first.
-        let said = project.output_in_sandbox(&plan, &["unix", text(&agent)]);
+        let output = project.output_in_sandbox(&plan, &["unix", text(&agent)]);
         let outside_of_tmp = !project.home.starts_with("/tmp");
         if tier != Tier::Bubblewrap || outside_of_tmp {
-            assert!(said.starts_with("refused"), "{tier:?}: {said}");
+            assert!(output.starts_with("refused"), "{tier:?}: {output}");
         }
         plan.sockets.push(agent.clone());
         project.works(&plan, &["unix", text(&agent)]);
@@ -85,8 +85,8 @@ fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
         let socket = deep.join("my sock");
         let _server = UnixListener::bind(&socket).unwrap();
         let mut plan = project.plan(tier);
-        let said = project.output_in_sandbox(&plan, &["unix", text(&socket)]);
-        assert!(said.starts_with("refused"), "{tier:?}: {said}");
+        let output = project.output_in_sandbox(&plan, &["unix", text(&socket)]);
+        assert!(output.starts_with("refused"), "{tier:?}: {output}");
         plan.network = Network::Host;
         project.works(&plan, &["unix", text(&socket)]);
     }
@@ -139,10 +139,10 @@ fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
                 while ! [ -e $TMPDIR/ready ]; do :; done; mv own moved; \
                 confine unix moved; confine unix /proc/self/cwd/moved; \
                 confine send-unix own.packets; kill $S; wait $S; confine unix moved";
-            let (_, said) = project.shell(&plan, script);
-            let lines: Vec<&str> = said.lines().filter(|line| !line.contains("kill")).collect();
-            assert_eq!(lines[..3], ["ok "; 3], "{tier:?} {network:?}: {said}");
-            assert!(said.contains("refused 111"), "{tier:?} {network:?}: {said}");
+            let (_, output) = project.shell(&plan, script);
+            let lines: Vec<&str> = output.lines().filter(|line| !line.contains("kill")).collect();
+            assert_eq!(lines[..3], ["ok "; 3], "{tier:?} {network:?}: {output}");
+            assert!(output.contains("refused 111"), "{tier:?} {network:?}: {output}");
 
             let mut other = project.command(&plan, &["confine", "serve-unix", "other", "ready"]);
             let mut other = other.spawn().unwrap();
@@ -168,8 +168,8 @@ fn one_command_reaches_the_unix_socket_of_another() {
         let script = format!(
             "confine serve-unix {name} /tmp/{name} & while ! [ -e /tmp/{name} ]; do :; done"
         );
-        let (code, said) = project.shell(&plan(network), &format!("({script}) >/dev/null 2>&1"));
-        assert_eq!(code, 0, "{said}");
+        let (code, output) = project.shell(&plan(network), &format!("({script}) >/dev/null 2>&1"));
+        assert_eq!(code, 0, "{output}");
         project.works(&plan(network), &["unix", &name]);
     }
 }
@@ -180,9 +180,9 @@ fn container_daemon_is_out_of_reach() {
         let project = TestProject::new();
         let mut plan = project.plan(tier);
         plan.network = Network::Host;
-        let said = project.shell(&plan, "ls -A /run /var/run/ | grep -v -e : -e '^$'; true").1;
+        let output = project.shell(&plan, "ls -A /run /var/run/ | grep -v -e : -e '^$'; true").1;
         for name in ["docker", "containerd", "dbus", "user", "podman"] {
-            assert!(!said.contains(name), "{said}");
+            assert!(!output.contains(name), "{output}");
         }
     }
 }

@@ -73,8 +73,8 @@ fn local_server_permission_reaches_only_the_loopback() {
             let mut child = project.command(&plan, &["confine", "connect", &named]);
             let child = child.stdout(Stdio::piped()).spawn().unwrap();
             server.accept().unwrap().0.write_all(b"there").unwrap();
-            let said = child.wait_with_output().unwrap().stdout;
-            assert_eq!(String::from_utf8_lossy(&said), "ok there\n", "{tier:?} {named}");
+            let output = child.wait_with_output().unwrap().stdout;
+            assert_eq!(String::from_utf8_lossy(&output), "ok there\n", "{tier:?} {named}");
         }
         for way in ["send", "send-message", "send-connected"] {
             project.works(&plan, &[way, &to_packets]);
@@ -102,8 +102,8 @@ fn command_reaches_its_own_servers() {
             "confine serve {free} $TMPDIR/ready & while ! [ -e $TMPDIR/ready ]; do :; done
              confine connect {free}; kill %1 2>/dev/null; true"
         );
-        let (_, said) = project.shell(&plan, &script);
-        assert!(said.contains("ok hello"), "{tier:?}: {said}");
+        let (_, output) = project.shell(&plan, &script);
+        assert!(output.contains("ok hello"), "{tier:?}: {output}");
     }
 }
 
@@ -129,8 +129,8 @@ fn background_process_keeps_its_network_broker() {
             std::thread::spawn(move || server.accept().unwrap().0.write_all(b"there").unwrap());
         }
         let ask = "touch /tmp/go; while ! [ -e /tmp/said ]; do :; done; cat /tmp/said; rm /tmp/*";
-        let (_, said) = project.shell(&plan, ask);
-        assert!(said.starts_with(expected), "{network:?}: {said}");
+        let (_, output) = project.shell(&plan, ask);
+        assert!(output.starts_with(expected), "{network:?}: {output}");
     }
 }
 
@@ -147,9 +147,9 @@ fn unix_sockets_work_as_without_a_broker() {
         project.works(&plan, &["unix", "../agent.sock"]);
         project.refused(&plan, &["unix", "missing.sock"], &[crate::test_project::ENOENT]);
         plan.sockets.clear();
-        let said = project.output_in_sandbox(&plan, &["unix", text(&given)]);
+        let output = project.output_in_sandbox(&plan, &["unix", text(&given)]);
         if tier == Tier::Landlock || !project.home.starts_with("/tmp") {
-            assert!(said.starts_with("refused"), "{tier:?}: {said}");
+            assert!(output.starts_with("refused"), "{tier:?}: {output}");
         }
     }
 }

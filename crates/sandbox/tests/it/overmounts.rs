@@ -83,10 +83,10 @@ fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
         }
         fs::remove_dir_all(project.home.join(".ssh")).unwrap();
         fs::create_dir(project.home.join(".ssh")).unwrap();
-        let said = waiting.release();
-        assert!(!said.contains("stolen") && !said.contains("secret"), "{tier:?}: {said}");
-        let names_later = said.contains(".later") || said.contains(".aws");
-        assert!(!names_later || tier == Tier::Landlock, "{tier:?}: {said}");
+        let output = waiting.release();
+        assert!(!output.contains("stolen") && !output.contains("secret"), "{tier:?}: {output}");
+        let names_later = output.contains(".later") || output.contains(".aws");
+        assert!(!names_later || tier == Tier::Landlock, "{tier:?}: {output}");
     }
 }
 
@@ -125,8 +125,8 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
     fs::create_dir_all(elsewhere.join("a/b")).unwrap();
     fs::write(elsewhere.join("a/b/later"), "stolen").unwrap();
     fs::write(project.home.join("f1200"), "plain").unwrap();
-    let said = waiting.release();
-    assert_eq!(said, "plain");
+    let output = waiting.release();
+    assert_eq!(output, "plain");
 }
 
 #[test]
@@ -136,22 +136,22 @@ fn filtered_home_behaves_like_the_home() {
         let plan = filtered(&project, tier);
         let script = "cat ~/link ~/.docker/plain ~/.profile; cd ~/work && echo x > src/new && \
                       mv src/new made && ls -a ~ && stat -c '%a %u' ~ ~/.docker";
-        let (code, said) = project.shell(&plan, script);
-        assert_eq!(code, 0, "{tier:?}: {said}");
-        assert!(said.starts_with("secretplainsecret"), "{tier:?}: {said}");
+        let (code, output) = project.shell(&plan, script);
+        assert_eq!(code, 0, "{tier:?}: {output}");
+        assert!(output.starts_with("secretplainsecret"), "{tier:?}: {output}");
         for name in [".docker", ".npmrc", ".profile", ".ssh", "link", "work", ".config"] {
-            assert!(said.lines().any(|line| line == name), "{tier:?} {name}: {said}");
+            assert!(output.lines().any(|line| line == name), "{tier:?} {name}: {output}");
         }
         if tier != Tier::Namespaces {
             continue;
         }
         let owner = rustix::process::geteuid().as_raw();
         let owner = format!("755 {owner}\n755 {owner}\n");
-        assert!(said.ends_with(&owner), "{tier:?}: {said}");
+        assert!(output.ends_with(&owner), "{tier:?}: {output}");
         assert!(project.work.join("made").exists());
         for script in ["touch ~/new", "rm ~/.profile", "mkdir ~/.docker/x", "chmod 700 ~"] {
-            let (code, said) = project.shell(&plan, script);
-            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+            let (code, output) = project.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {output}");
         }
         // Directories in it are the real ones.
         fs::create_dir(project.home.join("other")).unwrap();
@@ -310,7 +310,7 @@ fn secret_created_by_a_command_is_readable_by_it() {
         let project = TestProject::new();
         fs::remove_file(project.work.join(".env")).unwrap();
         let plan = project.plan(tier);
-        let (code, said) = project.shell(&plan, "echo made > .env; sleep 0.2; cat .env");
-        assert_eq!((code, said.as_str()), (0, "made\n"), "{tier:?}");
+        let (code, output) = project.shell(&plan, "echo made > .env; sleep 0.2; cat .env");
+        assert_eq!((code, output.as_str()), (0, "made\n"), "{tier:?}");
     }
 }

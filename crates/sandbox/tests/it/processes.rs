@@ -258,10 +258,10 @@ fn other_processes_cannot_be_inspected() {
                  q( ), $! + 0' {pid}; kill $!",
                 libc::SYS_ptrace
             );
-            let (_, said) = project.shell(&plan, &script);
+            let (_, output) = project.shell(&plan, &script);
             let refusals = [EACCES, ENOENT, libc::EPERM, libc::ESRCH, libc::ENOSYS];
-            let refused = refusals.iter().any(|errno| said.trim() == format!("-1 {errno}"));
-            assert!(refused, "{tier:?} {request:#x} {pid}: {said}");
+            let refused = refusals.iter().any(|errno| output.trim() == format!("-1 {errno}"));
+            assert!(refused, "{tier:?} {request:#x} {pid}: {output}");
         }
         // Nothing of this may be left for other tests.
         if tier == Tier::Landlock {
@@ -289,8 +289,8 @@ fn command_cannot_create_namespaces_or_mounts() {
             "mknod d b 7 0",
             "chroot / true",
         ] {
-            let (code, said) = project.shell(&plan, script);
-            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+            let (code, output) = project.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {output}");
         }
     }
 }

@@ -32,13 +32,13 @@ fn set_id_bit_of_file_is_refused_in_every_tier() {
                 format!("mkdir -p g && mkfifo g/h && chmod {bits}755 g/h"),
                 format!("python3 -c 'import os; os.mknod(\"i\", 0o{bits}755)'"),
             ] {
-                let (code, said) = project.shell(&plan, &script);
-                assert_ne!(code, 0, "{tier:?} {script}: {said}");
+                let (code, output) = project.shell(&plan, &script);
+                assert_ne!(code, 0, "{tier:?} {script}: {output}");
             }
         }
         for letter in ["u", "g", "ug"] {
-            let (code, said) = project.shell(&plan, &format!("touch b && chmod {letter}+s b"));
-            assert_ne!(code, 0, "{tier:?} {letter}: {said}");
+            let (code, output) = project.shell(&plan, &format!("touch b && chmod {letter}+s b"));
+            assert_ne!(code, 0, "{tier:?} {letter}: {output}");
         }
         let set: Vec<_> = modes(&project).into_iter().filter(|(_, bits)| *bits != 0).collect();
         assert!(set.is_empty(), "{tier:?} {set:?}");
@@ -59,8 +59,8 @@ for mode in (0o2705, 0o4755, 0o6755, 0o644):
     for tier in tiers() {
         let project = TestProject::new();
         fs::write(project.work.join("open.py"), script).unwrap();
-        let (code, said) = project.shell(&project.plan(tier), "python3 open.py");
-        assert_eq!((code, said.as_str()), (0, "-1 ENOSYS\n".repeat(4).as_str()), "{tier:?}");
+        let (code, output) = project.shell(&project.plan(tier), "python3 open.py");
+        assert_eq!((code, output.as_str()), (0, "-1 ENOSYS\n".repeat(4).as_str()), "{tier:?}");
         let made = modes(&project).into_iter().any(|(name, _)| name.starts_with('p'));
         assert!(!made, "{tier:?}");
     }
@@ -76,8 +76,8 @@ fn setgid_bit_of_a_directory_is_allowed_with_a_broker() {
         let plan = project.plan(tier);
         let script = "touch d && chmod 755 d && mkdir -m 2775 e && mkdir f && chmod g+s f && \
                       stat -c %a e f";
-        let (code, said) = project.shell(&plan, script);
-        assert_eq!((code, said.as_str()), (0, "2775\n2755\n"), "{tier:?}");
+        let (code, output) = project.shell(&plan, script);
+        assert_eq!((code, output.as_str()), (0, "2775\n2755\n"), "{tier:?}");
         // Only for files that the command may write.
         let outside = project.home.join("shared");
         fs::create_dir_all(&outside).unwrap();
@@ -95,8 +95,8 @@ fn set_id_bit_is_lost_when_a_command_writes_the_file() {
         let program = project.work.join("program");
         fs::write(&program, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
-        let (code, said) = project.shell(&plan, "echo echo changed >> program");
-        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
+        let (code, output) = project.shell(&plan, "echo echo changed >> program");
+        assert_eq!((code, output.as_str()), (0, ""), "{tier:?}");
         assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o6000, 0, "{tier:?}");
     }
 }
@@ -107,12 +107,12 @@ fn file_cannot_be_given_to_another_user_or_group() {
         let project = TestProject::new();
         let plan = project.plan(tier);
         for owner in ["1:1", ":1", "2"] {
-            let (code, said) = project.shell(&plan, &format!("touch a && chown {owner} a"));
-            assert_ne!(code, 0, "{tier:?} {owner}: {said}");
+            let (code, output) = project.shell(&plan, &format!("touch a && chown {owner} a"));
+            assert_ne!(code, 0, "{tier:?} {owner}: {output}");
         }
         // Keeping the owner is allowed; copies and archives do that.
-        let (code, said) =
+        let (code, output) =
             project.shell(&plan, "touch b && chown \"$(id -u):$(id -g)\" b && cp -p b c");
-        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
+        assert_eq!((code, output.as_str()), (0, ""), "{tier:?}");
     }
 }

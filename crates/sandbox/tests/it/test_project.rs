@@ -147,16 +147,16 @@ impl TestProject {
 
     #[track_caller]
     pub fn works(&self, plan: &Plan, line: &[&str]) {
-        let said = self.output_in_sandbox(plan, line);
-        assert!(said.starts_with("ok"), "{:?} {line:?}: {said}", plan.tier);
+        let output = self.output_in_sandbox(plan, line);
+        assert!(output.starts_with("ok"), "{:?} {line:?}: {output}", plan.tier);
     }
 
     #[track_caller]
     pub fn refused(&self, plan: &Plan, line: &[&str], errors: &[i32]) {
-        let said = self.output_in_sandbox(plan, line);
-        let error = said.strip_prefix("refused ").and_then(|said| said.split(' ').next());
+        let output = self.output_in_sandbox(plan, line);
+        let error = output.strip_prefix("refused ").and_then(|output| output.split(' ').next());
         let error = error.and_then(|error| error.parse().ok()).unwrap_or(-1);
-        assert!(errors.contains(&error), "{:?} {line:?}: {said}", plan.tier);
+        assert!(errors.contains(&error), "{:?} {line:?}: {output}", plan.tier);
     }
 
     /// Runs a shell script in the sandbox and returns its exit code and output.

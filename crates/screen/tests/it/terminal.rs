@@ -227,11 +227,11 @@ async fn full_screen_view_leaves_inline_rows_unchanged() {
     let mut shown = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 100);
     let rows = live_rows(&["composer", "footer"]);
     let view = live_rows(&["one", "two", "three", "four"]);
-    let (said, meanwhile) = (live_rows(&["said"]), live_rows(&["meanwhile"]));
+    let (output, meanwhile) = (live_rows(&["said"]), live_rows(&["meanwhile"]));
     let inline = |commit| Frame { commit, live: &rows, cursor: Some((3, 0)) };
     let over = |commit| Frame { commit, live: &view, cursor: None };
 
-    assert!(screen.frame(inline(&said)).unwrap());
+    assert!(screen.frame(inline(&output)).unwrap());
     shown.process(terminal.read_until("footer").as_bytes());
     shown.process(b"\x1b[3G");
     let before = (shown.screen().contents(), shown.screen().cursor_position());

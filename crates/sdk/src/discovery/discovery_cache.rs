@@ -45,17 +45,17 @@ impl DiscoveryCache {
     }
 
     /// Caches the output. Blocking.
-    pub(super) fn write(&self, told: &[u8]) {
-        if let Err(error) = self.replace(told) {
+    pub(super) fn write(&self, report: &[u8]) {
+        if let Err(error) = self.replace(report) {
             tracing::debug!(%error, "failed to cache discovered tools");
         }
     }
 
-    fn replace(&self, told: &[u8]) -> io::Result<()> {
+    fn replace(&self, report: &[u8]) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         parallax_exec::create_private_folder(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(told)?;
+        file.write_all(report)?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }

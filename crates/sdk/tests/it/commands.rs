@@ -37,10 +37,10 @@ async fn context_files_are_listed_and_a_memory_is_added() {
     launch.context_sources().add_memory("I like tea").expect("added");
     let (session, _events) = world.open(SessionChoice::New);
     let files = session.context_files();
-    let told: Vec<_> = files.iter().map(|f| (f.tier, f.text.trim())).collect();
+    let report: Vec<_> = files.iter().map(|f| (f.tier, f.text.trim())).collect();
     let added = "## Gemini Added Memories\n\n- I like tea";
     assert_eq!(
-        told,
+        report,
         [
             (ContextTier::Global, "be brief"),
             (ContextTier::Global, added),
@@ -119,11 +119,11 @@ async fn tools_match_the_table_of_built_in_tools() {
     let tools = session.tools();
     assert!(tools.len() > 10, "{tools:?}");
     let row = |name: &str| built_in_tool(name).map(|row| (row.display_name.to_owned(), row.kind));
-    let told: Vec<_> = tools.iter().map(|tool| (tool.name.clone(), row(&tool.name))).collect();
+    let report: Vec<_> = tools.iter().map(|tool| (tool.name.clone(), row(&tool.name))).collect();
     let wanted: Vec<_> = tools
         .iter()
         .map(|tool| (tool.name.clone(), Some((tool.display_name.clone(), tool.kind))))
         .collect();
-    assert_eq!(told, wanted);
+    assert_eq!(report, wanted);
     session.close().await;
 }

@@ -164,9 +164,17 @@ async fn every_machine_readable_export_can_be_imported() {
     };
     let text =
         launch.session_library().export_document(&entry, ExportForm::Json).expect("exported");
-    let said = messages(&text);
-    assert!(said[0].contains("<session_context>") && !said[0].contains("say <b>it"), "{}", said[0]);
-    assert!(said[1].contains("say <b>it") && !said[1].contains("<session_context>"), "{}", said[1]);
+    let output = messages(&text);
+    assert!(
+        output[0].contains("<session_context>") && !output[0].contains("say <b>it"),
+        "{}",
+        output[0]
+    );
+    assert!(
+        output[1].contains("say <b>it") && !output[1].contains("<session_context>"),
+        "{}",
+        output[1]
+    );
     let file =
         launch.session_library().write_export(Path::new("again.json"), &text).expect("written");
     let new = configuration_elsewhere(&world, "other")
@@ -178,7 +186,7 @@ async fn every_machine_readable_export_can_be_imported() {
         messages(
             &launch.session_library().export_document(&copy, ExportForm::Json).expect("exported")
         ),
-        said
+        output
     );
     for form in [ExportForm::Claude, ExportForm::Codex] {
         let text = launch.session_library().export_document(&entry, form).expect("exported");
@@ -292,11 +300,11 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     fs::write(&stray, "nothing\n").expect("stray");
     fs::File::options().append(true).open(&stray).expect("s").set_modified(days(2)).expect("aged");
     let set = |text: &str| world.write("home/.gemini/settings.json", text);
-    let why = |dry: bool| {
+    let reason = |dry: bool| {
         let collected = world.launch().session_library().collect_sessions(dry).expect("collected");
         collected.sessions.into_iter().map(|one| (one.id, one.reason)).collect::<Vec<_>>()
     };
-    let of = |id: &str, why: &'static str| (id.to_owned(), why);
+    let of = |id: &str, reason: &'static str| (id.to_owned(), reason);
     // A session killed before its first prompt leaves an empty file.
     for (name, seconds) in [("killed", 120), ("beginning", 0)] {
         let path = folder.join(name).with_extension("jsonl");
@@ -305,11 +313,11 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("aged");
     }
     let wanted = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
-    assert_eq!(why(true), wanted);
+    assert_eq!(reason(true), wanted);
     fs::remove_file(folder.join("killed.jsonl")).expect("removed");
     assert_eq!(world.launch().session_library().sessions().len(), 4, "nothing was done");
     set(r#"{"general": {"sessionRetention": {"enabled": false}}}"#);
-    assert_eq!(why(false), []);
+    assert_eq!(reason(false), []);
     set(r#"{"general": {"sessionRetention": {"maxAge": "soon"}}}"#);
     assert!(
         world.launch().session_library().collect_sessions(false).is_err(),
@@ -340,7 +348,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let would = there.session_library().collect_sessions(true).expect("collected");
     let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.reason)).collect();
     assert_eq!(would, wanted, "the user's rule");
-    assert_eq!(why(false), wanted);
+    assert_eq!(reason(false), wanted);
     assert!(stray.exists(), "it is younger than the least");
     let trash = world.root.join("home/.parallax/trash");
     let kept = |trash: &Path| {

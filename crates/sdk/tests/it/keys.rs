@@ -74,8 +74,8 @@ async fn key_is_verified_with_the_session_service_and_never_shown() {
             let head = serving.join().expect("served");
             assert!(head.starts_with(path), "{head}");
             assert!(head.contains("x-goog-api-key: hunter2hunter2\r\n"), "{head}");
-            let told = checked.as_ref().map_err(|failure| failure.message.clone());
-            assert!(!format!("{told:?}").contains("hunter2"), "{told:?}");
+            let report = checked.as_ref().map_err(|failure| failure.message.clone());
+            assert!(!format!("{report:?}").contains("hunter2"), "{report:?}");
             assert_eq!(checked.map_err(|failure| failure.kind), good, "{status}");
         }
     }

@@ -213,13 +213,13 @@ fn artifact(artifact: &Artifact, version: A2aVersion) -> Value {
 fn status(
     task: &str,
     state: TaskState,
-    said: Option<&TaskMessage>,
+    output: Option<&TaskMessage>,
     time: &str,
     version: A2aVersion,
 ) -> Value {
     let mut status = json!({"state": state.word(version), "timestamp": time});
-    if let Some(said) = said {
-        status["message"] = message(task, said, version);
+    if let Some(output) = output {
+        status["message"] = message(task, output, version);
     }
     status
 }
@@ -281,8 +281,8 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
 }
 
 /// What an update is about, in the words of Gemini CLI's server.
-fn coder_kind(state: TaskState, said: Option<&TaskMessage>) -> &'static str {
-    match (state, said.and_then(|said| said.parts.first())) {
+fn coder_kind(state: TaskState, output: Option<&TaskMessage>) -> &'static str {
+    match (state, output.and_then(|output| output.parts.first())) {
         (TaskState::InputRequired, _) => "tool-call-confirmation",
         (TaskState::Working, Some(TaskPart::Data(_))) => "tool-call-update",
         (TaskState::Working, Some(_)) => "text-content",

@@ -438,9 +438,9 @@ async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBo
     tasks.send(&message).await?;
     wait_until_over(&task).await;
     let snapshot = task.snapshot();
-    let said = snapshot.message.map_or(Value::Null, |said| match said.parts.first() {
+    let output = snapshot.message.map_or(Value::Null, |output| match output.parts.first() {
         Some(super::task::TaskPart::Text(text)) => json!(text),
         _ => Value::Null,
     });
-    Ok(json_reply(StatusCode::OK, &json!({"name": name, "data": said})))
+    Ok(json_reply(StatusCode::OK, &json!({"name": name, "data": output})))
 }

@@ -28,7 +28,8 @@ pub(super) struct TaskQuery {
 impl TaskQuery {
     /// Reads the parameters. In the query of a URL, all of them are texts.
     pub(super) fn read(params: &Value) -> Result<Self, A2aError> {
-        let invalid = |name: &str, why: &str| A2aError::InvalidParams(format!("`{name}` {why}"));
+        let invalid =
+            |name: &str, reason: &str| A2aError::InvalidParams(format!("`{name}` {reason}"));
         let given = |name: &str| params.get(name).filter(|value| !value.is_null());
         let text = |name: &str| given(name).and_then(Value::as_str).filter(|it| !it.is_empty());
         let number = |name: &str| match given(name) {

@@ -60,9 +60,9 @@ mod tests {
     proptest! {
         #[test]
         fn escaped_text_contains_no_markup(text in "(?s).{0,200}") {
-            let said = Escaped(&text).to_string();
-            let is_free = !said.contains(['<', '>', '"', '\'', '\u{1b}']);
-            prop_assert!(is_free, "{}", said);
+            let output = Escaped(&text).to_string();
+            let is_free = !output.contains(['<', '>', '"', '\'', '\u{1b}']);
+            prop_assert!(is_free, "{}", output);
         }
     }
 }

@@ -293,24 +293,24 @@ mod tests {
 
     #[test]
     fn html_stays_text_and_unsafe_links_are_removed() {
-        let said = page("<script>x()</script>\n\na <img src=x> [b](javascript:alert(1))");
-        assert!(said.contains("&lt;script&gt;x()&lt;/script&gt;"), "{said}");
-        assert!(said.contains("&lt;img src=x&gt; b"), "{said}");
-        let said = page("[![alt](https://a.example/x.png)](https://b.example/\"q)");
-        assert_eq!(said.matches("<a ").count(), 1, "{said}");
-        assert!(!said.contains("<img") && said.contains("[picture] alt</a>"), "{said}");
+        let output = page("<script>x()</script>\n\na <img src=x> [b](javascript:alert(1))");
+        assert!(output.contains("&lt;script&gt;x()&lt;/script&gt;"), "{output}");
+        assert!(output.contains("&lt;img src=x&gt; b"), "{output}");
+        let output = page("[![alt](https://a.example/x.png)](https://b.example/\"q)");
+        assert_eq!(output.matches("<a ").count(), 1, "{output}");
+        assert!(!output.contains("<img") && output.contains("[picture] alt</a>"), "{output}");
         assert!(page("[x](data:text/html,hi) [y](//z)").contains("<p>x y</p>"));
     }
 
     proptest! {
         #[test]
         fn prose_contains_only_own_markup(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
-            let said = page(&text);
-            prop_assert!(!said.contains("<img") && !said.contains("<script"));
+            let output = page(&text);
+            prop_assert!(!output.contains("<img") && !output.contains("<script"));
             for name in ["p", "em", "strong", "del", "a", "blockquote", "ul", "ol", "li", "figure"] {
-                let opened = said.matches(&format!("<{name}>")).count()
-                    + said.matches(&format!("<{name} ")).count();
-                prop_assert_eq!(opened, said.matches(&format!("</{name}>")).count(), "{}: {}", name, said);
+                let opened = output.matches(&format!("<{name}>")).count()
+                    + output.matches(&format!("<{name} ")).count();
+                prop_assert_eq!(opened, output.matches(&format!("</{name}>")).count(), "{}: {}", name, output);
             }
         }
     }

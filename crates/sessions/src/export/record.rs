@@ -209,13 +209,13 @@ fn parse(raw: &RawValue) -> serde_json::Result<Value> {
 fn calls_of(content: &Content, message: &str) -> Vec<Value> {
     let call = |(number, part): (usize, &Part)| match part.view() {
         PartView::Call(call) => {
-            let mut said = Map::new();
+            let mut output = Map::new();
             let id = call.id.filter(|id| !id.is_empty()).map(str::to_owned);
             let id = id.unwrap_or_else(|| format!("{}-{message}-{number}", call.name));
-            said.insert("id".into(), id.into());
-            said.insert("name".into(), call.name.into());
-            said.insert("args".into(), call.args.cloned().unwrap_or_default().into());
-            Some(Value::Object(said))
+            output.insert("id".into(), id.into());
+            output.insert("name".into(), call.name.into());
+            output.insert("args".into(), call.args.cloned().unwrap_or_default().into());
+            Some(Value::Object(output))
         }
         _ => None,
     };

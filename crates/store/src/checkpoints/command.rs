@@ -210,7 +210,8 @@ impl Checkpoints {
             !mark.walk_result.unsearched.contains_key(place)
                 && !mark.walk_result.unvisited.contains(place)
         });
-        changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
+        changes.unsearched =
+            newly.map(|(place, reason)| (place.path(), (*reason).to_owned())).collect();
         changes.set_id = set_id::changed_programs(&mark.walk_result, &after);
         changes.set_id.retain(|path| write_scope.contains(path));
         let mut files = Vec::new();
@@ -498,8 +499,8 @@ impl Checkpoints {
                 self.options.entries
             ));
         }
-        for (place, why) in &mark.walk_result.unsearched {
-            lines.push(format!("{}: {why}", place.path().display()));
+        for (place, reason) in &mark.walk_result.unsearched {
+            lines.push(format!("{}: {reason}", place.path().display()));
         }
         let names = &mark.walk_result.ignored_names;
         if !names.is_empty() {

@@ -226,7 +226,7 @@ pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> 
         let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
-    let told = match state {
+    let report = match state {
         PathState::Absent => place.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
                 true => {
@@ -240,5 +240,5 @@ pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> 
         }),
         _ => changed(place),
     };
-    told.is_some_and(|changed| changed <= moment)
+    report.is_some_and(|changed| changed <= moment)
 }

@@ -119,9 +119,9 @@ impl WalkResult {
     }
 
     /// Records that protected entries in a directory may have been missed.
-    pub fn record_missed(&mut self, place: ConfinedPath, why: &'static str) {
+    pub fn record_missed(&mut self, place: ConfinedPath, reason: &'static str) {
         if self.unsearched.len() < MOST_UNSEARCHED {
-            self.unsearched.insert(place, why);
+            self.unsearched.insert(place, reason);
         }
     }
 }

@@ -240,7 +240,7 @@ impl PathState {
     /// Returns why the state cannot be restored, if it cannot.
     pub fn restore_problem(&self) -> Option<&str> {
         match self {
-            Self::File { content: StoredContent::Unavailable(why), .. } => Some(why),
+            Self::File { content: StoredContent::Unavailable(reason), .. } => Some(reason),
             Self::File { content: StoredContent::Hashed(_), .. } => Some(
                 "its previous content was not \
                 saved",

@@ -65,8 +65,8 @@ pub(super) const NOT_EMPTY: &str = "it contains other files";
 const CHANGED_AGAIN: &str = "a later prompt changed it again";
 
 impl<T: Into<String>> From<T> for SkipReason {
-    fn from(why: T) -> Self {
-        Self { reason: why.into(), force_helps: false }
+    fn from(reason: T) -> Self {
+        Self { reason: reason.into(), force_helps: false }
     }
 }
 
@@ -255,9 +255,9 @@ impl Checkpoints {
             let later = later.get(&path).copied();
             match self.plan(&roots, &path, before.clone(), after, force, later) {
                 Ok(plan) => wanted.extend(plan),
-                Err(why) => {
+                Err(reason) => {
                     missing.add(&before);
-                    outcome.record_skipped(&path, why);
+                    outcome.record_skipped(&path, reason);
                 }
             }
         }
@@ -290,9 +290,9 @@ impl Checkpoints {
             let later = later.get(&path).copied();
             match self.plan(&roots, &path, before.clone(), after, force, later) {
                 Ok(plan) => wanted.extend(plan),
-                Err(why) => {
+                Err(reason) => {
                     missing.add(&before);
-                    outcome.record_skipped(&path, why);
+                    outcome.record_skipped(&path, reason);
                 }
             }
         }
@@ -330,18 +330,18 @@ impl Checkpoints {
         for plan in first.into_iter().rev() {
             match remove_blocking(&plan) {
                 Ok(()) => ready.push(plan),
-                Err(why) => {
+                Err(reason) => {
                     missing.add(&plan.before);
-                    outcome.record_skipped(&plan.path, why);
+                    outcome.record_skipped(&plan.path, reason);
                 }
             }
         }
         for plan in ready.into_iter().rev() {
             match self.restore_entry(&plan) {
                 Ok(()) => done.push(plan),
-                Err(why) => {
+                Err(reason) => {
                     missing.add_without_contents(&plan.before);
-                    outcome.record_skipped(&plan.path, why);
+                    outcome.record_skipped(&plan.path, reason);
                 }
             }
         }
@@ -363,7 +363,7 @@ impl Checkpoints {
             };
             match removed {
                 Ok(()) => done.push(plan),
-                Err(why) => outcome.record_skipped(&plan.path, why),
+                Err(reason) => outcome.record_skipped(&plan.path, reason),
             }
         }
         done.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));

@@ -50,7 +50,7 @@ impl TranscriptLine {
     }
 
     fn blocks(&self) -> &[Value] {
-        let content = self.message.as_ref().map(|said| &said.content);
+        let content = self.message.as_ref().map(|output| &output.content);
         content.and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
@@ -102,7 +102,8 @@ fn chain(lines: &[TranscriptLine]) -> Vec<bool> {
         let parent = line.parent_uuid.as_deref().or(line.logical_parent_uuid.as_deref());
         next = parent.and_then(|parent| by_id.get(parent)).copied();
     }
-    let message = |line: &TranscriptLine| line.message.as_ref().and_then(|said| said.id.clone());
+    let message =
+        |line: &TranscriptLine| line.message.as_ref().and_then(|output| output.id.clone());
     let (mut messages, mut calls) = (HashSet::new(), HashSet::new());
     for (line, _) in lines.iter().zip(&counts).filter(|(_, counts)| **counts) {
         messages.extend(message(line));
@@ -132,19 +133,19 @@ struct TranscriptReader {
 
 impl TranscriptReader {
     fn line(&mut self, line: &TranscriptLine) {
-        let Some(said) = &line.message else { return };
+        let Some(output) = &line.message else { return };
         if line.is_sidechain || line.is_meta || line.is_compact_summary {
             return;
         }
-        if line.kind == "assistant" || said.role == "assistant" {
-            self.answer(line, said);
+        if line.kind == "assistant" || output.role == "assistant" {
+            self.answer(line, output);
         } else {
-            self.prompt(line, said);
+            self.prompt(line, output);
         }
     }
 
-    fn answer(&mut self, line: &TranscriptLine, said: &TranscriptMessage) {
-        let id = said.id.as_ref().or(line.request_id.as_ref());
+    fn answer(&mut self, line: &TranscriptLine, output: &TranscriptMessage) {
+        let id = output.id.as_ref().or(line.request_id.as_ref());
         // Without either ID, a line whose parent is a block of an answer belongs to that answer.
         let goes_on = || {
             let parent = line.parent_uuid.as_ref().filter(|_| id.is_none())?;
@@ -156,14 +157,14 @@ impl TranscriptReader {
             self.messages.push(ImportedMessage {
                 time: line.timestamp.clone().unwrap_or_default(),
                 is_model: true,
-                model: said.model.clone(),
+                model: output.model.clone(),
                 ..ImportedMessage::default()
             });
             self.by_id.extend(id.cloned().map(|id| (id, at)));
         }
         self.by_line.extend(line.uuid.clone().map(|line| (line, at)));
         let Some(message) = self.messages.get_mut(at) else { return };
-        if let Some(text) = said.content.as_str() {
+        if let Some(text) = output.content.as_str() {
             message.parts.push(Part::text(text));
         }
         for block in line.blocks() {
@@ -182,7 +183,7 @@ impl TranscriptReader {
         }
     }
 
-    fn prompt(&mut self, line: &TranscriptLine, said: &TranscriptMessage) {
+    fn prompt(&mut self, line: &TranscriptLine, output: &TranscriptMessage) {
         let mut parts = Vec::new();
         let mut typed = Vec::new();
         let mut say = |text: &str, parts: &mut Vec<Part>| {
@@ -191,7 +192,7 @@ impl TranscriptReader {
                 typed.push(text.to_owned());
             }
         };
-        if let Some(text) = said.content.as_str() {
+        if let Some(text) = output.content.as_str() {
             say(text, &mut parts);
         }
         for block in line.blocks() {

@@ -160,10 +160,10 @@ fn truncated_end_is_detected_and_distinguished_from_a_crash() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     project.write_lines(&lines[..lines.len() - 1]);
     assert_eq!((project.load().contents.len(), project.load().broken), (4, false));
-    for (left, told) in [(4, "1 record is missing"), (2, "3 records are missing")] {
+    for (left, report) in [(4, "1 record is missing"), (2, "3 records are missing")] {
         project.write_lines(&lines[..left + 1]);
         let (journal, loaded) = Journal::open_append(&project.path, &project.keys).expect("open");
-        assert!(loaded.broken && loaded.notices[0].contains(told), "{:?}", loaded.notices);
+        assert!(loaded.broken && loaded.notices[0].contains(report), "{:?}", loaded.notices);
         assert_eq!(loaded.contents.len(), left - 1);
         journal.append(&user("quietly nothing")).expect("append");
         journal.sync().expect("sync");

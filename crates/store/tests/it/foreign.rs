@@ -286,11 +286,11 @@ fn diverged_gemini_cli_session_has_its_own_entry() {
     write(&record, GEMINI);
     home.write_session(id, "2026-11-20T10:05:00.000Z", "list the files");
     let listed = || {
-        let told = |e: SessionEntry| {
+        let report = |e: SessionEntry| {
             (e.short_id(), e.origin, e.foreign_continuation, e.forked_from.is_some())
         };
         let entries = list(&home.dirs, &home.project);
-        entries.into_iter().map(told).collect::<Vec<_>>()
+        entries.into_iter().map(report).collect::<Vec<_>>()
     };
     let ours = |elsewhere: Option<&str>| {
         ("9f6f3b2a".to_owned(), SessionOrigin::Parallax, elsewhere.map(str::to_owned), false)
@@ -425,12 +425,12 @@ fn consecutive_contents_of_one_role_import_in_linear_time() {
 fn calls_without_a_result_are_counted() {
     let place = tempfile::tempdir().expect("tempdir");
     let file = place.path().join("c.json");
-    for (calls, told) in [(1, "1 call without a result"), (2, "2 calls without a result")] {
+    for (calls, report) in [(1, "1 call without a result"), (2, "2 calls without a result")] {
         let call = r#"{"functionCall":{"name":"look"}}"#;
         let calls = vec![call; calls].join(",");
         let asked = r#"{"role":"user","parts":[{"text":"go"}]}"#;
         write(&file, &format!(r#"[{asked},{{"role":"model","parts":[{calls}]}}]"#));
-        assert_eq!(import(&file).expect("import").notices, [told]);
+        assert_eq!(import(&file).expect("import").notices, [report]);
     }
 }
 

@@ -264,14 +264,14 @@ fn in_child(setup: &str, test: &str, path: &Path) {
 fn full_disk_is_reported_once_and_leaves_whole_lines() {
     if let Some(path) = std::env::var_os(CHILD) {
         let journal = Journal::create(Path::new(&path), head("s1"));
-        let mut told = 0;
+        let mut report = 0;
         for _ in 0..100 {
             if let Err(error) = journal.append(&user(&"x".repeat(300))) {
                 assert!(error.disk_full, "{error}");
-                told += 1;
+                report += 1;
             }
         }
-        assert_eq!((told, journal.is_off()), (1, true));
+        assert_eq!((report, journal.is_off()), (1, true));
         journal.sync().expect("sync is quiet too");
         return;
     }
@@ -298,7 +298,7 @@ fn deleted_journal_is_recreated_while_writing() {
     fs::remove_dir_all(folder.path().join("project")).expect("deleted");
     journal.append(&last).expect("append");
     journal.sync().expect("sync");
-    assert!(journal.notice().is_some_and(|told| told.contains("deleted")));
+    assert!(journal.notice().is_some_and(|report| report.contains("deleted")));
     assert_eq!(load(&path).expect("load").records.len(), all.len() + 1);
     assert!(matches!(Journal::open_append(&path, &Keys::default()), Err(OpenError::InUse { .. })));
     // A file that another process has locked is not taken away from it.

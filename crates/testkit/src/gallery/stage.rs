@@ -182,8 +182,8 @@ impl SceneRun {
             if !self.is_screen_reader {
                 return flat(&shown.window()).contains(text);
             }
-            let said = shown.output().get(self.mark.get()..).unwrap_or_default();
-            flat(&String::from_utf8_lossy(said)).contains(text)
+            let output = shown.output().get(self.mark.get()..).unwrap_or_default();
+            flat(&String::from_utf8_lossy(output)).contains(text)
         })
     }
 }

@@ -98,7 +98,7 @@ impl HttpSearch {
         let sent = request.headers(self.headers.clone()).send().await;
         let mut response = sent.map_err(|error| format!("{host}: {}", chain(error)))?;
         let status = response.status();
-        let bytes = read(&mut response).await.map_err(|why| format!("{host}: {why}"))?;
+        let bytes = read(&mut response).await.map_err(|reason| format!("{host}: {reason}"))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if !status.is_success() {
             let text: String = one_line(&text).chars().take(MAX_ERROR).collect();

@@ -103,9 +103,9 @@ fn literal(
         flags.git = wanted.respect_git_ignore.unwrap_or(flags.git);
         flags.gemini = wanted.respect_gemini_ignore.unwrap_or(flags.gemini);
         match workspace.ignore_rules(flags).ignored_by(&path) {
-            Some(why) => {
-                gathered.skipped.push((path, format!("ignored by the pattern `{}`", why.pattern)))
-            }
+            Some(reason) => gathered
+                .skipped
+                .push((path, format!("ignored by the pattern `{}`", reason.pattern))),
             None => add(workspace, &path, gathered),
         }
         if Path::new(pattern).is_absolute() {

@@ -485,10 +485,10 @@ mod tests {
     #[test]
     fn failed_copy_of_a_hidden_file_names_it() {
         let hidden = ["/w/a/.env", "/w/b.key", "/h/.ssh"].map(PathBuf::from);
-        let said = "cp: cannot create special file 'c/a/.env': Operation not permitted\n\
+        let output = "cp: cannot create special file 'c/a/.env': Operation not permitted\n\
                     rsync: [generator] mknod \"/w/c/b.key\" failed: Operation not permitted (1)\n\
                     cp: cannot create special file 'c/fifo': No space left on device";
-        assert_eq!(copied_hidden_files(said, &hidden), &hidden[..2]);
+        assert_eq!(copied_hidden_files(output, &hidden), &hidden[..2]);
         assert!(copied_hidden_files("cat: 'a/.env': Permission denied", &hidden).is_empty());
     }
 }

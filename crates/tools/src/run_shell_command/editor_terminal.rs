@@ -107,13 +107,14 @@ fn finished_result(
         return report::stopped_in_editor(reason, &output);
     }
     let shown = if output.is_empty() { "(empty)" } else { &output };
-    let mut told = format!("Output: {shown}");
+    let mut report = format!("Output: {shown}");
     match (&exit.signal, exit.code) {
-        (Some(signal), _) => told.push_str(&format!("\nSignal: {signal}")),
+        (Some(signal), _) => report.push_str(&format!("\nSignal: {signal}")),
         (None, Some(0) | None) => {}
-        (None, Some(code)) => told.push_str(&format!("\nExit Code: {code}")),
+        (None, Some(code)) => report.push_str(&format!("\nExit Code: {code}")),
     }
-    let mut outcome = ToolResult::text(untrusted::wrap(&told)).with_display(Display::text(output));
+    let mut outcome =
+        ToolResult::text(untrusted::wrap(&report)).with_display(Display::text(output));
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
     }

@@ -606,8 +606,8 @@ mod tests {
         for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
             hostile.plain(&["config", key, "evil"]);
             let found = obstacles(&hostile.root());
-            let told = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
-            assert!(told.starts_with(&format!("the key `{key}` in `/")), "{told}");
+            let report = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
+            assert!(report.starts_with(&format!("the key `{key}` in `/")), "{report}");
             hostile.plain(&["config", "--unset", key]);
         }
     }

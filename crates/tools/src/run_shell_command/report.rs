@@ -20,8 +20,8 @@ pub(super) fn not_started(error: &StartError) -> ToolResult {
 }
 
 /// Reports a command that may not run or whose sandbox could not be prepared.
-pub(super) fn preparation_error(why: &str) -> ToolResult {
-    ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
+pub(super) fn preparation_error(reason: &str) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ShellExecuteError, reason))
 }
 
 /// Reports a command that ended or was stopped.

@@ -182,11 +182,11 @@ pub(super) fn encountered_hidden_files(
             .collect();
         output.lines().any(|said| {
             let lower = said.to_lowercase();
-            let told = TOLD.iter().any(|words| lower.contains(words));
+            let report = TOLD.iter().any(|words| lower.contains(words));
             let changed = compares.then(|| parse_changed_file(said)).flatten();
             names.iter().any(|name| {
                 changed == Some(name)
-                    || told && said.split([' ', ':', '\'']).any(|word| word == name)
+                    || report && said.split([' ', ':', '\'']).any(|word| word == name)
             })
         })
     };
@@ -314,10 +314,10 @@ mod tests {
         std::fs::write(root.join("a.lock"), "changed").expect("a file");
         std::fs::write(root.join("b.lock"), "hidden").expect("a file");
         let blob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
-        let said =
+        let output =
             |name: &str| place.git(&["update-index", "--add", "--cacheinfo", "100644", blob, name]);
-        said("b.lock");
-        said("conf/new");
+        output("b.lock");
+        output("conf/new");
         let hidden = ["a.lock", "b.lock", "conf"].map(|name| root.join(name)).to_vec();
         let mut left = still_hidden(hidden);
         left.sort();

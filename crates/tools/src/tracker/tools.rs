@@ -183,15 +183,15 @@ impl Invocation for Call {
                 Ok((Ok(text), todos)) => {
                     ToolResult::text(text).with_display(Display::Todos { todos })
                 }
-                Ok((Err(why), _)) => error_result(why),
+                Ok((Err(reason), _)) => error_result(reason),
                 Err(error) => error_result(error.to_string()),
             }
         })
     }
 }
 
-fn error_result(why: String) -> ToolResult {
-    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+fn error_result(reason: String) -> ToolResult {
+    ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, reason))
 }
 
 impl Call {

@@ -102,7 +102,7 @@ impl App {
         match self.dialogs.answer_server(answer, &self.theme) {
             ServerStep::Show(overlay) => self.open(overlay),
             ServerStep::Next => self.next_server_request(),
-            ServerStep::Invalid(why) => self.toast(why),
+            ServerStep::Invalid(reason) => self.toast(reason),
         }
     }
 
@@ -362,12 +362,12 @@ impl App {
                 self.dialogs.close();
                 self.info("API key verified and saved.");
             }
-            Err(why) => match self.dialogs.field_mut() {
+            Err(reason) => match self.dialogs.field_mut() {
                 Some(field) => {
                     field.busy = None;
-                    field.problem = Some(why);
+                    field.problem = Some(reason);
                 }
-                _ => self.error(why),
+                _ => self.error(reason),
             },
         }
     }
@@ -375,8 +375,8 @@ impl App {
     /// Switches to YOLO mode. Asks for another confirmation if it would affect all files.
     pub(crate) fn request_yolo(&mut self) {
         let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
-        if let Some(why) = refused {
-            return self.error(why);
+        if let Some(reason) = refused {
+            return self.error(reason);
         }
         match self.launch.as_ref().is_some_and(parallax_sdk::SessionConfig::is_home_or_root) {
             true => {
@@ -401,7 +401,7 @@ impl App {
         let Some(change) = self.proposed_change() else { return };
         let change = match change {
             Ok(change) => change,
-            Err(why) => return self.toast(why),
+            Err(reason) => return self.toast(reason),
         };
         let name = self.requested_file_name();
         let text = change.new.clone();
@@ -410,7 +410,7 @@ impl App {
             name,
             then: Box::new(move |app, edited| match edited {
                 Ok(text) => app.change_to(&change, &text),
-                Err(why) => app.toast(why),
+                Err(reason) => app.toast(reason),
             }),
         });
     }
@@ -420,7 +420,7 @@ impl App {
         let Some(change) = self.proposed_change() else { return };
         match change.and_then(|change| change.apply_hunks(taken).map(|text| (change, text))) {
             Ok((change, text)) => self.change_to(&change, &text),
-            Err(why) => self.toast(why),
+            Err(reason) => self.toast(reason),
         }
     }
 
@@ -453,7 +453,7 @@ impl App {
                 self.dialogs.take_approval();
                 self.effect(Effect::Send(Op::Decide(Box::new(decide))));
             }
-            Err(why) => self.toast(why),
+            Err(reason) => self.toast(reason),
         }
     }
 }

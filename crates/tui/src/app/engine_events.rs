@@ -138,8 +138,8 @@ impl App {
             {
                 // The dialog hides the notice.
                 let is_open = matches!(self.dialogs.purpose(), Some(Purpose::Context));
-                if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
-                    self.toast(why.clone());
+                if let Some(reason) = compaction.remark.as_ref().filter(|_| is_open) {
+                    self.toast(reason.clone());
                 }
                 self.handle_compaction();
             }

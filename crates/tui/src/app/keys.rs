@@ -283,7 +283,7 @@ impl App {
                     self.toast(format!("{key} again for earlier truncated content"));
                 }
             }
-            Err(why) => self.toast(why),
+            Err(reason) => self.toast(reason),
         }
     }
 
@@ -547,7 +547,7 @@ impl App {
             name: "buffer.txt".to_owned(),
             then: Box::new(|app, edited| match edited {
                 Ok(text) => app.composer.set_editor_text(&text),
-                Err(why) => app.toast(why),
+                Err(reason) => app.toast(reason),
             }),
         });
     }

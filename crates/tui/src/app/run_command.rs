@@ -272,8 +272,8 @@ pub(crate) fn handle_folder_trust(app: &mut App, mut folders: Vec<PathBuf>, trus
         move |launch| {
             launch.trust_manager().set(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder)
         },
-        |app, said| {
-            match said {
+        |app, output| {
+            match output {
                 Ok(folder) => add_directory(app, folder),
                 Err(failure) => app.error(failure.message),
             }

@@ -299,8 +299,8 @@ impl App {
         self.effect(Effect::Run(Box::new(move || {
             let result = command.run(&facts);
             Box::new(move |app| {
-                if let Some(why) = app.status_line_command.handle_result(result) {
-                    app.warn(why);
+                if let Some(reason) = app.status_line_command.handle_result(result) {
+                    app.warn(reason);
                 }
                 // The facts may have changed in the meantime.
                 app.refresh_status_line();

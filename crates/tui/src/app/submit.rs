@@ -232,7 +232,7 @@ impl App {
     pub(crate) fn report_copy(&mut self, copied: CopyTarget) {
         match copied.words() {
             Ok(words) => self.toast(words),
-            Err(why) => self.error(why),
+            Err(reason) => self.error(reason),
         }
     }
 }

@@ -207,8 +207,8 @@ fn screen_reader_announces_a_started_command() {
         title: Some("sleep 3".to_owned()),
         kind: Some(parallax_protocol::tool::ToolKind::Execute),
     })));
-    let told = bench.rows();
-    assert_eq!(told.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{told:?}");
+    let report = bench.rows();
+    assert_eq!(report.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{report:?}");
     bench.assert_hidden("Running:");
     bench.app.clock.advance(std::time::Duration::from_secs(6));
     bench.assert_visible("to type into it");

@@ -226,8 +226,8 @@ impl App {
             ApprovalMode::Default => self.theme.border,
             mode => status_line::mode(mode, &self.theme).1,
         };
-        let (told, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
-        let rule = Line::styled("─".repeat(told), rule_style)
+        let (report, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
+        let rule = Line::styled("─".repeat(report), rule_style)
             .with_span("─".repeat(rest), self.theme.border);
         if self.shell.has_focus() {
             let row = focus_row(&self.keymap, width, &self.theme);

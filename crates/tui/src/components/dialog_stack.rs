@@ -223,7 +223,7 @@ impl DialogStack {
                 self.overlay = None;
                 ServerStep::Next
             }
-            Err(why) => ServerStep::Invalid(why),
+            Err(reason) => ServerStep::Invalid(reason),
         }
     }
 

@@ -85,7 +85,7 @@ impl EditorLink {
                 self.open.insert(ask.id.clone());
                 Ok(Some(EditorDiff { path: diff.file_path.clone(), text: change.new, editor }))
             }
-            Err(why) => Err(format!("not shown in {editor}: {why}")),
+            Err(reason) => Err(format!("not shown in {editor}: {reason}")),
         }
     }
 

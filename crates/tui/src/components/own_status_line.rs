@@ -42,9 +42,9 @@ impl OwnStatusLine {
                 self.row = one_row(&row).into_owned();
                 None
             }
-            Err(why) => {
+            Err(reason) => {
                 self.row.clear();
-                (!std::mem::replace(&mut self.is_reported, true)).then_some(why)
+                (!std::mem::replace(&mut self.is_reported, true)).then_some(reason)
             }
         }
     }

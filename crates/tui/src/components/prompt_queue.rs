@@ -255,9 +255,9 @@ impl PromptQueue {
     /// Returns the messages that wait during a turn in words, for a screen reader.
     pub(crate) fn screen_reader_lines(&self) -> Vec<String> {
         let waiting = self.pending().into_iter().filter(|(_, is_editable, _)| *is_editable);
-        let said = |title: &str, text: &str| format!("{title}: {}", first_line(text));
+        let output = |title: &str, text: &str| format!("{title}: {}", first_line(text));
         waiting
-            .flat_map(|(title, _, texts)| texts.into_iter().map(move |text| said(title, text)))
+            .flat_map(|(title, _, texts)| texts.into_iter().map(move |text| output(title, text)))
             .collect()
     }
 }

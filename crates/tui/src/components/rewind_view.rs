@@ -96,7 +96,7 @@ impl RewindView {
                 let changed = files.iter().filter(|file| file.skip_reason.is_none()).count();
                 (file_rows(files, options), changed)
             }
-            Err(why) => (vec![Line::styled(sanitize(why), theme.warning)], 0),
+            Err(reason) => (vec![Line::styled(sanitize(reason), theme.warning)], 0),
         };
         let (prompts, changes) = (count(dropped.len(), "prompt"), count(changed, "file"));
         let mut both = chat.clone();
@@ -156,7 +156,7 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
         let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
         let name = sanitize(&path.unwrap_or(&file.path).to_string_lossy());
         let (what, style) = match (&file.skip_reason, file.kind) {
-            (Some(why), _) => (format!("unchanged: {}", sanitize(why)), theme.warning),
+            (Some(reason), _) => (format!("unchanged: {}", sanitize(reason)), theme.warning),
             (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
             (None, ChangeKind::Deleted) => ("will be deleted".to_owned(), theme.error),
             (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),

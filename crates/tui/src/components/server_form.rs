@@ -101,8 +101,8 @@ impl FormField {
     pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
         let trimmed = typed.trim();
         if trimmed.is_empty() {
-            let why = "required".to_owned();
-            return if self.required { Err(why) } else { Ok(None) };
+            let reason = "required".to_owned();
+            return if self.required { Err(reason) } else { Ok(None) };
         }
         Ok(Some(match &self.kind {
             FieldKind::Text => {

@@ -64,11 +64,11 @@ impl ServerRequest {
         let (message, kind, fields) = match question {
             UserRequest::Url { message, url } => (message, RequestKind::Url(url), VecDeque::new()),
             UserRequest::SignIn { is_renewal } => {
-                let why = match is_renewal {
+                let reason = match is_renewal {
                     true => "The last sign-in is no longer valid.",
                     false => "Its tools cannot be called without authentication.",
                 };
-                (why.to_owned(), RequestKind::SignIn, VecDeque::new())
+                (reason.to_owned(), RequestKind::SignIn, VecDeque::new())
             }
             UserRequest::Sample { system, prompt, tokens, remaining_tokens } => {
                 let (shown, facts) = sample_facts(&system, &prompt, tokens, remaining_tokens);
@@ -374,8 +374,8 @@ mod tests {
     fn request_that_cannot_be_shown_is_declined() {
         let (reply, mut answer) = oneshot::channel();
         let question = UserRequest::Url { message: String::new(), url: "file:///etc".to_owned() };
-        let why = ServerRequest::new("s", question, reply).err();
-        assert_eq!(why.as_deref(), Some("to open `file:///etc`, which is not a web page"));
+        let reason = ServerRequest::new("s", question, reply).err();
+        assert_eq!(reason.as_deref(), Some("to open `file:///etc`, which is not a web page"));
         assert!(matches!(answer.try_recv(), Ok(UserResponse::Decline)));
     }
 }

@@ -397,7 +397,7 @@ mod tests {
         assert!(value(SettingType::Number, "many").is_err());
         assert_eq!(value(SettingType::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
         let listed = value(SettingType::Texts, "mode, moon").expect("a list");
-        assert!(check(FOOTER, listed.clone()).is_err_and(|why| why.contains("`moon`")));
+        assert!(check(FOOTER, listed.clone()).is_err_and(|reason| reason.contains("`moon`")));
         assert_eq!(check("context.fileName", listed.clone()), Ok(listed));
         assert_eq!(value(SettingType::Text, ""), Ok(None));
         assert_eq!(value(SettingType::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));

@@ -202,8 +202,8 @@ impl ShellView {
     /// Milliseconds until the silence hint or the title changes.
     pub(crate) fn next_silence_change(&self, now_ms: u64, has_draft: bool) -> Option<u64> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
-        let told = (!has_draft).then_some(SILENCE_MS);
-        let due = told.into_iter().chain([ASKS_MS, SLOW_MS]);
+        let report = (!has_draft).then_some(SILENCE_MS);
+        let due = report.into_iter().chain([ASKS_MS, SLOW_MS]);
         due.map(|after| running.spoke_at + after)
             .filter(|at| *at > now_ms)
             .map(|at| at - now_ms)
@@ -222,9 +222,12 @@ impl ShellView {
             (KeyCommand::FocusShell, "to type into the command", types),
             (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
-        let told = keys.into_iter().filter(|(.., counts)| *counts);
-        let told = told.map(|(command, what, _)| (around.keymap.hint_key(command), what));
-        told.filter(|(key, _)| !key.is_empty()).map(|(key, what)| format!("{key} {what}")).collect()
+        let report = keys.into_iter().filter(|(.., counts)| *counts);
+        let report = report.map(|(command, what, _)| (around.keymap.hint_key(command), what));
+        report
+            .filter(|(key, _)| !key.is_empty())
+            .map(|(key, what)| format!("{key} {what}"))
+            .collect()
     }
 
     /// The row with the silence hint.
@@ -242,14 +245,14 @@ impl ShellView {
     pub(crate) fn announce(&mut self, around: &ShellViewContext) -> Vec<Line> {
         let now =
             AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(around) };
-        let told = std::mem::take(&mut self.announced);
+        let report = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
-        if now.has_focus && !told.has_focus {
+        if now.has_focus && !report.has_focus {
             rows.push(Line::raw(focus_words(&around.keymap)));
-        } else if told.has_focus && !now.has_focus {
+        } else if report.has_focus && !now.has_focus {
             rows.push(Line::raw("Keys go to the input again."));
         }
-        if now.is_silent && !told.is_silent {
+        if now.is_silent && !report.is_silent {
             rows.push(Line::raw(silence_hint(&around.keymap)));
         }
         self.announced = now;

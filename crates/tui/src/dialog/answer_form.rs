@@ -302,8 +302,8 @@ impl AnswerForm {
         });
         if is_cut {
             let end = (skipped + room).min(all);
-            let told = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
-            hint = vec![Line::styled(truncate_text(&told, width), theme.secondary)];
+            let report = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
+            hint = vec![Line::styled(truncate_text(&report, width), theme.secondary)];
         }
         let top = rows.len();
         let has_tabs = top > 0;

@@ -354,8 +354,8 @@ impl ListDialog {
             Some(item) => (item.id.clone(), item.disabled.clone()),
         };
         match disabled {
-            Some(why) => {
-                self.notice = Some(why);
+            Some(reason) => {
+                self.notice = Some(reason);
                 Response::Stay
             }
             None => Response::Chosen(id),
@@ -447,12 +447,12 @@ impl ListDialog {
             }
         }
         if self.matching.is_empty() {
-            let why = match &self.search_status {
+            let reason = match &self.search_status {
                 _ if self.items.is_empty() => &self.empty,
                 Some(_) => "no match so far",
                 None => "no match",
             };
-            rows.push(Line::styled(format!("  {why}"), theme.secondary));
+            rows.push(Line::styled(format!("  {reason}"), theme.secondary));
         }
         if let Some(text) = cut_short {
             // Show the whole text if at least its start fits.
@@ -495,12 +495,12 @@ impl ListDialog {
         let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
         let text =
             format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
-        let told = Line::styled(truncate_text(&text, width), theme.warning);
+        let report = Line::styled(truncate_text(&text, width), theme.warning);
         match room {
             // The first page shows that there are more.
-            1 if at == 0 => shown = vec![told],
+            1 if at == 0 => shown = vec![report],
             1 => {}
-            _ => shown.push(told),
+            _ => shown.push(report),
         }
         shown
     }

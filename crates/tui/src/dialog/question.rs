@@ -297,7 +297,7 @@ impl QuestionDialog {
                 if let Some(rule) = self.selected_rule() {
                     match rule_text::with_pattern(rule, field.text()) {
                         Ok(rule) => self.edited = Some(rule),
-                        Err(why) => self.typing = Some(Typing::Rule(field, Some(why))),
+                        Err(reason) => self.typing = Some(Typing::Rule(field, Some(reason))),
                     }
                 }
                 QuestionAnswer::Stay

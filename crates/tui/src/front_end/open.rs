@@ -331,14 +331,14 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
         [] => wrapped("It would add no settings, commands, or context.".into(), theme.secondary),
         _ => wrapped("It would add:".into(), theme.text),
     };
-    let why = wrapped(
+    let reason = wrapped(
         "Files in a folder can contain instructions for the agent and programs that run \
          automatically. So far, only file names in this folder have been read."
             .into(),
         theme.text,
     );
-    if !is_low && why.len() + rows.len() + 2 * brings.len() <= room {
-        rows.splice(0..0, why);
+    if !is_low && reason.len() + rows.len() + 2 * brings.len() <= room {
+        rows.splice(0..0, reason);
     }
     let more = wrapped("… and more: `parallax trust show` lists everything".into(), theme.warning);
     let kinds: Vec<Vec<Line>> =

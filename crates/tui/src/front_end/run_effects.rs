@@ -49,9 +49,9 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
 }
 
 /// Puts the prompt back into the composer and shows the reason.
-fn restore_prompt(why: String, typed: String) -> JobContinuation {
+fn restore_prompt(reason: String, typed: String) -> JobContinuation {
     Box::new(move |app| {
-        app.show_error(&why);
+        app.show_error(&reason);
         app.composer.insert_before(&typed);
     })
 }
@@ -325,7 +325,7 @@ impl TerminalFrontEnd {
 
     /// Closes the open session and opens another. On failure, reopens the previous one.
     async fn reopen(&mut self, choice: SessionChoice) {
-        let (mut before, mut said) = (None, Vec::new());
+        let (mut before, mut output) = (None, Vec::new());
         let (mode, mut reports_mode) = (self.app.facts.mode, false);
         let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
@@ -347,7 +347,7 @@ impl TerminalFrontEnd {
             });
             // Nothing is drawn in the meantime.
             let hurry = tokio::time::sleep(SHORT_FAREWELL);
-            said = match choice {
+            output = match choice {
                 SessionChoice::Clear => session.open.clear_until(hurry).await,
                 _ => session.open.close_with_limit(hurry).await,
             };
@@ -371,7 +371,7 @@ impl TerminalFrontEnd {
             self.app
                 .info(format!("The approval mode is also `{holds}` here; shift+tab changes it."));
         }
-        said.into_iter().for_each(|text| self.app.warn(text));
+        output.into_iter().for_each(|text| self.app.warn(text));
     }
 
     fn copy(&mut self, text: String) {
@@ -513,9 +513,9 @@ impl TerminalFrontEnd {
                 }
                 signals.next().await;
             };
-            for said in session.open.close_with_limit(hurry).await {
+            for output in session.open.close_with_limit(hurry).await {
                 // The terminal has been restored, so this may write to it.
-                let _ = writeln!(std::io::stderr(), "{said}");
+                let _ = writeln!(std::io::stderr(), "{output}");
             }
         }
         if let (true, Some(launch)) = (self.delete, launch) {

@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> (Vec<BindingChange>, Vec<String>) {
     for (number, entry) in entries.iter().enumerate() {
         match change(entry) {
             Ok(change) => changes.push(change),
-            Err(why) => warnings.push(format!("entry {}: {why}", number + 1)),
+            Err(reason) => warnings.push(format!("entry {}: {reason}", number + 1)),
         }
     }
     (changes, warnings)

@@ -42,37 +42,37 @@ struct CommandAnnouncements {
 impl CommandAnnouncer {
     /// Handles output of a command.
     pub(super) fn handle_output(&mut self, id: &ItemId, text: &str) {
-        let told = self.open.entry(id.clone()).or_default();
+        let report = self.open.entry(id.clone()).or_default();
         for piece in text.split_inclusive('\n') {
-            if told.is_over {
+            if report.is_over {
                 return;
             }
-            told.incomplete_line.push_str(piece);
-            if !piece.ends_with('\n') && told.incomplete_line.len() < LONGEST {
+            report.incomplete_line.push_str(piece);
+            if !piece.ends_with('\n') && report.incomplete_line.len() < LONGEST {
                 return;
             }
-            let line = final_line(&std::mem::take(&mut told.incomplete_line));
+            let line = final_line(&std::mem::take(&mut report.incomplete_line));
             if line.is_empty() {
                 continue;
             }
-            if told.count == MOST {
-                told.is_over = true;
+            if report.count == MOST {
+                report.is_over = true;
                 self.pending_lines.push((id.clone(), MORE.into()));
                 return;
             }
-            told.count += 1;
-            if told.last.len() == REMEMBERED {
-                told.last.remove(0);
+            report.count += 1;
+            if report.last.len() == REMEMBERED {
+                report.last.remove(0);
             }
-            told.last.push(line.clone());
+            report.last.push(line.clone());
             self.pending_lines.push((id.clone(), line));
         }
     }
 
     /// Announces a command that starts.
     pub(super) fn runs(&mut self, id: &ItemId, title: &str) {
-        let told = self.open.entry(id.clone()).or_default();
-        if !std::mem::replace(&mut told.is_started, true) {
+        let report = self.open.entry(id.clone()).or_default();
+        if !std::mem::replace(&mut report.is_started, true) {
             self.pending_lines.push((id.clone(), format!("Running: {title}")));
         }
     }
@@ -94,9 +94,9 @@ impl CommandAnnouncer {
         self.pending_lines = others;
         let late: Vec<String> =
             late.into_iter().map(|(_, line)| line).filter(|line| line != MORE).collect();
-        let told = self.open.remove(id)?;
-        if told.count == 0 {
-            return told.is_started.then_some(late);
+        let report = self.open.remove(id)?;
+        if report.count == 0 {
+            return report.is_started.then_some(late);
         }
         let lines: Vec<&str> = output.text().split('\n').collect();
         let plain: Vec<(usize, String)> = lines
@@ -106,15 +106,15 @@ impl CommandAnnouncer {
             .filter(|(_, line)| !line.is_empty())
             .collect();
         let is_there =
-            |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(told.last.iter());
-        let heard = plain.windows(told.last.len()).rfind(is_there).and_then(|part| part.last());
+            |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(report.last.iter());
+        let heard = plain.windows(report.last.len()).rfind(is_there).and_then(|part| part.last());
         if let Some((at, _)) = heard {
-            let before = if told.is_started { &[][..] } else { &late };
+            let before = if report.is_started { &[][..] } else { &late };
             let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
             let rest: Vec<&str> = before.iter().map(String::as_str).chain(rest).collect();
             *output = CommandOutput::from_text(&rest.join("\n"));
         }
-        told.is_started.then_some(late)
+        report.is_started.then_some(late)
     }
 }
 

@@ -98,9 +98,9 @@ pub(crate) fn mcp(title: &str) -> Option<(String, String)> {
     }
     let cut = [json.to_owned(), format!("{json}…\"}}"), format!("{json}…}}")];
     let args = cut.iter().find_map(|json| serde_json::from_str::<Object>(json).ok());
-    let told = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));
-    let sign = if told.is_empty() { "" } else { SEPARATOR };
-    Some((tool.to_owned(), format!("{server}{sign}{told}")))
+    let report = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));
+    let sign = if report.is_empty() { "" } else { SEPARATOR };
+    Some((tool.to_owned(), format!("{server}{sign}{report}")))
 }
 
 /// Returns an error without the part that is not true of protected paths.
@@ -140,16 +140,16 @@ mod tests {
 
     #[test]
     fn mcp_call_has_a_readable_title() {
-        let told = |title| mcp(title).map(|(tool, rest)| format!("{tool}  {rest}"));
+        let report = |title| mcp(title).map(|(tool, rest)| format!("{tool}  {rest}"));
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop","count":2}"#;
         assert_eq!(
-            told(title).as_deref(),
+            report(title).as_deref(),
             Some("create_issue  tracker · title: Retry loop, count: 2")
         );
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry lo"#;
-        assert_eq!(told(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
-        assert_eq!(told("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
-        assert_eq!(told("echo (x MCP Server) y"), None);
+        assert_eq!(report(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
+        assert_eq!(report("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
+        assert_eq!(report("echo (x MCP Server) y"), None);
     }
 
     #[test]

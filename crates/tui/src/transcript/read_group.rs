@@ -82,14 +82,14 @@ pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
         1 => Some(one.to_owned()),
         _ => Some(many.replace('#', &count.to_string())),
     };
-    let said = [
+    let output = [
         plural(counted(ReadKind::Read), "read 1 file", "read # files"),
         plural(counted(ReadKind::Listed), "listed 1 directory", "listed # directories"),
         plural(counted(ReadKind::Searched), "searched once", "searched # times"),
     ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    let mut said = said.join(", ");
-    if let Some(first) = said.get_mut(..1) {
+    let output: Vec<String> = output.into_iter().flatten().collect();
+    let mut output = output.join(", ");
+    if let Some(first) = output.get_mut(..1) {
         first.make_ascii_uppercase();
     }
     let names = group.iter().filter_map(|item| match item {
@@ -98,7 +98,10 @@ pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
     });
     let names = sanitize::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
     let mut line = Line::styled(format!("{DONE} "), theme.success);
-    line.push(Span::styled(truncate_text(&said, draw.width.saturating_sub(2)), theme.text.bold()));
+    line.push(Span::styled(
+        truncate_text(&output, draw.width.saturating_sub(2)),
+        theme.text.bold(),
+    ));
     let room = draw.width.saturating_sub(line.width() + 2);
     if room > 4 {
         line.push(Span::styled(format!("  {}", truncate_text(&names, room)), theme.secondary));

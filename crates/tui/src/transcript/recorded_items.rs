@@ -36,7 +36,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
     } else if first == "Command was cancelled." {
         Some("stopped by you".to_owned())
     } else {
-        within("Command did not start: ", "").map(|why| format!("failed to start: {why}"))
+        within("Command did not start: ", "").map(|reason| format!("failed to start: {reason}"))
     };
     let shown = match note {
         None => output.as_str(),

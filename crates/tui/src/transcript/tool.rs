@@ -331,7 +331,7 @@ impl Tool {
         status: &str,
         display: Option<&Display>,
         output: &str,
-        told: Option<&CallDetails>,
+        report: Option<&CallDetails>,
     ) {
         let failed = status != "success";
         self.respond((output, failed));
@@ -348,7 +348,7 @@ impl Tool {
         if let (false, Some(display)) = (failed, display) {
             done.body = body_of(Some(display), done.kind);
         }
-        let Some(told) = told else { return };
+        let Some(report) = report else { return };
         let cancelled = status == "cancelled";
         *done = FinishedCall {
             unannounced_lines: None,
@@ -362,13 +362,13 @@ impl Tool {
             error: message
                 .filter(|_| !cancelled)
                 .map(|message| (ToolErrorKind::Unknown, head_of(&message))),
-            denied: told.denied.clone(),
-            was_denied: told.was_rejected,
+            denied: report.denied.clone(),
+            was_denied: report.was_rejected,
             user_instruction: denial_instruction(output).filter(|_| failed),
-            exit_code: told.exit_code,
-            duration_ms: told.duration_ms,
+            exit_code: report.exit_code,
+            duration_ms: report.duration_ms,
         };
-        self.set_title(&told.title);
+        self.set_title(&report.title);
     }
 
     /// Sets a better title. One that only names the tool is ignored.
@@ -445,6 +445,6 @@ fn head_of(text: &str) -> String {
 /// Returns the user's instruction from the message about a denied call.
 fn denial_instruction(message: &str) -> Option<String> {
     let message = without_marks(message);
-    let (before, said) = message.split_once(SAYS)?;
-    (before.contains(REFUSED) && before.starts_with(CANCELLED)).then(|| head_of(said.trim()))
+    let (before, output) = message.split_once(SAYS)?;
+    (before.contains(REFUSED) && before.starts_with(CANCELLED)).then(|| head_of(output.trim()))
 }

@@ -171,9 +171,9 @@ const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
 fn instruction_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let Some(said) = &done.user_instruction else { return Vec::new() };
+    let Some(output) = &done.user_instruction else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
-        .with_span(sanitize::one_row(said).into_owned(), draw.theme.text);
+        .with_span(sanitize::one_row(output).into_owned(), draw.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
@@ -238,11 +238,11 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     }
     let error_rows = if draw.options.full_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
-        (Some((rule, why)), _) => {
+        (Some((rule, reason)), _) => {
             // The rule is a detail, as in approval requests.
             let text = match draw.options.expanded {
-                true => format!("Denied: {why}\nRule: {rule}"),
-                false => format!("Denied: {why}"),
+                true => format!("Denied: {reason}\nRule: {rule}"),
+                false => format!("Denied: {reason}"),
             };
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }

@@ -170,7 +170,7 @@ pub(super) fn describe_undo(undone: &UndoResult) -> (Level, String) {
     };
     let (level, mut text) = append_files(text, undone);
     // Only the newest changes can be reverted by force.
-    let is_newer = |(_, why): &(_, String)| why.contains("changed");
+    let is_newer = |(_, reason): &(_, String)| reason.contains("changed");
     if let Some(number) = undone.prompt.filter(|_| undone.skipped.iter().any(is_newer)) {
         text.push_str(&format!(
             "\n  /undo {number} --force also reverts files that changed since."
@@ -184,9 +184,9 @@ fn append_files(mut text: String, undone: &UndoResult) -> (Level, String) {
     for path in &undone.restored {
         text.push_str(&format!("\n  {}", sanitize::one_row(&path.to_string_lossy())));
     }
-    for (path, why) in &undone.skipped {
+    for (path, reason) in &undone.skipped {
         text.push_str(&format!(
-            "\n  skipped {}: {why}",
+            "\n  skipped {}: {reason}",
             sanitize::one_row(&path.to_string_lossy())
         ));
     }
@@ -207,19 +207,19 @@ pub(super) fn describe_compaction(compaction: &Compaction) -> Item {
     let remark = remark.as_deref().map(sanitize::one_row);
     match (how, cause, remark) {
         (Some(_), _, None) => LocalItem::Compressed { before: *before, after: *after }.into(),
-        (Some(_), _, Some(why)) => {
-            let text = format!("Chat history compressed from {before} to {after} tokens: {why}");
+        (Some(_), _, Some(reason)) => {
+            let text = format!("Chat history compressed from {before} to {after} tokens: {reason}");
             Item::notice(Level::Info, text)
         }
         (None, CompactionCause::Undo, None) => {
             Item::notice(Level::Info, format!("Restored the history ({after} tokens)"))
         }
-        (None, _, Some(why)) if why.starts_with(NOTHING_TO_COMPRESS) => {
-            Item::notice(Level::Info, why.into_owned())
+        (None, _, Some(reason)) if reason.starts_with(NOTHING_TO_COMPRESS) => {
+            Item::notice(Level::Info, reason.into_owned())
         }
-        (None, _, why) => {
-            let why = why.unwrap_or_default();
-            Item::notice(Level::Info, format!("The history is unchanged: {why}"))
+        (None, _, reason) => {
+            let reason = reason.unwrap_or_default();
+            Item::notice(Level::Info, format!("The history is unchanged: {reason}"))
         }
     }
 }

@@ -42,14 +42,14 @@ impl Compactor<'_> {
         let noted = self.inbox.while_receiving(noting).await;
         let before = self.current_tokens();
         let Ok((shorter, view)) = noted else {
-            let why = "dropping the results crashed (this is a bug)";
-            return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
+            let reason = "dropping the results crashed (this is a bug)";
+            return self.emit_compaction(unchanged(CompactionCause::Manual, before, reason));
         };
         let saved: u64 =
             view.iter().zip(&shorter).map(|(old, new)| old.tokens.saturating_sub(new.tokens)).sum();
         if saved == 0 {
-            let why = "the results are already short or no longer in the context";
-            return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
+            let reason = "the results are already short or no longer in the context";
+            return self.emit_compaction(unchanged(CompactionCause::Manual, before, reason));
         }
         let after = before.saturating_sub(saved);
         let how = CompactionMethod::Results;

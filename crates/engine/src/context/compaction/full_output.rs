@@ -104,7 +104,7 @@ mod tests {
         let part = note(format!("{part} `{}`.", there.display()));
         let (there, copy) = (there.display().to_string(), copy.display().to_string());
         // (text, what is said, file named)
-        for (text, said, file) in [
+        for (text, output, file) in [
             ("one\ntwo", ", 2 lines and 7 bytes, is in", &copy),
             (&*all, " is in", &there),
             (&*part, "too long; its beginning is in", &there),
@@ -112,7 +112,7 @@ mod tests {
             (&*note("The full output is in `/etc/passwd`.".into()), "the part shown", &copy),
         ] {
             let kept = save_full_output("x", text, Some(&keep));
-            assert!(kept.contains(said) && kept.contains(&format!("is in {file}: ")), "{kept}");
+            assert!(kept.contains(output) && kept.contains(&format!("is in {file}: ")), "{kept}");
             assert!(!without_note(text).contains("Too long"));
         }
         assert!(save_full_output("x", &all, None).contains("was not saved"));

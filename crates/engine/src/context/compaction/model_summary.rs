@@ -63,9 +63,9 @@ pub(crate) async fn write(
     let first = order.ask(ASK, &question, cancel).await?;
     let snapshot = match check(&first, order.limit) {
         Ok(snapshot) => snapshot,
-        Err(why) => {
+        Err(reason) => {
             let again = format!(
-                "{question}\n\nAn earlier attempt was invalid: {why}. Output the complete {OPEN} \
+                "{question}\n\nAn earlier attempt was invalid: {reason}. Output the complete {OPEN} \
                     element in at most {} words.",
                 order.limit / 2
             );
@@ -166,7 +166,7 @@ mod tests {
         for bad in ["", "I cannot help with that.", good.trim_end_matches(CLOSE), &snapshot(" ")] {
             assert!(check(bad, 1_000).is_err(), "{bad}");
         }
-        assert!(check(&good, 10).is_err_and(|why| why.contains("too long")));
+        assert!(check(&good, 10).is_err_and(|reason| reason.contains("too long")));
         assert!(check(CLOSE, 10).is_err());
     }
 }

@@ -211,7 +211,7 @@ pub(crate) fn mechanical_summary(
 ) -> String {
     let mut text = String::from("<mechanical_account>\n");
     let dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for (_, entry) in dropped {
         let Ok(content) = entry.content.open() else { continue };
         match (entry.origin, content.role) {
@@ -225,13 +225,13 @@ pub(crate) fn mechanical_summary(
             (_, Role::Model) => {
                 let words = content.visible_text();
                 if !words.trim().is_empty() {
-                    said.push(truncate_middle(words.trim(), characters / 40));
+                    output.push(truncate_middle(words.trim(), characters / 40));
                 }
             }
             (_, Role::User) => {}
         }
     }
-    for words in said.iter().skip(said.len().saturating_sub(6)) {
+    for words in output.iter().skip(output.len().saturating_sub(6)) {
         let _ = writeln!(text, "[model] {words}");
     }
     let done: Vec<&CallResult> =

@@ -38,8 +38,12 @@ fn with_limit<'a>(entries: impl Iterator<Item = &'a ViewEntry>, limit: usize) ->
         for part in &content.parts {
             // Writing to a string cannot fail.
             let _ = match part.view() {
-                PartView::Text(said) => {
-                    writeln!(text, "[{who}]\n{}\n", truncate_middle(said, limit.saturating_mul(2)))
+                PartView::Text(output) => {
+                    writeln!(
+                        text,
+                        "[{who}]\n{}\n",
+                        truncate_middle(output, limit.saturating_mul(2))
+                    )
                 }
                 PartView::Call(call) => {
                     let args = call.args.cloned().map(Value::Object).unwrap_or_default();

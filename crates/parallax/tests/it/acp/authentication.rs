@@ -66,8 +66,8 @@ fn key_of_a_provider_is_stored_and_missing_ones_are_named() {
     let mut editor = Editor::ready(&world, &[]);
     let missing = editor.call("authenticate", json!({"methodId": "openai"}));
     assert_eq!(missing["error"]["code"], -32000, "{missing}");
-    let said = missing["error"]["message"].as_str().unwrap_or_default();
-    assert!(said.contains("OPENAI_API_KEY"), "{said}");
+    let output = missing["error"]["message"].as_str().unwrap_or_default();
+    assert!(output.contains("OPENAI_API_KEY"), "{output}");
     let unknown = editor.call("authenticate", json!({"methodId": "nonsense"}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let params = json!({"methodId": "openai", "_meta": {"api-key": "k-4711"}});

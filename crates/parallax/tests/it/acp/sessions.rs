@@ -16,8 +16,8 @@ fn session_in_use_elsewhere_is_rejected_and_not_copied() {
     for method in ["session/load", "session/resume"] {
         let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
         let answer = other.call(method, params);
-        let said = answer["error"]["message"].as_str().unwrap_or_default();
-        assert!(said.contains("in use by another process"), "{answer}");
+        let output = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(output.contains("in use by another process"), "{answer}");
     }
     for selector in ["latest", "1", &session[..8]] {
         let params = json!({"sessionId": selector, "cwd": world.home.project(), "mcpServers": []});
@@ -143,8 +143,8 @@ fn statistics_and_history_of_a_session_are_complete() {
     let id = editor.prompt(&session, "/stats");
     editor.answer(id);
     let chunks = editor.updates("agent_message_chunk");
-    let said = chunks.last().expect("a chunk")["content"]["text"].as_str().unwrap_or_default();
-    assert!(said.contains("2 calls") && said.contains("requests"), "{said}");
+    let output = chunks.last().expect("a chunk")["content"]["text"].as_str().unwrap_or_default();
+    assert!(output.contains("2 calls") && output.contains("requests"), "{output}");
     assert_eq!(editor.end().0, 0);
 
     let mut again = Editor::ready(&world, &[]);
@@ -224,7 +224,7 @@ fn commands_change_mode_and_model() {
     let world = World::new(r#"[{"text":"first"}]"#);
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
-    for (line, said) in [
+    for (line, output) in [
         ("/mode", "The approval mode is `default`."),
         ("/model gemini-2.5-flash", "The model is `gemini-2.5-flash`."),
         ("/mode plan", "The approval mode is `plan`."),
@@ -234,7 +234,7 @@ fn commands_change_mode_and_model() {
         assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
         let chunks = editor.updates("agent_message_chunk");
         let text = chunks.last().expect("a chunk")["content"]["text"].as_str().expect("text");
-        assert!(text.contains(said), "{line}: {text}");
+        assert!(text.contains(output), "{line}: {text}");
     }
     let id = editor.prompt(&session, "go");
     editor.answer(id);

@@ -47,9 +47,9 @@ fn server_details_include_description_and_trust() {
     // A project's `trust` is ignored. Commands that change servers do not repeat the warning.
     let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;
     world.home.write(".gemini/settings.json", project).expect("written");
-    for (words, told) in [(["mcp", "get", "p"], true), (["mcp", "disable", "s"], false)] {
+    for (words, report) in [(["mcp", "get", "p"], true), (["mcp", "disable", "s"], false)] {
         let done = world.run(&words);
-        assert_eq!(done.err().contains("mcpServers.p.trust"), told, "{}", done.err());
+        assert_eq!(done.err().contains("mcpServers.p.trust"), report, "{}", done.err());
     }
 }
 

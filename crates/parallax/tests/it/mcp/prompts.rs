@@ -32,6 +32,6 @@ fn prompt_of_several_servers_has_qualified_names() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 15_000}}));
     let refused = world.run(&["-p", "/greet-me Ada"]);
     assert_eq!(refused.code(), 42);
-    let told = refused.err();
-    assert!(told.contains("`/one.greet-me`, `/two.greet-me`"), "{told}");
+    let report = refused.err();
+    assert!(report.contains("`/one.greet-me`, `/two.greet-me`"), "{report}");
 }

@@ -96,17 +96,17 @@ fn rejected_sign_in_names_the_reason() {
         let mut child = command.spawn().expect("started");
         let mut lines =
             std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("stderr")));
-        let mut said = String::new();
+        let mut output = String::new();
         for line in lines.by_ref().map_while(Result::ok) {
             if line.starts_with("http") {
                 let back = follow(&line);
                 let stdin = child.stdin.as_mut().expect("stdin");
                 std::io::Write::write_all(stdin, format!("{back}\n").as_bytes()).expect("pasted");
             }
-            said.push_str(&line);
+            output.push_str(&line);
         }
         assert!(!child.wait().expect("ended").success());
-        assert!(said.contains(wanted), "{said}");
+        assert!(output.contains(wanted), "{output}");
     }
 }
 

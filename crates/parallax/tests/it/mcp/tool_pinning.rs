@@ -68,8 +68,8 @@ fn trust_applies_to_the_first_called_description() {
         world = World::in_home(world.home, &script);
         let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
         assert!(answer(&world, 1)["output"].is_string());
-        let told: Value = serde_json::from_str(&done.stdout()).expect("json");
-        assert!(told["warnings"].to_string().contains("changed the description"), "{told}");
+        let report: Value = serde_json::from_str(&done.stdout()).expect("json");
+        assert!(report["warnings"].to_string().contains("changed the description"), "{report}");
     }
 }
 

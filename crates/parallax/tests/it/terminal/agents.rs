@@ -176,8 +176,8 @@ fn each_user_question_has_a_page() {
     seat.press(Key::Enter);
     seat.wait_for_text("That is all.");
     let request = &seat.world.server.requests()[1];
-    let told = request.contents().last().expect("a content").to_string();
-    assert!(told.contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Jo k\"}}"#), "{told}");
+    let report = request.contents().last().expect("a content").to_string();
+    assert!(report.contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Jo k\"}}"#), "{report}");
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn escape_stops_the_stream_and_keeps_received_text() {
     seat.wait_for_text(COMPOSER);
     wait_until("the end of the first stream", || seat.world.server.requests()[0].aborted);
     let contents = seat.world.server.requests()[1].contents();
-    let told = serde_json::to_string(&contents).expect("JSON");
-    assert!(told.contains("First half."), "{told}");
+    let report = serde_json::to_string(&contents).expect("JSON");
+    assert!(report.contains("First half."), "{report}");
     assert!(seat.window().contains("First half."));
 }
 

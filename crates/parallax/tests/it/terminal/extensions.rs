@@ -93,8 +93,8 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
     seat.wait_for_text("Do you want to trust this folder");
     seat.press(Key::Char('1'));
     seat.has_seen("Added");
-    let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    wait_until("the server to be told", || told().contains("notifications/roots/list_changed"));
+    let report = || std::fs::read_to_string(&log).unwrap_or_default();
+    wait_until("the server to be told", || report().contains("notifications/roots/list_changed"));
     seat.prompts("look");
     seat.has_seen("looked");
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -183,8 +183,8 @@ fn skills_hooks_and_commands_are_listed_and_toggled() {
     seat.prompts("/skills enable review");
     seat.has_seen("Skill `review` enabled.");
     seat.wait_for_text(COMPOSER);
-    let said = seat.lines().iter().filter(|line| line.trim_end() == "> hi").count();
-    assert_eq!(said, 1, "{:#?}", seat.lines());
+    let output = seat.lines().iter().filter(|line| line.trim_end() == "> hi").count();
+    assert_eq!(output, 1, "{:#?}", seat.lines());
 }
 
 #[test]

@@ -75,8 +75,8 @@ fn sent(seat: &Seat) -> Vec<Vec<u8>> {
 /// Returns the rows that describe images.
 fn image_rows(seat: &Seat) -> Vec<String> {
     let lines = seat.lines();
-    let told = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
-    told.map(str::to_owned).collect()
+    let report = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
+    report.map(str::to_owned).collect()
 }
 
 #[test]

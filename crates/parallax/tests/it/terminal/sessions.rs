@@ -253,9 +253,9 @@ fn rewind_previews_changes_and_notifies_the_model() {
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.prompts("what now");
     seat.world.wait_for_requests(5);
-    let told = seat.world.server.requests()[4].contents();
-    let told = told.last().expect("the prompt").to_string();
-    assert!(told.contains("reverted changes") && told.contains("a.txt"), "{told}");
+    let report = seat.world.server.requests()[4].contents();
+    let report = report.last().expect("the prompt").to_string();
+    assert!(report.contains("reverted changes") && report.contains("a.txt"), "{report}");
 }
 
 #[test]
@@ -367,20 +367,20 @@ fn resumed_session_shows_its_requests_and_models() {
     seat.wait_until_stable();
     seat.press(Key::Ctrl('c'));
     seat.wait_for_text(COMPOSER);
-    let told = |seat: &Seat| {
+    let report = |seat: &Seat| {
         seat.prompts("/stats model");
         seat.wait_for_text("thought");
         seat.prompts("/stats tools");
         seat.wait_for_text("allowed/not");
         let window = seat.window();
         let rows = window.lines().map(str::trim_end);
-        let told = rows.filter(|row| row.starts_with("gemini-") || row.starts_with("read_file"));
-        told.map(str::to_owned).collect::<Vec<_>>()
+        let report = rows.filter(|row| row.starts_with("gemini-") || row.starts_with("read_file"));
+        report.map(str::to_owned).collect::<Vec<_>>()
     };
-    let before = told(&seat);
+    let before = report(&seat);
     assert_eq!(before.len(), 3, "{before:#?}");
     let seat = restart(seat, "[]", &["--resume", "latest"]);
-    assert_eq!(told(&seat), before);
+    assert_eq!(report(&seat), before);
     seat.prompts("/model why");
     seat.wait_for_text("a small classifier model");
 }

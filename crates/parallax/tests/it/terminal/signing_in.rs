@@ -61,6 +61,6 @@ fn server_without_the_setting_shows_one_notice() {
     seat.wait_for_text(COMPOSER);
     seat.prompts("/mcp auth");
     assert_connected(&seat);
-    let told = seat.lines().join("\n").matches("requires authentication").count();
-    assert_eq!(told, 1, "{:#?}", seat.lines());
+    let report = seat.lines().join("\n").matches("requires authentication").count();
+    assert_eq!(report, 1, "{:#?}", seat.lines());
 }

@@ -178,8 +178,8 @@ impl ShellReader<'_, '_> {
         self.findings.is_bash_only = true;
         self.consume(2);
         word.quoted = true;
-        let decoded = ansi::decode(self.rest()).map_err(|why| {
-            UnparsedReason::new(match why {
+        let decoded = ansi::decode(self.rest()).map_err(|reason| {
+            UnparsedReason::new(match reason {
                 DecodeError::NotClosed => "unclosed quote `$'`",
                 DecodeError::Ambiguous => "a quote `$'` contains an unsupported escape",
             })

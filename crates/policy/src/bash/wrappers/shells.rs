@@ -107,8 +107,11 @@ pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<WrappedCommand>
         character.is_ascii_alphanumeric() || " _./,:;&|'\"-+@%\n".contains(character)
     };
     if matches!(name, "zsh" | "ksh") && !text.chars().all(plain) {
-        let why = format!("`{name}` parses some lines differently");
-        return vec![WrappedCommand::Script { text, plain_sh: true }, WrappedCommand::Unclear(why)];
+        let reason = format!("`{name}` parses some lines differently");
+        return vec![
+            WrappedCommand::Script { text, plain_sh: true },
+            WrappedCommand::Unclear(reason),
+        ];
     }
     vec![WrappedCommand::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
 }

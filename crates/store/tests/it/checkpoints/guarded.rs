@@ -272,8 +272,8 @@ fn stopped_protected_file_search_is_reported_quickly() {
         }
         began = std::time::Instant::now();
     });
-    let (path, why) = changes.unsearched.first().expect("a report");
-    assert!(path.starts_with(&fixture.work) && why.contains("too long"), "{why}");
+    let (path, reason) = changes.unsearched.first().expect("a report");
+    assert!(path.starts_with(&fixture.work) && reason.contains("too long"), "{reason}");
     let next = command(&checkpoints, 1, || fixture.write("b/.envrc", "evil"));
     assert_eq!((next.protected.len(), next.unsearched.len()), (1, 0));
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
@@ -305,8 +305,8 @@ fn protected_files_are_found_behind_too_many_others() {
     });
     assert_eq!(changes.unsearched.len(), 1);
     let mark = checkpoints.begin_command(5).expect("begin");
-    let said = mark.not_undoable().join("; ");
-    assert!(said.contains("many: it has too many files"), "{said}");
+    let output = mark.not_undoable().join("; ");
+    assert!(output.contains("many: it has too many files"), "{output}");
 }
 
 #[test]

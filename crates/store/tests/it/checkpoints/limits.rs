@@ -12,10 +12,10 @@ fn oversized_file_is_reported_and_unchanged() {
     let options = CheckpointOptions { file_bytes: 1000, ..fixture.options() };
     let checkpoints = Checkpoints::open(options);
     let mark = checkpoints.begin_command(1).expect("begin");
-    let said = mark.not_undoable();
-    assert_eq!(said.len(), 4, "{said:?}");
-    assert_eq!(said[0], "a.bin (2.0 kB) is not saved");
-    assert_eq!(said[3], "2 more files (4.0 kB) are not saved");
+    let output = mark.not_undoable();
+    assert_eq!(output.len(), 4, "{output:?}");
+    assert_eq!(output[0], "a.bin (2.0 kB) is not saved");
+    assert_eq!(output[3], "2 more files (4.0 kB) are not saved");
     fixture.write("a.bin", "gone");
     fixture.write("small", "gone");
     checkpoints.end_command(mark, &WriteScope::default()).expect("end");
@@ -42,9 +42,9 @@ fn oversized_directories_do_not_delay_checkpoints() {
         Checkpoints::open(CheckpointOptions { command_time: time, roots, ..fixture.options() });
     for turn in 1..3 {
         let mark = checkpoints.begin_command(turn).expect("begin");
-        let said = mark.not_undoable().join("; ");
-        assert!(said.contains("near (") && said.contains("bytes) is not saved"), "{said}");
-        assert!(said.contains("added is too large"), "{said}");
+        let output = mark.not_undoable().join("; ");
+        assert!(output.contains("near (") && output.contains("bytes) is not saved"), "{output}");
+        assert!(output.contains("added is too large"), "{output}");
         fixture.write("near", &format!("new {turn}"));
         fs::write(added.join("far"), "new").expect("written");
         fs::write(added.join(format!("more {turn}")), "new").expect("written");

@@ -45,7 +45,7 @@ fn user_changes_are_kept_unless_forced() {
     let undone = checkpoints.undo(None, false).expect("undo");
     assert!(undone.restored.is_empty());
     assert_eq!(undone.skipped.len(), 2);
-    assert!(undone.skipped.iter().all(|(_, why)| why == "it was changed since"));
+    assert!(undone.skipped.iter().all(|(_, reason)| reason == "it was changed since"));
     assert_eq!(fixture.read("a").as_deref(), Some("user!"));
     assert!(matches!(checkpoints.undo(None, false), Err(CheckpointError::NothingToUndo)));
     let undone = checkpoints.undo(None, true).expect("undo");

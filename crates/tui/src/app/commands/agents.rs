@@ -50,11 +50,11 @@ pub(crate) fn panel(app: &mut App) {
 pub(crate) fn reload(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
     app.effect(Effect::Run(Box::new(move || {
-        let told = agents.reload().map(|set| {
+        let report = agents.reload().map(|set| {
             let on = set.agents.iter().filter(|agent| !agent.disabled).count();
             (format!("{on} of {} agents are enabled.", set.agents.len()), set)
         });
-        Box::new(move |app| handle_change(app, told))
+        Box::new(move |app| handle_change(app, report))
     })));
 }
 
@@ -66,11 +66,11 @@ pub(crate) fn switch(app: &mut App, name: &str, on: bool) {
     let Some(agents) = session_agents(app) else { return };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let told = agents.switch(&name, on).map(|(file, set)| {
+        let report = agents.switch(&name, on).map(|(file, set)| {
             let word = if on { "is enabled" } else { "is disabled" };
             (format!("`{name}` {word} ({}).", file.display()), set)
         });
-        Box::new(move |app| handle_change(app, told))
+        Box::new(move |app| handle_change(app, report))
     })));
 }
 

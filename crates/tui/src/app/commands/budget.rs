@@ -24,7 +24,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
                 None => format!("Removed the {} limit for {whose}.", kind.as_str()),
             });
         }
-        Err(why) => app.error(why),
+        Err(reason) => app.error(reason),
     }
 }
 
@@ -125,7 +125,10 @@ mod tests {
         );
         assert_eq!(LimitChange::read("prompt time off"), order(BudgetKind::Time, prompt, None));
         for wrong in ["", "cost", "prompt", "cost much", "cost -1", "money 3"] {
-            assert!(LimitChange::read(wrong).is_err_and(|why| why.contains("/budget")), "{wrong}");
+            assert!(
+                LimitChange::read(wrong).is_err_and(|reason| reason.contains("/budget")),
+                "{wrong}"
+            );
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn set_trust(app: &mut App, id: &str) {
             };
             launch.trust_manager().set(&folder, level)
         },
-        |app, said| match said {
+        |app, output| match output {
             Ok(_) => {
                 app.info("Saved. It takes effect with the next session (`/clear` starts one).")
             }
@@ -141,6 +141,6 @@ pub(crate) fn use_theme(app: &mut App, name: &str) {
             app.save_theme(name);
             app.toast(format!("theme: {name}"));
         }
-        Err(why) => app.error(why),
+        Err(reason) => app.error(reason),
     }
 }

@@ -64,13 +64,13 @@ pub(crate) fn find_files(
 ) {
     let root = open.expander.root();
     let source = Arc::new(SessionFiles(open.expander.clone()));
-    let told = move |found: FinderResults| {
+    let report = move |found: FinderResults| {
         let then: JobContinuation = Box::new(move |app| {
             app.completion.receive(found);
         });
         deliver.send(then);
     };
-    match Finder::start(root, source, told) {
+    match Finder::start(root, source, report) {
         Ok(finder) => app.completion.set_finder(finder),
         Err(error) => app.warn(format!("File completion failed: {error}")),
     }

@@ -175,8 +175,8 @@ pub(crate) fn open(app: &mut App, ask: &ApprovalRequest) -> Option<String> {
             app.effect(Effect::OpenDiff { ask: ask.id.clone(), path, text });
             Some(editor)
         }
-        Err(why) => {
-            app.toast(why);
+        Err(reason) => {
+            app.toast(reason);
             None
         }
     }
@@ -237,8 +237,8 @@ pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<De
             let plain = decide.clone();
             let decide = match with_text(app, &ask, *decide, text.as_deref()) {
                 Ok(decide) => Box::new(decide),
-                Err(why) => {
-                    app.toast(why);
+                Err(reason) => {
+                    app.toast(reason);
                     plain
                 }
             };

@@ -163,26 +163,26 @@ fn update(app: &mut App, names: &[&str]) {
             let wanted = |it: &&Extension| {
                 all || names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
             };
-            let mut told = Vec::new();
+            let mut report = Vec::new();
             for extension in known.all.iter().filter(wanted) {
                 let name = extension.name().to_owned();
-                told.push(match launch.extension_manager().check_for_update(extension) {
+                report.push(match launch.extension_manager().check_for_update(extension) {
                     Ok(None) => Ok((name, None)),
                     Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
                     Err(failure) => Err(failure.message),
                 });
             }
-            told
+            report
         },
-        |app, told| {
-            if told.is_empty() {
+        |app, report| {
+            if report.is_empty() {
                 app.error("Unknown extension; `/extensions list` lists the extensions.");
             }
-            for one in told {
+            for one in report {
                 match one {
                     Ok((name, None)) => app.info(format!("`{name}` is up to date.")),
                     Ok((_, Some(found))) => update_found(app, Box::new(found)),
-                    Err(why) => app.error(why),
+                    Err(reason) => app.error(reason),
                 }
             }
         },
@@ -380,9 +380,9 @@ pub(crate) fn update_automatically(app: &mut App) {
     }
     let Some(launch) = app.launch.clone() else { return };
     app.effect(Effect::Run(Box::new(move || {
-        let told = launch.extension_manager().update_automatically();
+        let report = launch.extension_manager().update_automatically();
         Box::new(move |app| {
-            for text in told {
+            for text in report {
                 app.info(text);
             }
         })

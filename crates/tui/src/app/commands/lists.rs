@@ -38,13 +38,13 @@ pub(crate) fn tasks_dialog(app: &mut App) {
 
 /// Updates the number of running background processes and reports those that ended.
 pub(crate) fn background_changed(app: &mut App, processes: &[BackgroundProcess]) {
-    let mut told = app.shell.background.update(processes);
+    let mut report = app.shell.background.update(processes);
     if !app.settings.reports_background {
         // The session reports it.
-        told.clear();
+        report.clear();
     }
     app.facts.background = app.shell.background.running();
-    for line in told {
+    for line in report {
         app.info(line);
     }
     tasks_changed(app);
@@ -117,7 +117,7 @@ pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
             mark_queued(app, &id);
         }
         Ok(None) => {}
-        Err(why) => app.toast(why),
+        Err(reason) => app.toast(reason),
     }
 }
 

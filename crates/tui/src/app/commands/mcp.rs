@@ -81,11 +81,11 @@ pub(crate) fn report_starting_servers(app: &mut App) {
 /// Reports a server that rejects requests until the user signs in.
 pub(crate) fn report_sign_in_required(app: &mut App, server: &str, again: bool) {
     let server = sanitize(server);
-    let why = match again {
+    let reason = match again {
         true => "requires you to sign in again",
         false => "requires authentication",
     };
-    app.info(format!("MCP server `{server}` {why}. Run `/mcp auth {server}`."));
+    app.info(format!("MCP server `{server}` {reason}. Run `/mcp auth {server}`."));
 }
 
 /// Reconnects all servers.
@@ -143,14 +143,14 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
         Box::new(move |app| {
             let Some(view) = view else { return app.info("No MCP servers configured.") };
             app.effect(Effect::ReportProgress(Box::new(move |deliver| {
-                let told = deliver.clone();
+                let report = deliver.clone();
                 let show = move |address: &str| {
                     let text = format!("To sign in, open this URL if no browser opens: {address}");
                     let then: JobContinuation = Box::new(move |app| {
                         app.toast("opening the browser to sign in");
                         app.info(text);
                     });
-                    told.send_soon(then);
+                    report.send_soon(then);
                 };
                 let signed = view.sign_in(&name, show);
                 deliver.send(Box::new(move |app| match signed {
@@ -173,8 +173,8 @@ fn with_servers<T: Send + 'static>(
             return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
         };
         app.effect(Effect::Run(Box::new(move || {
-            let told = work(&view);
-            Box::new(move |app| then(app, told))
+            let report = work(&view);
+            Box::new(move |app| then(app, report))
         })));
     });
 }

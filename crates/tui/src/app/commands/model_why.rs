@@ -26,8 +26,8 @@ pub(crate) fn run(app: &mut App) {
     };
     let mut rows = Vec::new();
     if route.requested != app.facts.model {
-        let told = format!("`{}`, from the next prompt; before that:", app.facts.model);
-        rows.push(row("next", told));
+        let report = format!("`{}`, from the next prompt; before that:", app.facts.model);
+        rows.push(row("next", report));
     }
     rows.extend([
         row("model", route.model.clone()),
@@ -42,14 +42,15 @@ pub(crate) fn run(app: &mut App) {
         rows.push(row("problem", error.clone()));
     }
     for fallback in app.turn.fallbacks() {
-        let why = match fallback.cause {
+        let reason = match fallback.cause {
             FallbackCause::Capacity => "was unavailable",
             FallbackCause::Quota => "had no quota left",
             FallbackCause::NotFound => "was not found",
         };
         let agreed = if fallback.is_approved { "approved by you" } else { "by the settings" };
-        let told = format!("`{}` {why}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
-        rows.push(row("earlier", told));
+        let report =
+            format!("`{}` {reason}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
+        rows.push(row("earlier", report));
     }
     app.show_wrapped_rows(rows);
 }

@@ -64,10 +64,10 @@ pub(crate) fn edit(app: &mut App, path: PathBuf, text: String) {
                     app.dialogs.remove_approval(&decide.ask);
                     app.effect(Effect::Send(Op::Decide(Box::new(decide))));
                 }
-                Err(why) => app.error(why),
+                Err(reason) => app.error(reason),
             },
         ),
-        Err(why) => app.toast(why),
+        Err(reason) => app.toast(reason),
     };
     app.effect(Effect::Edit { text, name, then: Box::new(then) });
 }

@@ -25,7 +25,7 @@ pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
     match app.rewind.list(prompts, &app.theme) {
         Ok(Some(overlay)) => app.open(overlay),
         Ok(None) => {}
-        Err(why) => app.info(why),
+        Err(reason) => app.info(reason),
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
                 let points = back.restore_points();
                 Box::new(move |app| match points {
                     Ok(points) => restore_points(app, points, &name),
-                    Err(why) => app.error(why),
+                    Err(reason) => app.error(reason),
                 })
             })));
         })

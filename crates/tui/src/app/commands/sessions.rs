@@ -115,7 +115,7 @@ fn handle_search_result(app: &mut App, text: &str, hits: Option<Result<SearchRes
                 let found = hits.iter().map(|hit| (hit.id.clone(), hit_row(hit, &theme)));
                 list.add_results(text, found.collect());
             }
-            Some(Err(why)) => list.notice = Some(why),
+            Some(Err(reason)) => list.notice = Some(reason),
             None => {}
         }
         let current = list.current().map(|item| item.id.clone());
@@ -191,15 +191,15 @@ pub(crate) fn fork(app: &mut App, before: &str) {
             Ok(new) => {
                 // The screen shows all of it already.
                 app.session.set_shown(before.is_none());
-                let told = format!(
+                let report = format!(
                     "You are now in a copy, `{}`. To return to the original, run `/load {id}`.",
                     new.id
                 );
                 app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
                 // Shown after the contents of the copy.
-                app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(told)))));
+                app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(report)))));
             }
-            Err(why) => app.error(why),
+            Err(reason) => app.error(reason),
         })
     })));
 }

@@ -66,9 +66,9 @@ pub(crate) fn handle_typed(app: &mut App, key: &str, text: &str) {
             reopen(app);
             app.save_setting_in(app.settings_view.scope(), key, value);
         }
-        Err(why) => {
+        Err(reason) => {
             if let Some(field) = app.dialogs.field_mut() {
-                field.problem = Some(why);
+                field.problem = Some(reason);
             }
         }
     }

@@ -31,10 +31,10 @@ const LIST_LIMIT: Duration = Duration::from_secs(1);
 const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens the dialog for connecting to a model. `why` is the reason it is shown.
-pub(crate) fn open(app: &mut App, why: Option<&str>) {
+pub(crate) fn open(app: &mut App, reason: Option<&str>) {
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
     let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[], &[]))
-        .intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
+        .intro(reason.into_iter().chain([OTHER_WAYS]).map(line).collect());
     app.open(Overlay::list(Purpose::Auth, list));
     if app.launch.is_none() {
         return;
@@ -110,16 +110,16 @@ pub(crate) fn provider_key_added(
             app.dialogs.close();
             match unchecked {
                 None => app.info("API key verified and saved."),
-                Some(why) => app.warn(format!("API key saved but not verified: {why}")),
+                Some(reason) => app.warn(format!("API key saved but not verified: {reason}")),
             }
             provider_models(app, provider);
         }
-        Err(why) => match app.dialogs.field_mut() {
+        Err(reason) => match app.dialogs.field_mut() {
             Some(field) => {
                 field.busy = None;
-                field.problem = Some(why);
+                field.problem = Some(reason);
             }
-            _ => app.error(why),
+            _ => app.error(reason),
         },
     }
 }
@@ -154,9 +154,9 @@ fn provider_models(app: &mut App, provider: &str) {
                 return;
             };
             if models.is_empty() {
-                let why = problem.unwrap_or_else(|| format!("`{provider}` lists no models"));
+                let reason = problem.unwrap_or_else(|| format!("`{provider}` lists no models"));
                 app.dialogs.close();
-                return app.error(format!("{why}. Choose one with `--model {provider}:NAME`."));
+                return app.error(format!("{reason}. Choose one with `--model {provider}:NAME`."));
             }
             list.replace(models.iter().map(model_item).collect());
         },

@@ -114,12 +114,12 @@ pub(crate) fn reload_skills(app: &mut App) {
 fn read_skills(app: &mut App, counted: bool) {
     let Some(skills) = app.extensions.skills().cloned() else { return app.too_early() };
     app.effect(Effect::Run(Box::new(move || {
-        let told = skills.reload();
-        Box::new(move |app| match told {
-            Ok(told) => {
+        let report = skills.reload();
+        Box::new(move |app| match report {
+            Ok(report) => {
                 if counted {
                     app.info(format!("{} skills are enabled.", skills.count()));
-                    told.into_iter().for_each(|(_, line)| app.info(line));
+                    report.into_iter().for_each(|(_, line)| app.info(line));
                 }
                 files_changed(app);
             }
@@ -203,9 +203,9 @@ pub(crate) fn link_skill(app: &mut App, arguments: &str) {
 pub(crate) fn hooks_dialog(app: &mut App) {
     app.ask(
         |launch| launch.hook_library().infos(),
-        |app, told| {
-            let (hooks, notes) = match told {
-                Ok(told) => told,
+        |app, report| {
+            let (hooks, notes) = match report {
+                Ok(report) => report,
                 Err(failure) => return app.error(failure.message),
             };
             for note in notes {
@@ -236,7 +236,7 @@ pub(crate) fn trace_hooks(app: &mut App) {
         move |launch| {
             parallax_hooks::hook_trace(&launch.dirs(), launch.directory(), Some(&session))
         },
-        |app, told| match told {
+        |app, report| match report {
             Ok(entries) => {
                 let first = entries.len().saturating_sub(SHOWN);
                 let last = entries.get(first..).unwrap_or_default();

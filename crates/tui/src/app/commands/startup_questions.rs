@@ -22,11 +22,11 @@ pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
 
 pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
     let Some(launch) = &app.launch else { return };
-    let said = match accepted {
+    let output = match accepted {
         true => launch.trust_manager().accept_loose_settings(),
         false => launch.trust_manager().decline_loose_settings(),
     };
-    if let Err(failure) = said {
+    if let Err(failure) = output {
         app.error(failure.message);
     }
     next(app);
@@ -54,9 +54,9 @@ pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::Pol
 pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
     if accepted
         && let Some(launch) = &app.launch
-        && let Err(why) = launch.policy_sources().accept_project_rules()
+        && let Err(reason) = launch.policy_sources().accept_project_rules()
     {
-        app.error(why);
+        app.error(reason);
     }
     app.effect(Effect::Open(first_choice(app)));
 }

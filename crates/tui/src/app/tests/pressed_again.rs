@@ -170,8 +170,8 @@ fn screen_reader_announces_a_running_command() {
     bench.shell("make");
     let delta = |text: &str| EventBody::ItemDelta { item: "sh".into(), text: text.to_owned() };
     bench.event(delta("first line\nhalf"));
-    let told = bench.rows();
-    assert!(told.contains(&"first line".to_owned()), "{told:?}");
-    assert!(!told.iter().any(|row| row.contains("half")), "{told:?}");
+    let report = bench.rows();
+    assert!(report.contains(&"first line".to_owned()), "{report:?}");
+    assert!(!report.iter().any(|row| row.contains("half")), "{report:?}");
     bench.assert_hidden("first line");
 }

@@ -27,10 +27,10 @@ impl QuestionDialog {
             0 => 0,
             row => row + head.len().saturating_sub(1),
         };
-        let why = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
+        let reason = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
         let change = if self.shows_rule { 0 } else { change };
         let mut body: Vec<Line> =
-            why.into_iter().chain(head.drain(..).skip(1)).chain(body).collect();
+            reason.into_iter().chain(head.drain(..).skip(1)).chain(body).collect();
         // The keys, in windows that are not the lowest.
         let hint = self.hint(width, theme).filter(|_| height >= LOW);
         let rest = height.saturating_sub(1 + usize::from(hint.is_some()));

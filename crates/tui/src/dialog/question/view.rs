@@ -47,7 +47,7 @@ impl QuestionDialog {
         let (choices, cursor) = self.render_footer(width, theme);
         let hint = self.hint(width, theme);
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
-        let mut why = self.reason_rows(width, theme);
+        let mut reason = self.reason_rows(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
         let is_low = needs(&[&head, &foot]) + body.len().min(LEAST) > height;
         if is_low && self.typing.is_none() && self.hunks.is_none() {
@@ -58,13 +58,13 @@ impl QuestionDialog {
             head.truncate(height.saturating_sub(foot.len()).max(1));
         }
         // Priority: the answers, then the body, then the reason.
-        if needs(&[&head, &why, &foot]) + body.len().min(LEAST) > height {
-            why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
+        if needs(&[&head, &reason, &foot]) + body.len().min(LEAST) > height {
+            reason.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
         }
-        let parts = needs(&[&head, &why, &foot]);
+        let parts = needs(&[&head, &reason, &foot]);
         let spare = height.saturating_sub(parts + body.len().min(AIRY_BODY));
         let has_body = head.len() > 1 || !body.is_empty();
-        let air = Spacing::within(spare, has_body, !why.is_empty(), hint.is_some());
+        let air = Spacing::within(spare, has_body, !reason.is_empty(), hint.is_some());
         let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
         if air.title {
@@ -90,7 +90,7 @@ impl QuestionDialog {
         if air.reason {
             rows.push(Line::EMPTY);
         }
-        rows.append(&mut why);
+        rows.append(&mut reason);
         if air.choices {
             rows.push(Line::EMPTY);
         }
@@ -108,12 +108,12 @@ impl QuestionDialog {
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
         let named = format!("`{}`", display_name(&self.ask.name));
-        let why = policy_decision.reason.replace(&format!("`{}`", self.ask.name), &named);
-        let why = why.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
+        let reason = policy_decision.reason.replace(&format!("`{}`", self.ask.name), &named);
+        let reason = reason.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
         // The question itself gives the reason.
         let mut rows = match self.ask.question {
             Question::ExitPlanMode => Vec::new(),
-            _ => wrap(&with_names(&with_period(&why), theme), width, &[]),
+            _ => wrap(&with_names(&with_period(&reason), theme), width, &[]),
         };
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
@@ -122,14 +122,14 @@ impl QuestionDialog {
         let only_once = |choice: &Choice| {
             !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::ToolResult(_))
         };
-        if let Some(why) = &self.ask.no_rule_reason
+        if let Some(reason) = &self.ask.no_rule_reason
             && self.choices.iter().all(only_once)
         {
-            let why = match policy_decision.always_ask {
+            let reason = match policy_decision.always_ask {
                 true => "It needs approval each time.".to_owned(),
-                false => with_period(&format!("It cannot be allowed permanently: {why}")),
+                false => with_period(&format!("It cannot be allowed permanently: {reason}")),
             };
-            rows.extend(wrap(&with_names(&why, theme), width, &[]));
+            rows.extend(wrap(&with_names(&reason, theme), width, &[]));
         }
         rows
     }

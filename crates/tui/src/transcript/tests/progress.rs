@@ -9,17 +9,17 @@ fn mcp_call_shows_progress() {
     let mut show = Show::default();
     show.call("a", "mcp_s_slow", json!({}));
     show.runs("a");
-    let mut told = |progress, total, message: &str| {
+    let mut report = |progress, total, message: &str| {
         let advance = Advance { progress, total, message: message.to_owned() };
         show.event(EventBody::ItemAdvanced { item: "a".into(), advance });
         show.live_rows(0).join("\n")
     };
-    let half = told(2.0, Some(4.0), "reading\u{1b}[31m");
+    let half = report(2.0, Some(4.0), "reading\u{1b}[31m");
     let bar = format!("{}{}  50 %  reading", "█".repeat(12), "░".repeat(12));
     assert!(half.contains(&bar) && !half.contains('\u{1b}'), "{half}");
     // Not 100 %, although nearly.
-    let nearly = told(999.0, Some(1_000.0), "");
+    let nearly = report(999.0, Some(1_000.0), "");
     assert!(nearly.contains("░  99 %") && !nearly.contains("reading"), "{nearly}");
-    assert!(told(9.0, Some(4.0), "").contains("█ 100 %"));
-    assert!(told(7.0, None, "files").contains("files (7)"));
+    assert!(report(9.0, Some(4.0), "").contains("█ 100 %"));
+    assert!(report(7.0, None, "files").contains("files (7)"));
 }

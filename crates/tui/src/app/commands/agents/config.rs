@@ -32,8 +32,8 @@ pub(crate) fn configure(app: &mut App, arguments: &str) {
         )),
         (Some(setting), None) => open_field(app, &agent, setting),
         (Some(setting), Some(value)) => {
-            if let Err(why) = set(app, name, setting, value) {
-                app.error(format!("`{}`: {why}.", setting.as_str()));
+            if let Err(reason) = set(app, name, setting, value) {
+                app.error(format!("`{}`: {reason}.", setting.as_str()));
             }
         }
     }
@@ -109,9 +109,9 @@ pub(crate) fn handle_typed(app: &mut App, name: &str, setting: AgentSetting, typ
     let value = if typed.trim().is_empty() { DEFAULT } else { typed };
     match set(app, name, setting, value) {
         Ok(()) => app.dialogs.close(),
-        Err(why) => {
+        Err(reason) => {
             if let Some(field) = app.dialogs.field_mut() {
-                field.problem = Some(why.to_owned());
+                field.problem = Some(reason.to_owned());
             }
         }
     }
@@ -134,12 +134,12 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
     let Some(agents) = agents::session_agents(app) else { return Ok(()) };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let told = change_message(&name, setting, value.as_ref());
-        let told = agents
+        let report = change_message(&name, setting, value.as_ref());
+        let report = agents
             .change(&name, setting, value)
-            .map(|(file, set)| (format!("{told} ({}).", file.display()), set));
+            .map(|(file, set)| (format!("{report} ({}).", file.display()), set));
         Box::new(move |app| {
-            agents::handle_change(app, told);
+            agents::handle_change(app, report);
             refresh(app);
         })
     })));
