@@ -11,9 +11,7 @@ use parallax_config::extensions::Extensions;
 use parallax_config::skills::{
     Skill, SkillFolder, SkillPins, SkillTier, Skills, find_skills, skill_files, skill_folders,
 };
-use parallax_config::{
-    Config, SettingScope, disabled_names, set_disabled_name, why_still_disabled,
-};
+use parallax_config::{Config, SettingScope, disabled_names, disabling_files, set_disabled_name};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::activate_skill::{SkillEntry, VariableExpander};
 use serde_json::Value;
@@ -117,7 +115,7 @@ impl SkillLibrary {
         }
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
         let again = (self.reload)()?;
-        match why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
+        match disabling_files(&again.config, DISABLED, name).filter(|_| on) {
             Some(reason) => Err(Failure::new(FailureKind::Input, reason)),
             None => Ok(file),
         }

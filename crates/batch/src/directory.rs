@@ -256,7 +256,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
 }
 
 /// Writes a file so that a reader sees the old or the new text, but no part of it.
-pub(crate) fn write_whole(file: &Path, text: &[u8]) -> Result<(), BatchError> {
+pub(crate) fn write_atomically(file: &Path, text: &[u8]) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -274,5 +274,5 @@ pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), Batc
     };
     let mut text = serde_json::to_vec_pretty(value).map_err(failed)?;
     text.push(b'\n');
-    write_whole(file, &text)
+    write_atomically(file, &text)
 }

@@ -282,7 +282,7 @@ impl TaskAttempt<'_> {
             self.files.remove(name)?;
         }
         let prompt = self.files.file("prompt.md");
-        crate::directory::write_whole(&prompt, self.task.prompt.as_bytes())?;
+        crate::directory::write_atomically(&prompt, self.task.prompt.as_bytes())?;
         self.files.write_attempt(&attempt)?;
         let workspace =
             TaskWorkspace::create(&checkout, &attempt.worktree, reference.as_deref(), serial)

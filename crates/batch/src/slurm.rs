@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
-use crate::directory::{BatchDirectory, write_whole};
+use crate::directory::{BatchDirectory, write_atomically};
 use crate::error::BatchError;
 use crate::plan::Plan;
 use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
@@ -216,7 +216,7 @@ fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), 
         return Ok((job.to_owned(), submitted.to_owned()));
     }
     let file: PathBuf = folder.join("job.sh");
-    write_whole(&file, script.as_bytes())?;
+    write_atomically(&file, script.as_bytes())?;
     let submitted = crate::run_task::now();
     let output = slurm_program("sbatch", &["--parsable", &file.to_string_lossy()])?;
     // With several clusters, the name of the cluster follows.
@@ -224,7 +224,7 @@ fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), 
     if job.is_empty() || !job.chars().all(|char| char.is_ascii_digit()) {
         return Err(BatchError::Input(format!("sbatch did not print a job id, but `{output}`")));
     }
-    write_whole(&record, format!("{job} {submitted}\n").as_bytes())?;
+    write_atomically(&record, format!("{job} {submitted}\n").as_bytes())?;
     Ok((job, submitted))
 }
 

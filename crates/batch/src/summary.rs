@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::directory::{BatchDirectory, write_json, write_whole};
+use crate::directory::{BatchDirectory, write_atomically, write_json};
 use crate::error::BatchError;
 use crate::result::{TaskResult, TaskState, TokenCounts};
 
@@ -120,7 +120,7 @@ impl Summary {
     /// When one cannot be written.
     pub fn write(&self, directory: &BatchDirectory) -> Result<(), BatchError> {
         write_json(&directory.file("summary.json"), self)?;
-        write_whole(&directory.file("summary.md"), self.markdown().as_bytes())?;
+        write_atomically(&directory.file("summary.md"), self.markdown().as_bytes())?;
         html::write(self, directory)
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn mode_of(
 
 /// Returns the turn overrides of a command, and notices about ignored ones. Only the user's own
 /// files may allow tool calls, because project and extension files are written by others.
-pub(crate) fn wishes_of(
+pub(crate) fn turn_overrides(
     overrides: &CommandOverrides,
     source: &CommandSource,
 ) -> (TurnOverrides, Vec<String>) {
@@ -108,7 +108,7 @@ mod tests {
                 .to_vec(),
             ..CommandOverrides::default()
         };
-        let (wanted, notices) = wishes_of(&overrides, &CommandSource::User);
+        let (wanted, notices) = turn_overrides(&overrides, &CommandSource::User);
         let rules = wanted.allowed;
         let named: Vec<(&str, &[String], Option<&str>)> = rules
             .iter()
@@ -126,7 +126,7 @@ mod tests {
             ]
         );
         assert_eq!(notices.len(), 1, "{notices:?}");
-        let (none, notices) = wishes_of(&overrides, &CommandSource::Project);
+        let (none, notices) = turn_overrides(&overrides, &CommandSource::Project);
         assert!(none == TurnOverrides::default() && notices.len() == 1, "{notices:?}");
     }
 

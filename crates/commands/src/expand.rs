@@ -78,7 +78,7 @@ impl Expander {
     }
 
     /// Sets the source of context files for referenced directories.
-    pub fn with_found(self, found: Arc<dyn FolderContext>) -> Self {
+    pub fn with_folder_context(self, found: Arc<dyn FolderContext>) -> Self {
         Self { context: Some(found), ..self }
     }
 
@@ -113,7 +113,7 @@ impl Expander {
                     include.push(pattern);
                 }
             } else {
-                let word = whole_word(&text, &token);
+                let word = referenced_word(&text, &token);
                 let is_glob_path = token.glob.as_deref().is_some_and(looks_like_glob);
                 if (looks_like_path(&token.path) || is_glob_path) && !missing.contains(&word) {
                     missing.push(word);
@@ -408,7 +408,7 @@ fn continues_word(text: &str, token: &AtToken) -> bool {
 }
 
 /// Returns the word of a reference that was not found, without the punctuation behind it.
-fn whole_word(text: &str, token: &AtToken) -> String {
+fn referenced_word(text: &str, token: &AtToken) -> String {
     if let Some(glob) = &token.glob {
         return glob.clone();
     }

@@ -12,7 +12,7 @@ use parallax_tools::activate_skill::{SkillEntry, activation};
 use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::{Catalog, CommandInfo};
-use crate::command_overrides::{mode_of, wishes_of};
+use crate::command_overrides::{mode_of, turn_overrides};
 use crate::expand::{Expander, delegation};
 use crate::expansion_step::ExpansionStep;
 use crate::preparation::CommandPreparation;
@@ -62,7 +62,7 @@ impl PreparedCommand {
         let steps = making
             .steps(command, line, arguments)
             .map_err(|reason| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}")))?;
-        let (mut overrides, notices) = wishes_of(&command.overrides, &command.source);
+        let (mut overrides, notices) = turn_overrides(&command.overrides, &command.source);
         overrides.mode = (mode != now).then_some(mode);
         let (agent, agent_notice) = match &command.overrides.agent {
             Some(agent) => shared.agent(agent),

@@ -39,7 +39,7 @@ pub fn set_disabled_name(
 }
 
 /// Returns which files still disable a name, if any, in words.
-pub fn why_still_disabled(config: &Config, key: &str, name: &str) -> Option<String> {
+pub fn disabling_files(config: &Config, key: &str, name: &str) -> Option<String> {
     let list = config.settings.list(key);
     if !list.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return None;

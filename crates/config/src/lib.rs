@@ -64,7 +64,7 @@ pub use credentials::{
 };
 pub use definition_warnings::DefinitionWarnings;
 pub use dialog::{SettingRow, setting_rows};
-pub use disabled_names::{disabled_names, set_disabled_name, why_still_disabled};
+pub use disabled_names::{disabled_names, disabling_files, set_disabled_name};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;
 pub use error::ConfigError;
@@ -73,8 +73,8 @@ pub use jsonc::read_object as jsonc_object;
 pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{
-    ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_memory, collect_upwards,
-    load_memory, project_memory_file, project_top, user_memory_file, with_fact,
+    ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_fact, add_memory,
+    collect_upwards, load_memory, project_memory_file, project_top, user_memory_file,
 };
 pub use outer_settings::OuterSettings;
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
@@ -84,7 +84,7 @@ pub use provider_keys::{
 };
 pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};
 pub use rules_integrity::{
-    RulesChange, accept_workspace_rules, let_workspace_rules_allow, workspace_rules_changed,
+    RulesChange, accept_workspace_rules, save_accepted_rules, workspace_rules_changed,
     workspace_rules_may_allow,
 };
 pub use sandbox_settings::{

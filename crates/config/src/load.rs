@@ -101,7 +101,7 @@ impl Config {
 /// Takes the `telemetry` setting out of each project file if the user runs Gemini CLI's test rig
 /// (`GEMINI_CLI_INTEGRATION_TEST=true`). The rig lets a project choose a telemetry file, also
 /// outside of the project.
-fn telemetry_of_test_rig(
+fn take_project_telemetry(
     environment: &Environment,
     project: &mut [LayerFile],
 ) -> Vec<Option<Value>> {
@@ -134,7 +134,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     if trust.trusted {
         let mut project = layers::read_project(&dirs, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
-        let telemetry = telemetry_of_test_rig(&environment, &mut project);
+        let telemetry = take_project_telemetry(&environment, &mut project);
         loosening_settings =
             untrusted_settings::close(&mut project, &outer, &dirs, &project_folder, &mut warnings);
         for (file, value) in project.iter_mut().zip(telemetry) {
@@ -212,7 +212,7 @@ fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> 
 
 /// Reads the layers outside of the project. The returned boolean is whether folder trust is
 /// enabled.
-pub(crate) fn outer(
+pub(crate) fn read_outer(
     environment: &Environment,
     dirs: &UserDirs,
     cwd: &Path,

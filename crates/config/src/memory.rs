@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::user_dirs::UserDirs;
 
-pub use add::{add_memory, project_memory_file, user_memory_file, with_fact};
+pub use add::{add_fact, add_memory, project_memory_file, user_memory_file};
 pub use discovery::{collect_upwards, project_top};
 
 /// How imported files are included.

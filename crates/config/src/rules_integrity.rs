@@ -76,7 +76,7 @@ pub fn workspace_rules_may_allow(dirs: &UserDirs, cwd: &Path, files: &[RuleFile]
 ///
 /// # Errors
 /// Returns an error if `~/.parallax/policy-integrity.json` cannot be used or written.
-pub fn let_workspace_rules_allow(
+pub fn save_accepted_rules(
     dirs: &UserDirs,
     cwd: &Path,
     files: &[RuleFile],

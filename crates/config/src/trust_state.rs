@@ -31,7 +31,7 @@ pub struct TrustState {
 pub fn trust_state(options: &LoadOptions, folder: &Path) -> Result<TrustState, ConfigError> {
     let environment = Environment::new(options.variables.clone());
     let dirs = UserDirs::find(&environment, &options.cwd)?;
-    let (outer, enabled) = load::outer(&environment, &dirs, &options.cwd)?;
+    let (outer, enabled) = load::read_outer(&environment, &dirs, &options.cwd)?;
     let files = TrustFiles::find(&environment, &dirs)?;
     let project = worktrees::project_of(&dirs, folder);
     let trust = decide(&environment, &files, &project, options.skip_trust, enabled)?;

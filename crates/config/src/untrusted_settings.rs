@@ -238,7 +238,7 @@ fn remember(
     for (file, keys) in loosening_files(dirs, outer, cwd)? {
         let hash = hash(&file, &keys);
         let declined = acceptance == Acceptance::Declined;
-        write_down(dirs, &file, if declined { format!("{DECLINED}{hash}") } else { hash })?;
+        record_decision(dirs, &file, if declined { format!("{DECLINED}{hash}") } else { hash })?;
         found.push(LooseSettings { file: file.path, keys, acceptance });
     }
     Ok(found)
@@ -281,7 +281,7 @@ pub(crate) fn accept_file(
     path: &Path,
 ) -> Result<(), ConfigError> {
     let Some((file, keys)) = read_file(outer, cwd, path) else { return Ok(()) };
-    write_down(dirs, &file, hash(&file, &keys))
+    record_decision(dirs, &file, hash(&file, &keys))
 }
 
 /// Reads a project file and its loosening keys.
@@ -293,7 +293,7 @@ fn read_file(outer: &OuterSettings, cwd: &Path, path: &Path) -> Option<(LayerFil
     Some((LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values }, keys))
 }
 
-fn write_down(dirs: &UserDirs, file: &LayerFile, word: String) -> Result<(), ConfigError> {
+fn record_decision(dirs: &UserDirs, file: &LayerFile, word: String) -> Result<(), ConfigError> {
     let name = name_of(file);
     json_state_file::update(&register(dirs), |known| match known.get(&name) {
         Some(entry) => entry.set_value(word.into()),

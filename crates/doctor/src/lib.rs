@@ -51,7 +51,7 @@ impl DoctorCheck {
         Self { id, status, title, detail, remedy: None }
     }
 
-    fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+    fn with_fix(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
@@ -83,7 +83,7 @@ pub fn report_schema() -> serde_json::Value {
 /// Returns the report of a machine on which Parallax cannot start in the working directory.
 pub fn without_directory(version: &str, reason: &str) -> DoctorReport {
     let check = DoctorCheck::new("directory", CheckStatus::Error, "Directory", reason)
-        .with_remedy("Change to a directory that exists, and run `parallax doctor` again.");
+        .with_fix("Change to a directory that exists, and run `parallax doctor` again.");
     DoctorReport { version: version.to_owned(), platform: platform(), checks: vec![check] }
 }
 
@@ -128,7 +128,7 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
             };
             checks.push(
                 DoctorCheck::new("settings", CheckStatus::Error, "Settings", failure.message)
-                    .with_remedy(remedy),
+                    .with_fix(remedy),
             );
             for (id, title) in [
                 ("credentials", "Credentials"),

@@ -22,7 +22,7 @@ pub(crate) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
         Ok(dirs) => checks.push(home(&dirs.parallax)),
         Err(error) => checks.push(
             DoctorCheck::new("home", CheckStatus::Error, "Home", error.to_string())
-                .with_remedy("Set `HOME` to a writable directory."),
+                .with_fix("Set `HOME` to a writable directory."),
         ),
     }
     checks.push(directory("temporary", "Temporary files", &std::env::temp_dir(), "TMPDIR"));
@@ -46,7 +46,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
             let detail = format!("this is {shown}, but `{name}` runs {}", first.display());
             let folder = own.parent().unwrap_or(&own);
             // A link with another name may have started this program.
-            check(CheckStatus::Warning, detail).with_remedy(match folder.join(name).exists() {
+            check(CheckStatus::Warning, detail).with_fix(match folder.join(name).exists() {
                 true => format!(
                     "Put {} before {} in `PATH`, or remove the other program.",
                     folder.display(),
@@ -99,11 +99,11 @@ fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorChec
         |path: &Path| path.symlink_metadata().is_ok() && path.metadata().is_err();
     if wanted.symlink_metadata().is_ok() && !wanted.is_dir() || is_link_to_nothing(wanted) {
         return check(CheckStatus::Error, format!("{shown} is not a directory"))
-            .with_remedy(format!("Move it away, or {elsewhere}."));
+            .with_fix(format!("Move it away, or {elsewhere}."));
     }
     if variable == "TMPDIR" && !wanted.exists() {
         return check(CheckStatus::Error, format!("{shown} does not exist"))
-            .with_remedy(format!("Create it, or {elsewhere}."));
+            .with_fix(format!("Create it, or {elsewhere}."));
     }
     let Some(existing) = wanted.ancestors().find(|folder| folder.is_dir()) else {
         return check(CheckStatus::Error, format!("{shown} does not exist"));
@@ -129,13 +129,13 @@ fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorChec
             }
         };
         let detail = format!("{}: {what} ({error})", existing.display());
-        return check(CheckStatus::Error, detail).with_remedy(remedy);
+        return check(CheckStatus::Error, detail).with_fix(remedy);
     }
     match rustix::fs::statvfs(existing) {
         Ok(facts) if facts.f_bavail.saturating_mul(facts.f_frsize) < LOW_SPACE => {
             let free = facts.f_bavail.saturating_mul(facts.f_frsize) >> 20;
             check(CheckStatus::Warning, format!("{shown}: only {free} MiB are free"))
-                .with_remedy("Free space: sessions and undo need it.")
+                .with_fix("Free space: sessions and undo need it.")
         }
         _ => check(CheckStatus::Ok, format!("{shown} is writable")),
     }
@@ -150,10 +150,10 @@ fn shell(environment: &Environment) -> DoctorCheck {
     };
     match found("bash").or_else(|| found("sh")) {
         None => check(CheckStatus::Error, "neither `bash` nor `sh` is in `PATH`".to_owned())
-            .with_remedy("Install bash: the agent cannot run commands."),
+            .with_fix("Install bash: the agent cannot run commands."),
         Some(shell) if found("git").is_none() => {
             check(CheckStatus::Warning, format!("{}; {git}", shell.display()))
-                .with_remedy("Install git: worktrees and the project status need it.")
+                .with_fix("Install git: worktrees and the project status need it.")
         }
         Some(shell) => check(CheckStatus::Ok, format!("{}; {git}", shell.display())),
     }
@@ -167,7 +167,7 @@ fn terminal(environment: &Environment) -> DoctorCheck {
     }
     if matches!(term, "" | "dumb") {
         return check(CheckStatus::Warning, format!("`TERM` is `{term}`: no colors, no cursor"))
-            .with_remedy("Use a terminal with cursor movement, or `--screen-reader`.");
+            .with_fix("Use a terminal with cursor movement, or `--screen-reader`.");
     }
     let colors = match environment.process_variable("COLORTERM") {
         Some("truecolor" | "24bit") => "true color",

@@ -34,7 +34,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
             return vec![skipped_check("proxy", "Network", reason)];
         }
         Err(reason) => {
-            return vec![check("service", CheckStatus::Error, "Service", reason).with_remedy(
+            return vec![check("service", CheckStatus::Error, "Service", reason).with_fix(
                 "Correct the base URL or the name of the model; `parallax models list` shows \
                      what can be used.",
             )];
@@ -81,11 +81,11 @@ async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let of_proxy = |name: &str| {
         let detail = format!("`{name}` is not a proxy URL, so requests do not use it");
         check("proxy-variable", CheckStatus::Error, "Proxy", detail)
-            .with_remedy(format!("Correct `{name}`, for example `http://proxy.example:3128`."))
+            .with_fix(format!("Correct `{name}`, for example `http://proxy.example:3128`."))
     };
     let of_roots = |problem: &String| {
         check("certificates", CheckStatus::Error, "Certificates", format!("not used: {problem}"))
-            .with_remedy(
+            .with_fix(
                 "Correct `NODE_EXTRA_CA_CERTS` (or `SSL_CERT_FILE`): it names a file with \
                  certificates in PEM form.",
             )
@@ -179,7 +179,7 @@ fn proxy(
     match target {
         Some(target) => Ok((found, target, check("proxy", CheckStatus::Info, "Proxy", detail))),
         None => Err(check("proxy", CheckStatus::Error, "Proxy", format!("invalid: {detail}"))
-            .with_remedy("Correct `HTTPS_PROXY`, for example `http://proxy.example:3128`.")),
+            .with_fix("Correct `HTTPS_PROXY`, for example `http://proxy.example:3128`.")),
     }
 }
 
@@ -224,7 +224,7 @@ async fn connection(
         }
     };
     let detail = format!("{what} cannot be reached: {problem}");
-    checks.push(check("connection", CheckStatus::Error, "Connection", detail).with_remedy(remedy));
+    checks.push(check("connection", CheckStatus::Error, "Connection", detail).with_fix(remedy));
     Err(checks)
 }
 
@@ -235,7 +235,7 @@ fn name_error(host: &str, what: &str, reason: &str) -> DoctorCheck {
         "Name",
         format!("{host} ({what}) cannot be resolved: {reason}"),
     )
-    .with_remedy("Check the name, the network, and `/etc/resolv.conf`.")
+    .with_fix("Check the name, the network, and `/etc/resolv.conf`.")
 }
 
 /// Sends a request without a key and compares the clocks.
@@ -263,7 +263,7 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
     if status == 407 {
         let detail = "the proxy requires authentication (status 407)";
         let failed = check("tls", CheckStatus::Error, "Service", detail)
-            .with_remedy("Add the user and password to the proxy URL.");
+            .with_fix("Add the user and password to the proxy URL.");
         return (vec![failed], false);
     }
     let how = if base.scheme() == "https" { "the certificate is trusted, and it" } else { "it" };
@@ -279,7 +279,7 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
                 let late = if ours > theirs { "ahead of" } else { "behind" };
                 let detail = format!("{seconds} s {late} the clock of the provider");
                 check("clock", CheckStatus::Error, "Clock", detail)
-                    .with_remedy("Set the clock (`timedatectl set-ntp true`).")
+                    .with_fix("Set the clock (`timedatectl set-ntp true`).")
             }
         });
     }
@@ -307,7 +307,7 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
             ),
         };
         let detail = format!("the proxy {proxy} {reason}: {}", failure.message);
-        return check("tls", CheckStatus::Error, "Service", detail).with_remedy(remedy);
+        return check("tls", CheckStatus::Error, "Service", detail).with_fix(remedy);
     }
     let remedy = match failure.kind {
         HttpFailureKind::Certificate => {
@@ -321,7 +321,7 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
         HttpFailureKind::Dns => "Check the name, the network, and `/etc/resolv.conf`.",
         _ => "Check the proxy and the firewall.",
     };
-    check("tls", CheckStatus::Error, "Service", failure.message.clone()).with_remedy(remedy)
+    check("tls", CheckStatus::Error, "Service", failure.message.clone()).with_fix(remedy)
 }
 
 /// Checks whether the provider accepts the key.
@@ -347,7 +347,7 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
         Ok(KeyCheck::Accepted) => of(CheckStatus::Ok, "the service accepts it".to_owned()),
         Ok(KeyCheck::OutOfQuota) => {
             of(CheckStatus::Warning, "the service knows it, but its quota is exhausted".to_owned())
-                .with_remedy("Wait until the quota is renewed, or enable billing for the key.")
+                .with_fix("Wait until the quota is renewed, or enable billing for the key.")
         }
         Ok(KeyCheck::Unsupported(status)) => of(
             CheckStatus::Info,
@@ -355,17 +355,17 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
         ),
         Ok(KeyCheck::NotTheService) => {
             of(CheckStatus::Error, "a web page answered instead of the service".to_owned())
-                .with_remedy("Sign in to the network in a browser, or correct the base URL.")
+                .with_fix("Sign in to the network in a browser, or correct the base URL.")
         }
         Err(failure) if failure.kind == FailureKind::Auth => {
             let provider = provider(launch).unwrap_or_else(|| "gemini".to_owned());
-            check("key", CheckStatus::Error, "Key", failure.message).with_remedy(format!(
+            check("key", CheckStatus::Error, "Key", failure.message).with_fix(format!(
                 "Store a valid key with `parallax auth add {provider}`; a key in the environment \
                  takes precedence over it, so correct or unset that one."
             ))
         }
         Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message)
-            .with_remedy("Check the base URL, and try again later."),
+            .with_fix("Check the base URL, and try again later."),
     }
 }
 

@@ -30,8 +30,9 @@ fn settings(launch: &SessionConfig) -> DoctorCheck {
     warnings.extend(launch.extensions().warnings.iter().cloned());
     match warnings.is_empty() {
         true => check(CheckStatus::Ok, "no problems".to_owned()),
-        false => check(CheckStatus::Warning, warnings.join("\n"))
-            .with_remedy("Correct the listed files."),
+        false => {
+            check(CheckStatus::Warning, warnings.join("\n")).with_fix("Correct the listed files.")
+        }
     }
 }
 
@@ -44,7 +45,7 @@ fn trust(launch: &SessionConfig) -> DoctorCheck {
             CheckStatus::Warning,
             format!("{directory} is not trusted: its settings and commands are not used"),
         )
-        .with_remedy("Trust it with `parallax trust add`."),
+        .with_fix("Trust it with `parallax trust add`."),
     }
 }
 
@@ -71,7 +72,7 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
                 None => "Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."
                     .to_owned(),
             };
-            check(CheckStatus::Error, reason).with_remedy(remedy)
+            check(CheckStatus::Error, reason).with_fix(remedy)
         }
     }
 }
@@ -104,7 +105,7 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
                 CheckStatus::Error,
                 format!("it requires `{program}`, which is not in `PATH`"),
             )
-            .with_remedy(format!(
+            .with_fix(format!(
                 "Install {program}, or choose another sandbox with `tools.sandbox` (in \
                      settings.json) or `GEMINI_SANDBOX`; `true` is the built-in one."
             ));
@@ -117,14 +118,14 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
                 CheckStatus::Warning,
                 "it is off: commands have all your permissions".into(),
             )
-            .with_remedy("Set `security.sandbox.enabled` to true, or use `--sandbox`.");
+            .with_fix("Set `security.sandbox.enabled` to true, or use `--sandbox`.");
         }
         _ => {}
     }
     let support = match Support::probe() {
         Ok(support) => support,
         Err(error) => {
-            return check(CheckStatus::Warning, error.to_string()).with_remedy(
+            return check(CheckStatus::Warning, error.to_string()).with_fix(
                 "Mount `/proc` and allow Parallax to start programs: the sandbox needs both.",
             );
         }
@@ -141,17 +142,17 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
             CheckStatus::Warning,
             format!("Landlock only, since namespaces do not work: {}", support.namespaces.detail),
         )
-        .with_remedy(unprivileged),
+        .with_fix(unprivileged),
         Tier::Seccomp => check(
             CheckStatus::Warning,
             "seccomp only: commands can read and write your files".to_owned(),
         )
-        .with_remedy(unprivileged),
+        .with_fix(unprivileged),
         Tier::Nothing => check(
             CheckStatus::Warning,
             "none on this machine: commands have all your permissions".to_owned(),
         )
-        .with_remedy(unprivileged),
+        .with_fix(unprivileged),
     }
 }
 
@@ -169,7 +170,7 @@ fn companion(launch: &SessionConfig) -> Option<DoctorCheck> {
     Some(match diagnosis.is_reachable {
         true => check(CheckStatus::Ok, "the companion extension can be reached".to_owned()),
         false => check(CheckStatus::Warning, "no companion extension can be reached".to_owned())
-            .with_remedy(diagnosis.fix),
+            .with_fix(diagnosis.fix),
     })
 }
 
@@ -181,13 +182,13 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
         let id = format!("mcp.{}", error.name);
         let title = format!("MCP server {}", error.name);
         DoctorCheck::new(&id, CheckStatus::Error, &title, error.reason.clone())
-            .with_remedy(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
+            .with_fix(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
     });
     let Ok((probes, _)) = probing else {
         let reason = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
         return vec![
             DoctorCheck::new("mcp", CheckStatus::Error, "MCP servers", reason)
-                .with_remedy("`parallax mcp list` shows which one; lower its `timeout`."),
+                .with_fix("`parallax mcp list` shows which one; lower its `timeout`."),
         ];
     };
     let is_trusted = launch.is_trusted();
@@ -206,12 +207,12 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
             ProbeState::Blocked => of(CheckStatus::Skipped, "the settings block it".to_owned()),
             ProbeState::NeedsSignIn => {
                 of(CheckStatus::Warning, "it requires authentication".to_owned())
-                    .with_remedy(format!("Run `parallax mcp auth {name}`."))
+                    .with_fix(format!("Run `parallax mcp auth {name}`."))
             }
             ProbeState::Disconnected => {
                 let reason = probe.error.map(|error| error.to_string());
                 let reason = reason.unwrap_or_else(|| "it does not respond".to_owned());
-                of(CheckStatus::Error, reason).with_remedy(format!(
+                of(CheckStatus::Error, reason).with_fix(format!(
                     "Correct the entry `mcpServers.{name}`, or disable it with \
                      `parallax mcp disable {name}`."
                 ))

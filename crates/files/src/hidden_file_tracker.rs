@@ -301,7 +301,7 @@ impl SearchLimits {
     fn run(
         mut self,
         roots: &[PathBuf],
-        gone: &mut Vec<TrackedFile>,
+        missing: &mut Vec<TrackedFile>,
         known: &mut Vec<TrackedFile>,
     ) -> bool {
         let mut folders = roots.to_vec();
@@ -328,10 +328,10 @@ impl SearchLimits {
                     continue;
                 };
                 let id = FileIdentity::from(&data);
-                if let Some(at) = gone.iter().position(|lost| lost.id == id) {
-                    gone.swap_remove(at);
+                if let Some(at) = missing.iter().position(|lost| lost.id == id) {
+                    missing.swap_remove(at);
                     known.push(TrackedFile { id, path: entry.path(), is_moved: true });
-                    if gone.is_empty() {
+                    if missing.is_empty() {
                         return true;
                     }
                 }

@@ -213,7 +213,7 @@ impl WriteJob<'_> {
             TemporaryFileError::System(error) => self.error(error),
             TemporaryFileError::Reported(error) => error,
         })?;
-        match rename_new(self.folder, &temporary.name, self.name) {
+        match rename_without_replacing(self.folder, &temporary.name, self.name) {
             Ok(()) => temporary.is_active = false,
             Err(Errno::EXIST) => {
                 return Err(FileError::Exists { path: self.target.display_path().to_path_buf() });
@@ -384,7 +384,7 @@ fn hash_file(mut file: File) -> std::io::Result<Hash> {
 }
 
 /// Renames a file unless the target exists.
-fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result<()> {
+fn rename_without_replacing(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
         use rustix::fs::{RenameFlags, renameat_with};

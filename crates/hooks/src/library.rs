@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use parallax_config::extensions::Extensions;
 use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks};
-use parallax_config::{Config, SettingScope, set_disabled_name, why_still_disabled};
+use parallax_config::{Config, SettingScope, disabling_files, set_disabled_name};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::{RunningHook, format_title, hook_list};
@@ -118,7 +118,7 @@ impl HookLibrary {
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on)
             .map_err(|error| config(error.to_string()))?;
         let again = (self.reload)()?;
-        if let Some(reason) = why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
+        if let Some(reason) = disabling_files(&again.config, DISABLED, name).filter(|_| on) {
             return Err(Failure::new(FailureKind::Input, reason));
         }
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);

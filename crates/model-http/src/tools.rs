@@ -46,7 +46,7 @@ impl Declarations {
             }
             let schema = match (value.get("parametersJsonSchema"), value.get("parameters")) {
                 (Some(schema), _) => schema.clone(),
-                (None, Some(schema)) => lower_case_types(schema.clone()),
+                (None, Some(schema)) => lowercase_types(schema.clone()),
                 (None, None) => Value::Null,
             };
             declarations.list.push(Declaration {
@@ -108,7 +108,7 @@ fn fnv(bytes: &[u8]) -> u32 {
 }
 
 /// The Gemini API writes types in upper case.
-fn lower_case_types(mut schema: Value) -> Value {
+fn lowercase_types(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
@@ -116,12 +116,12 @@ fn lower_case_types(mut schema: Value) -> Value {
                     ("type", Value::String(word)) => word.make_ascii_lowercase(),
                     // Values of these keys are data, not schemas.
                     ("enum" | "default" | "example" | "required" | "const", _) => {}
-                    _ => *value = lower_case_types(value.take()),
+                    _ => *value = lowercase_types(value.take()),
                 }
             }
         }
         Value::Array(values) => {
-            values.iter_mut().for_each(|value| *value = lower_case_types(value.take()));
+            values.iter_mut().for_each(|value| *value = lowercase_types(value.take()));
         }
         _ => {}
     }

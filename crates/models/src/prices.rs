@@ -17,7 +17,7 @@ const fn rates(input: f64, cached: f64, output: f64) -> Rates {
     Rates::new(input, cached, output)
 }
 
-const fn flat(input: f64, cached: f64, output: f64) -> Price {
+const fn flat_price(input: f64, cached: f64, output: f64) -> Price {
     Price { short_prompts: rates(input, cached, output), long_prompts: None }
 }
 
@@ -35,25 +35,25 @@ type PriceRow = ((u32, u32), Price);
 /// Prices by a word in the name; the first match applies. Newest first: a model has the price of
 /// the first version that it reaches.
 const PRICES: &[(&str, &[PriceRow])] = &[
-    ("argon", &[((4, 0), flat(4.00, 0.40, 20.00))]),
+    ("argon", &[((4, 0), flat_price(4.00, 0.40, 20.00))]),
     (
         "flash-lite",
         &[
-            ((3, 5), flat(0.30, 0.03, 2.50)),
-            ((3, 0), flat(0.25, 0.025, 1.50)),
-            ((2, 5), flat(0.10, 0.01, 0.40)),
-            ((2, 0), flat(0.075, 0.018_75, 0.30)),
+            ((3, 5), flat_price(0.30, 0.03, 2.50)),
+            ((3, 0), flat_price(0.25, 0.025, 1.50)),
+            ((2, 5), flat_price(0.10, 0.01, 0.40)),
+            ((2, 0), flat_price(0.075, 0.018_75, 0.30)),
         ],
     ),
     (
         "flash",
         &[
-            ((3, 8), flat(0.75, 0.075, 3.75)),
-            ((3, 6), flat(1.50, 0.15, 7.50)),
-            ((3, 5), flat(1.50, 0.15, 9.00)),
-            ((3, 0), flat(0.50, 0.05, 3.00)),
-            ((2, 5), flat(0.30, 0.03, 2.50)),
-            ((2, 0), flat(0.10, 0.025, 0.40)),
+            ((3, 8), flat_price(0.75, 0.075, 3.75)),
+            ((3, 6), flat_price(1.50, 0.15, 7.50)),
+            ((3, 5), flat_price(1.50, 0.15, 9.00)),
+            ((3, 0), flat_price(0.50, 0.05, 3.00)),
+            ((2, 5), flat_price(0.30, 0.03, 2.50)),
+            ((2, 0), flat_price(0.10, 0.025, 0.40)),
         ],
     ),
     (
@@ -132,7 +132,7 @@ pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Pr
         return Some((*price).into());
     }
     if name == ARGON && SystemTime::now() < UNIX_EPOCH + ARGON_OFFER_END {
-        return Some(flat(2.00, 0.20, 10.00));
+        return Some(flat_price(2.00, 0.20, 10.00));
     }
     let (_, rows) = PRICES.iter().find(|(kind, _)| name.contains(kind))?;
     match version(model) {
@@ -188,6 +188,6 @@ mod tests {
         let pro = price("gemini-3-pro-preview", &own).expect("a price");
         assert_eq!(pro.short_prompts, rates(1.0, 0.5, 2.0));
         assert_eq!(pro.long_prompts, Some((7, rates(3.0, 3.0, 4.0))));
-        assert_eq!(price("gemini-3-flash", &own), Some(flat(9.0, 9.0, 9.0)));
+        assert_eq!(price("gemini-3-flash", &own), Some(flat_price(9.0, 9.0, 9.0)));
     }
 }

@@ -120,7 +120,7 @@ impl LogReader {
     }
 
     /// Returns the text that was added since the last call.
-    fn more(&mut self) -> String {
+    fn read_new(&mut self) -> String {
         if self.events.is_none() {
             self.events = File::open(self.session.file("events.jsonl")).ok().map(BufReader::new);
         }
@@ -143,7 +143,7 @@ fn logs(all: &BackgroundDirectory, id: &str, follow: bool) -> Result<ExitCode, B
         // Check first whether the session is alive, so that everything written before its end is
         // read.
         let is_alive = session.is_alive();
-        if !print(&log.more()) || !follow || !is_alive {
+        if !print(&log.read_new()) || !follow || !is_alive {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(POLL);
@@ -193,7 +193,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     let mut client = Client::connect(&session, &record)?;
     client.attach()?;
     let mut log = LogReader::new(&session);
-    print(&log.more());
+    print(&log.read_new());
     if io::stdin().is_terminal() {
         print_line("Attached. Type a message, or the answer to a request. Ctrl+D detaches.");
     }
@@ -203,7 +203,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     let mut given: Vec<String> = Vec::new();
     loop {
         let is_alive = session.is_alive();
-        if !print(&log.more()) || !is_alive {
+        if !print(&log.read_new()) || !is_alive {
             return Ok(ExitCode::SUCCESS);
         }
         let record = session.record();
@@ -245,7 +245,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             // The end of the input.
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                print(&log.more());
+                print(&log.read_new());
                 return Ok(ExitCode::SUCCESS);
             }
         }

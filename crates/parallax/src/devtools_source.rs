@@ -201,7 +201,7 @@ async fn follow(
     loop {
         if last_read.is_none_or(|last| last.elapsed() >= POLL) {
             let read = tokio::task::spawn_blocking(move || {
-                let more = source.more();
+                let more = source.read_new();
                 (source, more)
             });
             let Ok((returned, more)) = read.await else { return };

@@ -113,7 +113,7 @@ fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Comm
     }
     let mut text = String::new();
     let mut project: Option<&Path> = None;
-    for (depth, entry) in if as_tree { tree(&sessions) } else { flat(&sessions) } {
+    for (depth, entry) in if as_tree { tree(&sessions) } else { flat_list(&sessions) } {
         if project != Some(&entry.project) && depth == 0 {
             project = Some(&entry.project);
             let _ = writeln!(text, "{}", display_path(&entry.project));
@@ -138,7 +138,7 @@ fn display_path(project: &Path) -> String {
     }
 }
 
-fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
+fn flat_list(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     // Sort the projects by their newest session.
     let mut projects: Vec<&Path> = Vec::new();
     for entry in sessions {

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use parallax_config::{
-    RulePlaces, UserDirs, let_workspace_rules_allow, policy_files, save_rule,
-    workspace_rules_may_allow,
+    RulePlaces, UserDirs, policy_files, save_accepted_rules, save_rule, workspace_rules_may_allow,
 };
 use parallax_policy::{RuleFile, Tier};
 use parallax_protocol::policy::{RuleScope, RuleStore, SuggestedRule};
@@ -39,8 +38,7 @@ impl RuleStore for RuleFileStore {
                 }
                 let file = self.project.join(".parallax").join("policies").join(SAVED);
                 save_rule(&file, rule).map_err(output)?;
-                let_workspace_rules_allow(&self.dirs, &self.project, &self.files())
-                    .map_err(output)?;
+                save_accepted_rules(&self.dirs, &self.project, &self.files()).map_err(output)?;
                 Ok(file)
             }
         }

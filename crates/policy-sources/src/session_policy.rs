@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_config::{
-    CommandSubstitution, RuleFiles, RulesChange, let_workspace_rules_allow,
-    workspace_rules_may_allow,
+    CommandSubstitution, RuleFiles, RulesChange, save_accepted_rules, workspace_rules_may_allow,
 };
 use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, ProblemKind, RuleFile, Tier};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -123,7 +122,7 @@ impl PolicySources {
     pub fn accept_project_rules(&self) -> Result<usize, String> {
         let files = self.rule_files().files;
         let (dirs, project) = (&self.config.dirs, &self.config.project);
-        let kept = let_workspace_rules_allow(dirs, project, &files);
+        let kept = save_accepted_rules(dirs, project, &files);
         kept.map_err(|error| error.to_string())?;
         Ok(files.iter().filter(|file| file.tier == Tier::Workspace).count())
     }

@@ -309,7 +309,7 @@ impl<'a> ShellCall<'a> {
     /// line itself writes.
     fn writes_no_file(&self) -> bool {
         *self.writes_no_file.get_or_init(|| {
-            !self.writes_before_git()
+            !self.may_write_before_git()
                 && self.line.commands.iter().enumerate().all(|(index, command)| {
                     is_transparent(&self.line, index) || self.is_evidently_safe(command)
                 })
@@ -318,7 +318,7 @@ impl<'a> ShellCall<'a> {
 
     /// Whether the line redirects into a file that git could read. Does not apply if git is the
     /// only command and writes the file itself, because git has read its configuration by then.
-    fn writes_before_git(&self) -> bool {
+    fn may_write_before_git(&self) -> bool {
         let writes = |redirection: &&Redirection| {
             matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
         };
@@ -336,7 +336,7 @@ impl<'a> ShellCall<'a> {
         if !bash::uses_git(&self.line) {
             return None;
         }
-        let before = self.writes_before_git();
+        let before = self.may_write_before_git();
         let of_redirections = self.line.redirections.iter().filter(|redirection| {
             before && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
         });

@@ -58,18 +58,18 @@ impl CommandPrefix {
         };
         let text = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")).unwrap_or(text);
         let text = if text == "*" { "" } else { text };
-        let words = words_of(text);
+        let words = split_words(text);
         let words = words.unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect());
         Self { words, is_exact }
     }
 
     /// Returns why no command can begin with this text, or `None` if one can.
-    pub(crate) fn why_never(text: &str) -> Option<&'static str> {
+    pub(crate) fn impossible_reason(text: &str) -> Option<&'static str> {
         let text = text.trim();
         if text == "$" {
             return Some("`$` alone is not a command");
         }
-        if words_of(text.strip_suffix(END).unwrap_or(text)).is_none() {
+        if split_words(text.strip_suffix(END).unwrap_or(text)).is_none() {
             return Some("it has an unclosed quote");
         }
         let mut quote = None;
@@ -251,7 +251,7 @@ fn is_open(word: &str) -> bool {
 
 /// Splits the text into words after removing quotes and backslashes. Returns `None` if a quote is
 /// not closed.
-fn words_of(text: &str) -> Option<Vec<String>> {
+fn split_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut characters = text.chars();

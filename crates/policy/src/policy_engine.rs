@@ -331,7 +331,7 @@ impl PolicyEngine for Policy {
         if self.protected(query, write) {
             return "it writes a protected file".to_owned();
         }
-        suggested_rules::why_none(&self.read(query))
+        suggested_rules::no_rule_message(&self.read(query))
     }
 
     fn with_rule(&self, rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {

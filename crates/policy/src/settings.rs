@@ -156,7 +156,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
 
     let allowed = read(&options.allowed, ALLOWED, false, &mut notices);
     rules.extend(allowed.rules("allowed", ALLOWED, 4300, Decision::Allow));
-    if !allowed.commands.is_empty() && !allowed.whole_shell() {
+    if !allowed.commands.is_empty() && !allowed.names_whole_shell() {
         let mut narrow = settings_rule("only the allowed commands", ALLOWED, 4290, Decision::Ask);
         narrow.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
         narrow.deny_message = Some(format!(
@@ -227,7 +227,7 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
 }
 
 impl SettingEntries {
-    fn whole_shell(&self) -> bool {
+    fn names_whole_shell(&self) -> bool {
         self.tools.iter().any(|tool| ToolPattern::parse(tool).matches(&[SHELL]))
     }
 

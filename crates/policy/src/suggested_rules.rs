@@ -193,7 +193,7 @@ fn short_source(source: &str) -> String {
 }
 
 /// Returns why there are no suggested rules for the call, for display.
-pub(crate) fn why_none(call: &QueriedCall<'_>) -> String {
+pub(crate) fn no_rule_message(call: &QueriedCall<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
         no_rule_reason(shell, &commands_to_name(shell, redirects))

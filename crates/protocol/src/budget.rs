@@ -23,7 +23,7 @@ impl ExhaustedBudget {
     }
 
     /// Returns the flag and the setting that configure this budget.
-    pub fn where_set(&self) -> &'static str {
+    pub fn setting_name(&self) -> &'static str {
         use BudgetKind::{Cost, Time, Tokens};
         match (self.scope, self.kind) {
             (BudgetScope::Session, Cost) => "`--max-cost` or `budget.session.maxCost`",
@@ -47,7 +47,7 @@ impl std::fmt::Display for ExhaustedBudget {
         if self.used > self.limit {
             write!(f, " ({used})")?;
         }
-        write!(f, "; completed work is kept. Raise {} to continue", self.where_set())
+        write!(f, "; completed work is kept. Raise {} to continue", self.setting_name())
     }
 }
 

@@ -185,7 +185,7 @@ impl Plan {
 
     /// Whether the plan denies `access` to `path` (absolute, resolved). Considers only the plan:
     /// neither the existence of the path nor its permissions.
-    pub fn would_refuse(&self, path: &Path, access: Access) -> bool {
+    pub fn denies(&self, path: &Path, access: Access) -> bool {
         if !self.confine {
             return false;
         }
@@ -288,10 +288,10 @@ mod tests {
             ("/etc/passwd", Access::Write, true),
         ];
         for (path, access, refused) in cases {
-            assert_eq!(plan.would_refuse(Path::new(path), access), refused, "{path} {access:?}");
+            assert_eq!(plan.denies(Path::new(path), access), refused, "{path} {access:?}");
         }
         let open = Plan { confine: false, ..plan };
-        assert!(!open.would_refuse(Path::new("/etc/passwd"), Access::Write));
+        assert!(!open.denies(Path::new("/etc/passwd"), Access::Write));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::line::Line;
 use crate::mode::Mode;
 use crate::paint::VerticalMove;
 use crate::plain::Plain;
-use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, upward};
+use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, move_vertically};
 use crate::resize_debounce::PaintPermission;
 use crate::row::Row;
 use crate::terminal_state::{ASK_PLACE, CursorReply, Resize, TerminalState};
@@ -266,7 +266,7 @@ impl Canvas {
     fn move_to_top(&mut self, terminal: &TerminalState, size: (u16, u16)) -> io::Result<()> {
         let up = self.rows_up(usize::from(size.0), true);
         let mut bytes = ASK_PLACE.to_vec();
-        bytes.extend(upward(up));
+        bytes.extend(move_vertically(up));
         let moves = vec![match usize::try_from(up) {
             Ok(up) => VerticalMove::Up(up),
             Err(_) => VerticalMove::Down(up.unsigned_abs()),
@@ -426,7 +426,7 @@ impl Canvas {
                 }
                 let up = self.rows_up(columns, reflows);
                 self.region.restart_in_place(columns, rows);
-                upward(up)
+                move_vertically(up)
             }
         }
     }

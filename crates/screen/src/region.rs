@@ -314,7 +314,7 @@ impl Region {
         };
         self.restart_in_place(columns, height);
         self.record_scrolled(&painted, missing, columns);
-        upward(isize::try_from(up).unwrap_or(0))
+        move_vertically(isize::try_from(up).unwrap_or(0))
     }
 
     /// Starts again in the cursor's row, which is known to be the first of the region, in a window
@@ -444,7 +444,7 @@ impl ScrolledOutRows {
 }
 
 /// Moves the cursor up, or down if negative.
-pub(crate) fn upward(rows: isize) -> Vec<u8> {
+pub(crate) fn move_vertically(rows: isize) -> Vec<u8> {
     match rows {
         0 => Vec::new(),
         1.. => format!("\x1b[{rows}A").into_bytes(),

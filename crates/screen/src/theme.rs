@@ -139,7 +139,7 @@ impl Theme {
     /// Adapts prompt backgrounds and diff tints to the terminal's background, unless the theme has
     /// its own background or the terminal has too few colors.
     #[must_use]
-    pub fn on_terminal(mut self, background: (u8, u8, u8), depth: ColorDepth) -> Self {
+    pub fn adapt_to_terminal(mut self, background: (u8, u8, u8), depth: ColorDepth) -> Self {
         if self.background.is_some() || self.name == built_in::NO_COLOR {
             return self;
         }

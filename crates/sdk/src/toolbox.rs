@@ -256,7 +256,7 @@ fn memory_files(launch: &SessionConfig) -> MemoryFiles {
     MemoryFiles {
         user: parallax_config::user_memory_file(&config.dirs, &names),
         project: parallax_config::project_memory_file(&config.cwd, &names),
-        with_fact: parallax_config::with_fact,
+        with_fact: parallax_config::add_fact,
     }
 }
 

@@ -29,7 +29,7 @@ pub struct SessionSource {
 }
 
 impl SessionSource {
-    /// The first lines come with the first call of [`SessionSource::more`]. Blocking.
+    /// The first lines come with the first call of [`SessionSource::read_new`]. Blocking.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -54,7 +54,7 @@ impl SessionSource {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn more(&mut self) -> Result<String, SourceError> {
+    pub fn read_new(&mut self) -> Result<String, SourceError> {
         let mut text = std::mem::take(&mut self.imported);
         if let Some(journal) = &mut self.journal {
             journal.lines(|line| {

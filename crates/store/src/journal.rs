@@ -226,7 +226,7 @@ impl Journal {
             },
         };
         if is_whole {
-            file.note_time();
+            file.record_modified_time();
         }
         is_whole
     }

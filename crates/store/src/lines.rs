@@ -119,7 +119,7 @@ impl<'a, R: Read> JournalReader<'a, R> {
     }
 
     /// Returns what is wrong with the end, after all lines were read.
-    pub(crate) fn wrong_end(&self) -> Option<JournalEndDamage> {
+    pub(crate) fn end_damage(&self) -> Option<JournalEndDamage> {
         self.cipher.as_ref()?;
         match self.min_records {
             None => Some(JournalEndDamage::Undetectable),

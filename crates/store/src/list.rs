@@ -358,7 +358,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     // Names are shortly after the prompt or near the end; each line can be decrypted by itself.
     let name = read_session_name(&mut std::io::empty(), path, Some(&cipher));
     // If the first prompt is intact, later damage is reported when the session is opened.
-    let is_cut = || !more && !is_long && lines.wrong_end().is_some();
+    let is_cut = || !more && !is_long && lines.end_damage().is_some();
     if damaged || is_cut() {
         return damaged_entry(path, head, name.as_deref());
     }

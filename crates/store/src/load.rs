@@ -174,7 +174,7 @@ pub(crate) fn load_from(
             builder.unterminated = !line.has_line_end;
         }
     }
-    match lines.wrong_end().filter(|_| !builder.broken) {
+    match lines.end_damage().filter(|_| !builder.broken) {
         None => {}
         Some(JournalEndDamage::Missing(missing)) => {
             builder.broken = true;

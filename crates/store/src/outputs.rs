@@ -47,13 +47,13 @@ const ENCRYPTED: &str = "encrypted";
 /// Returns an error if it cannot be written or encrypted.
 pub fn save_output_encrypted(
     folder: &Path,
-    kept: &Path,
+    stored: &Path,
     keys: &Keys,
     tool: &str,
     text: &str,
 ) -> io::Result<PathBuf> {
     let path = save_output(folder, tool, text)?;
-    encrypt(&path, text.as_bytes(), kept, keys)?;
+    encrypt(&path, text.as_bytes(), stored, keys)?;
     Ok(path)
 }
 

@@ -184,9 +184,9 @@ impl Fold {
             .with("active_approval_mode", self.mode.as_str())
             .with("event.name", name)
             .with("event.timestamp", format!("{stamp:.3}"))
-            .with_some("auth_type", self.facts.auth_type.clone())
+            .with_optional("auth_type", self.facts.auth_type.clone())
             .with("prompt_id", self.prompt_id(scope))
-            .with_some("agent_name", scope.subagents.last().map(|it| it.name.clone()))
+            .with_optional("agent_name", scope.subagents.last().map(|it| it.name.clone()))
             .extended(&attributes.into_object())
             .into_object();
         let record = LogRecord { time, name, body, attributes, context: turn };
@@ -245,7 +245,7 @@ impl Fold {
             let length = prompt.chars().count();
             let text = self.facts.log_prompts.then(|| prompt.to_owned());
             let attributes =
-                AttributeSet::default().with("prompt_length", length).with_some("prompt", text);
+                AttributeSet::default().with("prompt_length", length).with_optional("prompt", text);
             let body = format!("User prompt. Length: {length}.");
             self.log(scope, time, "gemini_cli.user_prompt", body, attributes);
         }
@@ -281,12 +281,12 @@ impl Fold {
                 .with("gen_ai.operation.name", "invoke_agent")
                 .with("gen_ai.agent.name", agent)
                 .with("gen_ai.conversation.id", self.facts.session.clone())
-                .with_some(
+                .with_optional(
                     "gen_ai.provider.name",
                     turn.model.as_deref().map(|it| self.provider(it)),
                 )
-                .with_some("gen_ai.request.model", turn.model.clone())
-                .with_some("error.type", error.as_ref().map(|_| word))
+                .with_optional("gen_ai.request.model", turn.model.clone())
+                .with_optional("error.type", error.as_ref().map(|_| word))
                 .into_object();
             let name = format!("invoke_agent {agent}");
             let kind = SpanKind::Internal;
@@ -326,13 +326,13 @@ impl Fold {
         let mut attributes = attributes
             .with("hook_type", *kind)
             .with("duration_ms", *duration_ms)
-            .with_some("exit_code", *exit_code)
-            .with_some("error", run.error.clone());
+            .with_optional("exit_code", *exit_code)
+            .with_optional("error", run.error.clone());
         if self.facts.log_prompts {
             let output = run.output.as_ref().and_then(|output| serde_json::to_string(output).ok());
             attributes = attributes
                 .with("hook_input", serde_json::to_string(&run.input).unwrap_or_default())
-                .with_some("hook_output", output)
+                .with_optional("hook_output", output)
                 .with("stdout", run.stdout)
                 .with("stderr", run.stderr);
         }
@@ -364,7 +364,7 @@ impl Fold {
             .with("routing_latency_ms", route.latency_ms)
             .with("reasoning", route.reason.clone())
             .with("failed", route.error.is_some())
-            .with_some("error_message", route.error.clone());
+            .with_optional("error_message", route.error.clone());
         let named = AttributeSet::default().with("routing.decision_model", route.model.clone());
         self.count(&metrics::ROUTING_LATENCY, to_float(route.latency_ms), named);
         let body = format!("Model routing. Chosen model: {}.", route.model);

@@ -33,7 +33,7 @@ impl AttributeSet {
         self
     }
 
-    pub(crate) fn with_some(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(crate) fn with_optional(self, name: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,

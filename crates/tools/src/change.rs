@@ -392,7 +392,7 @@ impl LineEndings {
 
 /// Converts a new text (with `\n`) to the line endings of the old text: lines that both contain
 /// keep their old ending; other lines get the most common one.
-pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
+pub(crate) fn with_line_endings_of(old: &str, new: &str) -> String {
     let ends = LineEndings::detect(old);
     if ends == LineEndings::Lf {
         return new.to_owned();
@@ -529,7 +529,7 @@ mod tests {
         fn unchanged_lines_keep_their_line_endings(lines in proptest::collection::vec(("[abc]{1,3}", any::<bool>()), 1..20)) {
             let raw: String = lines.iter().map(|(text, windows)| format!("{text}{}\n", if *windows { "\r" } else { "" })).collect();
             let plain = raw.replace("\r\n", "\n");
-            prop_assert_eq!(with_line_ends_of(&raw, &plain), raw);
+            prop_assert_eq!(with_line_endings_of(&raw, &plain), raw);
         }
     }
 

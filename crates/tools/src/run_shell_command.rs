@@ -315,7 +315,7 @@ impl RunShellCommand {
             permissions.file_system.write.retain(|path| {
                 !roots.iter().any(|root| path.starts_with(root))
                     || path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
-                    || plan.would_refuse(path, parallax_sandbox::Access::Write)
+                    || plan.denies(path, parallax_sandbox::Access::Write)
                     || git_worktree_writes::protected_part(path, &roots).is_some()
                     || links.hold(path)
             });

@@ -17,7 +17,7 @@ use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
     OriginalFile, check_fresh, commit, edit_effects, file_diff, load, omission_placeholder,
-    snippet, truncate, with_line_ends_of,
+    snippet, truncate, with_line_endings_of,
 };
 use crate::failure::{invalid_params, path_failure, write_failure};
 use crate::plan_files::PlanFiles;
@@ -120,7 +120,7 @@ impl Tool for WriteFile {
         let empty = Decoded::empty();
         let decoded = before.as_ref().map_or(&empty, |before| &before.decoded);
         let mark_too = decoded.bom.then(|| content.strip_prefix('\u{feff}')).flatten();
-        let text = with_line_ends_of(&decoded.text, mark_too.unwrap_or(content));
+        let text = with_line_endings_of(&decoded.text, mark_too.unwrap_or(content));
         let bytes = decoded.encode(&text).map_err(|error| {
             write_failure(&FileError::Lossy {
                 path: target.display_path().to_path_buf(),

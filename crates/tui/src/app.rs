@@ -183,7 +183,7 @@ impl App {
         let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
         let has_draft = !self.composer.is_empty();
         let silence = self.shell.next_silence_change(self.clock.now_ms(), has_draft);
-        let list = self.completion.fills_in_ms(self.clock.now_ms());
+        let list = self.completion.expands_in_ms(self.clock.now_ms());
         spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
 

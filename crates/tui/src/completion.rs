@@ -101,7 +101,7 @@ impl Completion {
     }
 
     /// Time until the list shows the rest, in milliseconds.
-    pub fn fills_in_ms(&self, now_ms: u64) -> Option<u64> {
+    pub fn expands_in_ms(&self, now_ms: u64) -> Option<u64> {
         self.is_holding_back().then(|| self.expands_at.saturating_sub(now_ms).max(1))
     }
 

@@ -143,7 +143,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         rows.push(row("this run", report, theme));
     }
     rows.extend(cost(stats, theme));
-    rows.extend(plot(stats, look));
+    rows.extend(render_bars(stats, look));
     rows
 }
 
@@ -175,7 +175,7 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 }
 
 /// Returns a bar per turn: cached input, new input, output.
-fn plot(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+fn render_bars(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let StatsOptions { width, theme, plain, plotted, .. } = look;
     let skipped = stats.turns.len().saturating_sub(plotted);
     let turns = stats.turns.get(skipped..).unwrap_or_default();

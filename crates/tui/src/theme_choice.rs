@@ -43,7 +43,7 @@ pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme,
 pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
     let theme = match terminal.background {
         Some(background) if settings.background_colour => {
-            theme.on_terminal(background, terminal.depth)
+            theme.adapt_to_terminal(background, terminal.depth)
         }
         _ => theme,
     };

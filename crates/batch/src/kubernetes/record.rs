@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::directory::{BatchDirectory, read_json, write_json, write_whole};
+use crate::directory::{BatchDirectory, read_json, write_atomically, write_json};
 use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask};
 use crate::result::TokenCounts;
@@ -62,7 +62,7 @@ impl SubmittedJob {
             plan.push_str(&task.line());
             plan.push('\n');
         }
-        write_whole(&own.join("plan.jsonl"), plan.as_bytes())?;
+        write_atomically(&own.join("plan.jsonl"), plan.as_bytes())?;
         write_json(&folder.join("job.json"), &self.record)
     }
 }

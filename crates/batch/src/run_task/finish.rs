@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{TaskAttempt, TaskOutcome, now};
 use crate::blocking::blocking;
-use crate::directory::write_whole;
+use crate::directory::write_atomically;
 use crate::error::BatchError;
 use crate::events::EventSummary;
 use crate::plan::hex;
@@ -53,7 +53,7 @@ impl TaskAttempt<'_> {
         result.patch_sha256 = blocking(move || {
             // A session without a prompt has none.
             let _ = std::fs::copy(&journal, &copy);
-            write_whole(&answer, summary.answer.as_bytes())?;
+            write_atomically(&answer, summary.answer.as_bytes())?;
             sha256(&patch).map(Some)
         })
         .await?;

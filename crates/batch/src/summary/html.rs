@@ -50,7 +50,7 @@ fn page_of(page: &mut impl Write, summary: &Summary, directory: &BatchDirectory)
          <h1>Batch</h1>\n<p>{}</p>\n",
         HtmlText(&summary.line())
     )?;
-    plot(page, &summary.results)?;
+    write_bars(page, &summary.results)?;
     writeln!(
         page,
         "<table><thead><tr><th>Task<th>State<th>Model<th>Files<th>Checks<th>Tokens<th>Cost\
@@ -83,7 +83,7 @@ fn page_of(page: &mut impl Write, summary: &Summary, directory: &BatchDirectory)
 }
 
 /// A bar for the cost of each task.
-fn plot(page: &mut impl Write, rows: &[SummaryRow]) -> io::Result<()> {
+fn write_bars(page: &mut impl Write, rows: &[SummaryRow]) -> io::Result<()> {
     let largest = rows.iter().map(|row| row.cost).fold(0.0, f64::max);
     if largest <= 0.0 {
         return Ok(());

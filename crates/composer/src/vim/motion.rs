@@ -36,7 +36,7 @@ pub enum MotionResult {
     NoMotion,
 }
 
-fn to(position: Position, kind: MotionKind) -> MotionResult {
+fn move_to(position: Position, kind: MotionKind) -> MotionResult {
     MotionResult::To(Motion { target: position, kind })
 }
 
@@ -51,60 +51,70 @@ pub fn text_motion(
     let from = buffer.cursor();
     let text = buffer.text();
     match char {
-        'h' => to(
+        'h' => move_to(
             repeat(from, times, |at| if at.byte == 0 { at } else { buffer.previous(at) }),
             MotionKind::Exclusive,
         ),
         'l' | ' ' => {
             let line_end = text.line(from.line).len();
             let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
-            to(repeat(from, times, step), MotionKind::Exclusive)
+            move_to(repeat(from, times, step), MotionKind::Exclusive)
         }
         'j' if from.line == text.last_line() => MotionResult::Failed,
         'k' if from.line == 0 => MotionResult::Failed,
-        'j' => to(
+        'j' => move_to(
             Position::new((from.line + times).min(text.last_line()), from.byte),
             MotionKind::Linewise,
         ),
-        'k' => to(Position::new(from.line.saturating_sub(times), from.byte), MotionKind::Linewise),
-        '0' => to(Position::new(from.line, 0), MotionKind::Exclusive),
-        '^' => to(first_filled(buffer, from.line), MotionKind::Exclusive),
+        'k' => {
+            move_to(Position::new(from.line.saturating_sub(times), from.byte), MotionKind::Linewise)
+        }
+        '0' => move_to(Position::new(from.line, 0), MotionKind::Exclusive),
+        '^' => move_to(first_filled(buffer, from.line), MotionKind::Exclusive),
         '_' | '+' | '-' => {
             let line = match char {
                 '_' => from.line.saturating_add(times - 1),
                 '+' => from.line.saturating_add(times),
                 _ => from.line.saturating_sub(times),
             };
-            to(first_filled(buffer, line.min(text.last_line())), MotionKind::Linewise)
+            move_to(first_filled(buffer, line.min(text.last_line())), MotionKind::Linewise)
         }
         '$' => {
             let line = from.line.saturating_add(times - 1).min(text.last_line());
             let end = text.line_end(line);
             let last = if end.byte == 0 { end } else { buffer.previous(end) };
-            to(last, MotionKind::Inclusive)
+            move_to(last, MotionKind::Inclusive)
         }
         '|' => {
             let start = Position::new(from.line, 0);
             let line_end = text.line(from.line).len();
             let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
-            to(repeat(start, times - 1, step), MotionKind::Exclusive)
+            move_to(repeat(start, times - 1, step), MotionKind::Exclusive)
         }
         'w' | 'W' => {
             let end = repeat(from, times, |at| word_forward(buffer, at, char == 'W'));
-            to(
+            move_to(
                 if operating { word_for_operator(buffer, from, end) } else { end },
                 MotionKind::Exclusive,
             )
         }
-        'b' | 'B' => {
-            to(repeat(from, times, |at| word_back(buffer, at, char == 'B')), MotionKind::Exclusive)
+        'b' | 'B' => move_to(
+            repeat(from, times, |at| word_back(buffer, at, char == 'B')),
+            MotionKind::Exclusive,
+        ),
+        'e' | 'E' => move_to(
+            repeat(from, times, |at| word_end(buffer, at, char == 'E')),
+            MotionKind::Inclusive,
+        ),
+        '{' => {
+            move_to(repeat(from, times, |at| paragraph(buffer, at, false)), MotionKind::Exclusive)
         }
-        'e' | 'E' => {
-            to(repeat(from, times, |at| word_end(buffer, at, char == 'E')), MotionKind::Inclusive)
+        '}' => {
+            move_to(repeat(from, times, |at| paragraph(buffer, at, true)), MotionKind::Exclusive)
         }
-        '{' => to(repeat(from, times, |at| paragraph(buffer, at, false)), MotionKind::Exclusive),
-        '}' => to(repeat(from, times, |at| paragraph(buffer, at, true)), MotionKind::Exclusive),
-        '%' => bracket(buffer).map_or(MotionResult::Failed, |at| to(at, MotionKind::Inclusive)),
+        '%' => {
+            bracket(buffer).map_or(MotionResult::Failed, |at| move_to(at, MotionKind::Inclusive))
+        }
         _ => MotionResult::NoMotion,
     }
 }
@@ -125,7 +135,7 @@ fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> 
 /// Returns the first non-whitespace character of a line, numbered from 1.
 pub fn to_line(buffer: &Buffer, number: usize) -> MotionResult {
     let line = number.saturating_sub(1).min(buffer.text().last_line());
-    to(first_filled(buffer, line), MotionKind::Linewise)
+    move_to(first_filled(buffer, line), MotionKind::Linewise)
 }
 
 /// Returns the first non-whitespace character of a line.
@@ -140,7 +150,7 @@ pub fn last_filled(buffer: &Buffer) -> MotionResult {
     let line = buffer.cursor().line;
     let end = buffer.text().line(line).trim_end().len();
     let end = Position::new(line, end);
-    to(if end.byte == 0 { end } else { buffer.previous(end) }, MotionKind::Inclusive)
+    move_to(if end.byte == 0 { end } else { buffer.previous(end) }, MotionKind::Inclusive)
 }
 
 /// The class of a character for `w` and similar motions.
@@ -268,7 +278,7 @@ pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> MotionResult {
         }
         at
     };
-    to(repeat(buffer.cursor(), times, step), MotionKind::Inclusive)
+    move_to(repeat(buffer.cursor(), times, step), MotionKind::Inclusive)
 }
 
 fn paragraph(buffer: &Buffer, from: Position, forward: bool) -> Position {
@@ -373,7 +383,7 @@ pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) 
         (true, false) => buffer.next(at),
         (false, _) => at,
     };
-    to(at, if forward { MotionKind::Inclusive } else { MotionKind::Exclusive })
+    move_to(at, if forward { MotionKind::Inclusive } else { MotionKind::Exclusive })
 }
 
 /// Returns the word at or after the cursor in its line, and its start.
@@ -420,7 +430,7 @@ pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Mo
         let before = places.partition_point(|place| *place < from);
         before + count - 1 - (times - 1) % count
     };
-    places.get(index % count).map_or(MotionResult::Failed, |at| to(*at, MotionKind::Exclusive))
+    places.get(index % count).map_or(MotionResult::Failed, |at| move_to(*at, MotionKind::Exclusive))
 }
 
 fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {

@@ -19,7 +19,7 @@ const OLD_HEADING: &str = "## Parallax Added Memories";
 /// Returns an error if the file cannot be used or written.
 pub fn add_memory(dirs: &UserDirs, names: &[String], fact: &str) -> Result<PathBuf, ConfigError> {
     let file = user_memory_file(dirs, names);
-    json_state_file::rewrite(&file, |text| Ok(with_fact(text, fact)))?;
+    json_state_file::rewrite(&file, |text| Ok(add_fact(text, fact)))?;
     Ok(file)
 }
 
@@ -46,7 +46,7 @@ fn plain_names(names: &[String]) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the text of a memory file with another entry in its list. A fact is one line.
-pub fn with_fact(text: &str, fact: &str) -> String {
+pub fn add_fact(text: &str, fact: &str) -> String {
     // Users print these files, so a fact must not contain terminal control characters.
     let fact = fact.replace(|char: char| char.is_control(), " ");
     let words: Vec<&str> = fact.split_whitespace().collect();
@@ -90,27 +90,27 @@ mod tests {
 
     #[test]
     fn memories_are_appended_to_the_list() {
-        let first = with_fact("", "- I like\ntabs");
+        let first = add_fact("", "- I like\ntabs");
         assert_eq!(first, "## Gemini Added Memories\n\n- I like tabs\n");
-        let second = with_fact(&first, "two");
+        let second = add_fact(&first, "two");
         assert_eq!(second, "## Gemini Added Memories\n\n- I like tabs\n- two\n");
-        let mine = with_fact("# Mine\n\nbe brief", "x");
+        let mine = add_fact("# Mine\n\nbe brief", "x");
         assert_eq!(mine, "# Mine\n\nbe brief\n\n## Gemini Added Memories\n\n- x\n");
         let between = "## Gemini Added Memories\n\n- a\n\n## Other\n\ntext\n";
         assert_eq!(
-            with_fact(between, "b"),
+            add_fact(between, "b"),
             "## Gemini Added Memories\n\n- a\n- b\n\n## Other\n\ntext\n"
         );
-        assert_eq!(with_fact("x", " \n"), "x");
-        assert!(with_fact("", "\u{1b}[31mred\u{7}").ends_with("- [31mred\n"));
+        assert_eq!(add_fact("x", " \n"), "x");
+        assert!(add_fact("", "\u{1b}[31mred\u{7}").ends_with("- [31mred\n"));
         let old = "## Parallax Added Memories\n\n- a\n";
-        assert_eq!(with_fact(old, "b"), format!("{old}- b\n"));
+        assert_eq!(add_fact(old, "b"), format!("{old}- b\n"));
     }
 
     proptest! {
         #[test]
         fn memory_file_content_is_preserved(text in "(\\PC|[\n\r#]|## Gemini Added Memories\n){0,40}") {
-            let changed = with_fact(&text, "the fact");
+            let changed = add_fact(&text, "the fact");
             let mut rest = changed.as_str();
             for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
                 let at = rest.find(line);

@@ -100,7 +100,7 @@ fn increase_request(spent: ExhaustedBudget, users: &mut UserRequests<'_>) -> App
         BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) was reached"),
         _ => format!("{used} of the budget of {scope_name} ({limit}) have been used"),
     };
-    let reason = format!("set it with {} or `/budget`", spent.where_set());
+    let reason = format!("set it with {} or `/budget`", spent.setting_name());
     let ask = ApprovalRequest::for_session(
         users.next_id("budget"),
         "budget",

@@ -89,7 +89,7 @@ async fn result_never_exceeds_the_remaining_context_window() {
 /// Returns the context of a directory once, and again when the contents no longer include it.
 #[derive(Default)]
 struct OneFile {
-    told: Mutex<bool>,
+    has_reported: Mutex<bool>,
 }
 
 const FOUND: &str =
@@ -97,12 +97,12 @@ const FOUND: &str =
 
 impl FolderContext for OneFile {
     fn discover(&self, _touched: &[PathBuf]) -> Option<String> {
-        let mut report = self.told.lock().expect("told");
+        let mut report = self.has_reported.lock().expect("told");
         (!std::mem::replace(&mut *report, true)).then(|| FOUND.to_owned())
     }
     fn retain_sent(&self, contents: &[Sealed]) {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
-        *self.told.lock().expect("told") &= is_there;
+        *self.has_reported.lock().expect("told") &= is_there;
     }
     fn new_instance(&self) -> Arc<dyn FolderContext> {
         Arc::new(Self::default())
@@ -153,16 +153,16 @@ async fn directory_context_is_sent_once_and_again_after_compaction() {
 /// An editor whose message is new once, and again after a reset.
 #[derive(Default)]
 struct OpenEditor {
-    told: Mutex<bool>,
+    has_reported: Mutex<bool>,
 }
 
 impl EditorContext for OpenEditor {
     fn message(&self) -> Option<String> {
-        let mut report = self.told.lock().expect("told");
+        let mut report = self.has_reported.lock().expect("told");
         (!std::mem::replace(&mut *report, true)).then(|| "a.rs is open; hush-hush-hush".to_owned())
     }
     fn reset(&self) {
-        *self.told.lock().expect("told") = false;
+        *self.has_reported.lock().expect("told") = false;
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn if_loaded() -> Option<&'static Syntaxes> {
 
 /// Sets the callback that runs on the loading thread when the grammars are loaded: plain rows can
 /// then be highlighted.
-pub fn when_loaded(then: impl FnOnce() + Send + 'static) {
+pub fn on_loaded(then: impl FnOnce() + Send + 'static) {
     if let Ok(mut place) = THEN.lock() {
         *place = Some(Box::new(then));
     }

@@ -74,7 +74,7 @@ pub(crate) async fn stored_manager(
 ) -> Option<AuthorizationManager> {
     let tokens = ServerTokens::new(files, &server.name, url);
     let known = tokens.clone();
-    let found = tokio::task::spawn_blocking(move || known.where_renewed()).await.ok()??;
+    let found = tokio::task::spawn_blocking(move || known.refresh_info()).await.ok()??;
     match prepare_manager(tokens, server, found, http).await {
         Ok(manager) => manager,
         Err(error) => {

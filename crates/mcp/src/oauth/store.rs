@@ -228,7 +228,7 @@ impl ServerTokens {
     }
 
     /// Returns how the tokens are refreshed; `None` if there are none. Blocking.
-    pub(crate) fn where_renewed(&self) -> Option<RefreshInfo> {
+    pub(crate) fn refresh_info(&self) -> Option<RefreshInfo> {
         let entry = self.files.find(&self.server, &self.url)?;
         let entry = self.files.load_secret(entry)?;
         Some(RefreshInfo {
@@ -384,10 +384,10 @@ mod tests {
         ours.save_now(&stored).expect("saved");
         let loaded = ours.load_now().expect("there");
         assert_eq!((loaded.client_id.as_str(), loaded.granted_scopes.len()), ("client", 2));
-        let renewal = ours.where_renewed().expect("there");
+        let renewal = ours.refresh_info().expect("there");
         assert_eq!(renewal.token_url.as_deref(), Some("https://s.example/tok"));
         ours.note_token_url("https://s.example/other");
-        let renewal = ours.where_renewed().expect("there");
+        let renewal = ours.refresh_info().expect("there");
         assert_eq!(renewal.token_url.as_deref(), Some("https://s.example/other"));
         let file = home.path().join(FILE);
         let mode = std::fs::metadata(&file).expect("the file").permissions().mode();

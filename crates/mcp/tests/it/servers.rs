@@ -215,7 +215,7 @@ async fn unsupported_form_is_reported_to_server_and_user() {
 /// Counts all requests and the open ones, and always gives this response.
 #[derive(Default)]
 struct Silent {
-    says: Option<UserResponse>,
+    response: Option<UserResponse>,
     asked: AtomicUsize,
     open: Arc<AtomicUsize>,
 }
@@ -232,7 +232,7 @@ impl Asker for Silent {
     fn ask(&self, _server: &str, _question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
-        let (open, says) = (Open(Arc::clone(&self.open)), self.says.clone());
+        let (open, says) = (Open(Arc::clone(&self.open)), self.response.clone());
         Box::pin(async move {
             let _open = open;
             match says {
@@ -263,7 +263,7 @@ async fn server_requests_are_sequential_and_only_during_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn user_can_disable_further_requests_of_a_server() {
-    let user = Arc::new(Silent { says: Some(UserResponse::Never), ..Silent::default() });
+    let user = Arc::new(Silent { response: Some(UserResponse::Never), ..Silent::default() });
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {

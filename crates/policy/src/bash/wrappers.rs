@@ -257,7 +257,7 @@ fn is_loader(name: &str) -> bool {
 fn started_command(rest: Operands<'_>) -> Vec<WrappedCommand> {
     match rest {
         Operands::Words([]) => Vec::new(),
-        Operands::Words(words) => vec![words_alone(words.to_vec())],
+        Operands::Words(words) => vec![program_without_assignments(words.to_vec())],
         Operands::Unclear(reason) => vec![WrappedCommand::Unclear(reason)],
     }
 }
@@ -267,7 +267,7 @@ fn unclear_command(reason: &str) -> Vec<WrappedCommand> {
 }
 
 /// Returns a program with its words and without assignments.
-fn words_alone(words: Vec<Word>) -> WrappedCommand {
+fn program_without_assignments(words: Vec<Word>) -> WrappedCommand {
     WrappedCommand::Words { words, assignments: Vec::new() }
 }
 

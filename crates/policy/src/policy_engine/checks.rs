@@ -130,7 +130,7 @@ impl Policy {
                 beyond.words().join(", ")
             );
             trace.check("beyond the sandbox", &reason);
-            let needs = self.what_gives(&beyond, call.mode);
+            let needs = self.granting_options(&beyond, call.mode);
             let write = &beyond.file_system.write;
             let protected = write.iter().any(|path| call.folders.protected.hold(path));
             let always_ask = protected && call.mode != ApprovalMode::Yolo;
@@ -141,7 +141,7 @@ impl Policy {
 
     /// Returns what would grant these permissions, as the end of a sentence that begins with "it
     /// needs".
-    fn what_gives(&self, beyond: &Permissions, mode: ApprovalMode) -> String {
+    fn granting_options(&self, beyond: &Permissions, mode: ApprovalMode) -> String {
         if beyond.outside {
             return "a rule with `permissions = { outside = true }` and the exact command as \
                     `commandPrefix`"

@@ -54,7 +54,7 @@ impl Policy {
     fn decide_unanalyzable(
         &self,
         call: &QueriedCall<'_>,
-        trouble: &str,
+        cause: &str,
         whole: Option<&Rule>,
     ) -> TentativeDecision {
         let mut finding = self.finding(call, whole);
@@ -67,18 +67,18 @@ impl Policy {
                     finding.rule,
                     format!(
                         "The rule allows a pattern of arguments, but the command line cannot be \
-                         parsed ({trouble}), so the rest of it cannot be checked"
+                         parsed ({cause}), so the rest of it cannot be checked"
                     ),
                 );
             } else if !explicit_yolo {
-                let reason = format!("The command line cannot be analyzed: {trouble}");
+                let reason = format!("The command line cannot be analyzed: {cause}");
                 finding.raise("unanalyzable command line", &reason, true, YOLO);
             }
         } else if finding.decision == Decision::Ask {
             finding.always_ask = true;
             finding.needed_to_allow.get_or_insert_with(|| YOLO.to_owned());
             finding.reason =
-                format!("{}. The command line cannot be analyzed: {trouble}", finding.reason);
+                format!("{}. The command line cannot be analyzed: {cause}", finding.reason);
         }
         finding
     }

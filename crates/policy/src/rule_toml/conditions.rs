@@ -154,7 +154,7 @@ impl RuleReader<'_> {
             (Some(prefixes), None) => {
                 let (mut never, mut some) = (Vec::new(), Vec::new());
                 for text in prefixes {
-                    match CommandPrefix::why_never(&text) {
+                    match CommandPrefix::impossible_reason(&text) {
                         Some(reason) => {
                             never.push(format!("invalid command prefix `{text}`: {reason}"))
                         }

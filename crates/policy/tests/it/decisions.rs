@@ -24,7 +24,7 @@ const RULES: &[(&str, &str)] = &[
 fn line_decisions_match_the_table() {
     let aliases = [("zap", "reset --hard"), ("nuke", "!rm -rf src"), ("st", "status")];
     let environment = TestEnvironment {
-        made: vec!["/w/made".into()],
+        created_paths: vec!["/w/made".into()],
         git_aliases: aliases.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         ..TestEnvironment::default()
     };

@@ -26,7 +26,7 @@ pub(crate) fn evaluate(policy: &Policy, ask: TestQuery<'_>) -> PolicyDecision {
 /// Parts of a query that most tests leave empty.
 #[derive(Default)]
 pub(crate) struct TestEnvironment {
-    pub(crate) made: Vec<PathBuf>,
+    pub(crate) created_paths: Vec<PathBuf>,
     pub(crate) taint: Taint,
     pub(crate) creates: bool,
     pub(crate) permissions: Permissions,
@@ -111,7 +111,7 @@ pub(crate) fn with_query<T>(
         interactive: ask.interactive,
         workspace: &workspace,
         trusted: ask.trusted,
-        created_paths: &around.made,
+        created_paths: &around.created_paths,
         taint: &around.taint,
         origin: Origin {
             agent: around.agent,

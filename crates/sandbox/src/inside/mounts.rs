@@ -43,7 +43,7 @@ pub(crate) fn strip_root(path: &Path) -> &Path {
 /// Creates a file or directory as a mount point at a path below an open directory. Removes entries
 /// in the path that are not directories.
 pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
-    let mut names = names_of(path).peekable();
+    let mut names = components_of(path).peekable();
     while let Some(name) = names.next() {
         at = make_entry(&at, name, folder || names.peek().is_some())?;
     }
@@ -86,7 +86,7 @@ fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno
     Err(Errno::EXIST)
 }
 
-fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
+fn components_of(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
         _ => None,

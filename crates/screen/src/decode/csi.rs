@@ -1,6 +1,6 @@
 //! Decodes control sequences: keys with modifiers, the mouse, and most answers.
 
-use super::keys::{coded, key_for_final, key_for_number, modifiers, normal};
+use super::keys::{key_for_final, key_for_number, key_from_code_point, modifiers, normal};
 use super::{DecodeStep, DecodedInput, ESC, TerminalReply, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
 
@@ -145,7 +145,7 @@ fn coded_key(
         return None;
     }
     let only_shift = held == Modifiers::SHIFT && shifted > 0;
-    let code = coded(if only_shift { shifted } else { code })?;
+    let code = key_from_code_point(if only_shift { shifted } else { code })?;
     key(normal(code, if only_shift { Modifiers::NONE } else { held }))
 }
 

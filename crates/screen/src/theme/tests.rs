@@ -80,7 +80,8 @@ fn tints_leave_the_terminals_own_text_readable() {
     ] {
         for depth in [ColorDepth::Ansi256, ColorDepth::True] {
             for name in ["Default", "Default Light", "ANSI", "ANSI Light"] {
-                let theme = Theme::by_name(name).expect("a theme").on_terminal(background, depth);
+                let theme =
+                    Theme::by_name(name).expect("a theme").adapt_to_terminal(background, depth);
                 let styles = [theme.added, theme.added_word, theme.removed, theme.removed_word];
                 for behind in styles.into_iter().map(|style| style.bg).chain([theme.band]) {
                     let behind = behind.expect("a background");
@@ -92,7 +93,7 @@ fn tints_leave_the_terminals_own_text_readable() {
         }
     }
     for depth in [ColorDepth::None, ColorDepth::Ansi16] {
-        assert_eq!(Theme::default().on_terminal((0, 0, 0), depth), Theme::default());
+        assert_eq!(Theme::default().adapt_to_terminal((0, 0, 0), depth), Theme::default());
     }
 }
 
@@ -104,7 +105,7 @@ fn default_and_no_color_themes_use_terminal_colors() {
     };
     assert!(colors(&Theme::default()).iter().all(|color| matches!(color, Color::Ansi(_))));
     assert_eq!(colors(&Theme::no_color()), []);
-    assert_eq!(Theme::no_color().on_terminal((0, 0, 0), ColorDepth::True).band, None);
+    assert_eq!(Theme::no_color().adapt_to_terminal((0, 0, 0), ColorDepth::True).band, None);
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn band_colors_are_mixed_from_the_background() {
     );
     assert_eq!(given.expect("a theme").band, Some(Color::Rgb(1, 2, 3)));
     assert_eq!(Theme::default().band, None);
-    assert!(Theme::default().on_terminal((0, 0, 0), ColorDepth::True).band.is_some());
+    assert!(Theme::default().adapt_to_terminal((0, 0, 0), ColorDepth::True).band.is_some());
 }
 
 #[test]

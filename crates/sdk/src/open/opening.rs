@@ -440,7 +440,7 @@ impl SessionBuilder {
             tool_setup.servers.clone(),
         )
         .with_agents(tool_setup.startable_agents())
-        .with_found(Arc::clone(&sources.nested_context) as Arc<dyn FolderContext>)
+        .with_folder_context(Arc::clone(&sources.nested_context) as Arc<dyn FolderContext>)
         .with_search(FileSearch {
             recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
             is_fuzzy: settings.flag("context.fileFiltering.enableFuzzySearch"),

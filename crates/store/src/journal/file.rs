@@ -79,7 +79,7 @@ impl JournalFile {
             identity: None,
             is_unwritable: false,
         };
-        empty.note_time();
+        empty.record_modified_time();
         empty
     }
 
@@ -119,7 +119,7 @@ impl JournalFile {
             self.file.write_all(b"\n")?;
             self.length += 1;
         }
-        self.note_time();
+        self.record_modified_time();
         set_mode(path, 0o600)
     }
 
@@ -149,7 +149,7 @@ impl JournalFile {
         old.seek(SeekFrom::Start(0))?;
         made.length = io::copy(&mut old.take(self.length), &mut made.file)?;
         made.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
-        made.note_time();
+        made.record_modified_time();
         Ok(made)
     }
 
@@ -176,7 +176,7 @@ impl JournalFile {
     }
 
     /// Records the modification time; everything written until then counts as our own.
-    pub(super) fn note_time(&mut self) {
+    pub(super) fn record_modified_time(&mut self) {
         let facts = self.file.metadata().ok();
         self.identity = facts.as_ref().and_then(identity);
         self.written_at = facts.and_then(|facts| facts.modified().ok());
@@ -199,7 +199,7 @@ impl JournalFile {
         let at = cipher.first_line()?.len() as u64;
         let seal = cipher.seal(*records).ok_or_else(|| io::Error::other(KeyError::NoRandom))?;
         let written = self.write_at(at, &seal);
-        self.note_time();
+        self.record_modified_time();
         written
     }
 
@@ -300,12 +300,12 @@ impl JournalFile {
         match written {
             Ok(bytes) => {
                 self.length += bytes;
-                self.note_time();
+                self.record_modified_time();
                 Ok(())
             }
             Err(error) => {
                 self.is_unwritable = self.file.set_len(self.length).is_err();
-                self.note_time();
+                self.record_modified_time();
                 Err(error)
             }
         }

@@ -26,7 +26,7 @@ impl Fold {
         let counted = AttributeSet::default()
             .with("function_name", tool.clone())
             .with("success", success)
-            .with_some("decision", decision)
+            .with_optional("decision", decision)
             .with("tool_type", tool_type);
         self.count(&metrics::TOOL_CALL_COUNT, 1.0, counted);
         let named = AttributeSet::default().with("function_name", tool.clone());
@@ -41,7 +41,7 @@ impl Fold {
         });
         let measured = AttributeSet::default()
             .with("gen_ai.tool.name", tool.clone())
-            .with_some("error.type", error_type);
+            .with_optional("error.type", error_type);
         let seconds = Duration::from_millis(result.duration_ms).as_secs_f64();
         self.count(&metrics::GEN_AI_TOOL_DURATION, seconds, measured);
         let diff = match &result.display {
@@ -62,13 +62,13 @@ impl Fold {
             .with("function_args", Self::pretty(arguments.as_ref()))
             .with("duration_ms", result.duration_ms)
             .with("success", success)
-            .with_some("decision", decision)
-            .with_some("error", error.clone())
-            .with_some("error_type", error_type)
+            .with_optional("decision", decision)
+            .with_optional("error", error.clone())
+            .with_optional("error_type", error_type)
             .with("tool_type", tool_type)
-            .with_some("mcp_server_name", server.clone())
-            .with_some("content_length", (success && server.is_none()).then_some(length))
-            .with_some("metadata", metadata);
+            .with_optional("mcp_server_name", server.clone())
+            .with_optional("content_length", (success && server.is_none()).then_some(length))
+            .with_optional("metadata", metadata);
         let body =
             format!("Tool call: {tool}. Success: {success}. Duration: {} ms.", result.duration_ms);
         self.log(scope, time, "gemini_cli.tool_call", body, attributes);
@@ -82,9 +82,9 @@ impl Fold {
             .with("gen_ai.tool.type", if server.is_some() { "extension" } else { "function" })
             .with("gen_ai.tool.call.id", result.call.as_str())
             .with("gen_ai.conversation.id", self.facts.session.clone())
-            .with_some("error.type", error_type)
-            .with_some("gen_ai.tool.call.arguments", contents.as_ref().map(|it| it.0.clone()))
-            .with_some("gen_ai.tool.call.result", contents.map(|it| it.1))
+            .with_optional("error.type", error_type)
+            .with_optional("gen_ai.tool.call.arguments", contents.as_ref().map(|it| it.0.clone()))
+            .with_optional("gen_ai.tool.call.result", contents.map(|it| it.1))
             .into_object();
         let agent = self.context(scope);
         let context = agent.child(item.as_str());
@@ -96,7 +96,7 @@ impl Fold {
                 .with("gen_ai.operation.name", "execute_tool")
                 .with("gen_ai.tool.name", tool.clone())
                 .with("mcp.server.name", server)
-                .with_some("error.type", error_type)
+                .with_optional("error.type", error_type)
                 .into_object();
             self.span(Span {
                 context: context.mcp_request(),
@@ -142,7 +142,7 @@ impl Fold {
         let attributes = AttributeSet::default()
             .with("tool_name", tool)
             .with("operation", operation)
-            .with_some("extension", extension);
+            .with_optional("extension", extension);
         self.count(&metrics::FILE_OPERATIONS, 1.0, attributes.clone());
         if let Some(diff) = diff {
             for (kind, lines) in [("added", diff.lines_added), ("removed", diff.lines_removed)] {

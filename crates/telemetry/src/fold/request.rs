@@ -43,7 +43,7 @@ impl Fold {
         let attributes = AttributeSet::default()
             .with("model", model.clone())
             .with("role", role.clone())
-            .with_some("request_text", contents.clone());
+            .with_optional("request_text", contents.clone());
         let body = format!("API request to {model}.");
         self.log(scope, start, "gemini_cli.api_request", body, attributes);
         if let Some(turn) = self.turns.get_mut(&path(scope)) {
@@ -77,7 +77,7 @@ impl Fold {
                     .with("role", role.clone())
                     .with("error", class.clone())
                     .with("error_type", class.clone())
-                    .with_some("status_code", status)
+                    .with_optional("status_code", status)
                     .with("duration_ms", ended.call.latency_ms);
                 let body = format!("API error of {asked}: {class}.");
                 self.log(scope, time, "gemini_cli.api_error", body, attributes);
@@ -132,7 +132,7 @@ impl Fold {
             .with("tool_token_count", usage.tool_prompt)
             .with("total_token_count", usage.total)
             .with("finish_reasons", reasons)
-            .with_some("response_text", text);
+            .with_optional("response_text", text);
         let body = format!(
             "API response from {}. Duration: {} ms.",
             ended.call.model, ended.call.latency_ms
@@ -148,8 +148,8 @@ impl Fold {
         };
         let attributes = AttributeSet::default()
             .with("model", asked)
-            .with_some("status_code", status)
-            .with_some("error_type", call.error.clone());
+            .with_optional("status_code", status)
+            .with_optional("error_type", call.error.clone());
         self.count(&metrics::API_REQUEST_COUNT, 1.0, attributes);
         let named = AttributeSet::default().with("model", asked);
         self.count(&metrics::API_REQUEST_LATENCY, to_float(call.latency_ms), named);
@@ -177,7 +177,7 @@ impl Fold {
             }
         }
         let seconds = std::time::Duration::from_millis(call.latency_ms).as_secs_f64();
-        let timed = shared.clone().with_some("error.type", call.error.clone());
+        let timed = shared.clone().with_optional("error.type", call.error.clone());
         self.count(&metrics::GEN_AI_DURATION, seconds, timed);
         if let Some(first) = ended.first_chunk {
             self.count(&metrics::GEN_AI_FIRST_CHUNK, first.as_secs_f64(), shared);
@@ -194,8 +194,8 @@ impl Fold {
             .with("gen_ai.provider.name", self.provider(asked))
             .with("gen_ai.request.model", bare_name(asked))
             .with("gen_ai.response.model", bare_name(&call.model))
-            .with_some("gen_ai.response.id", ended.response_id.clone())
-            .with_some("gen_ai.response.finish_reasons", reasons)
+            .with_optional("gen_ai.response.id", ended.response_id.clone())
+            .with_optional("gen_ai.response.finish_reasons", reasons)
             .with("gen_ai.usage.input_tokens", usage.prompt)
             .with("gen_ai.usage.output_tokens", usage.output + usage.thought)
             .with_count("gen_ai.usage.cache_read.input_tokens", usage.cached)
@@ -203,12 +203,12 @@ impl Fold {
             .with_count("gen_ai.usage.reasoning.output_tokens", usage.thought)
             .with("gen_ai.conversation.id", self.facts.session.clone())
             .with("parallax.request.role", role)
-            .with_some(
+            .with_optional(
                 "gen_ai.response.time_to_first_chunk",
                 ended.first_chunk.map(|first| first.as_secs_f64()),
             )
-            .with_some("error.type", call.error.clone())
-            .with_some("http.response.status_code", ended.status.map(u64::from))
+            .with_optional("error.type", call.error.clone())
+            .with_optional("http.response.status_code", ended.status.map(u64::from))
     }
 }
 

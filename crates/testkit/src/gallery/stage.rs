@@ -180,15 +180,15 @@ impl SceneRun {
     fn wait_for_text(&self, text: &str) -> Result<(), String> {
         self.terminal.wait(&format!("`{text}`"), |shown| {
             if !self.is_screen_reader {
-                return flat(&shown.window()).contains(text);
+                return join_rows(&shown.window()).contains(text);
             }
             let output = shown.output().get(self.mark.get()..).unwrap_or_default();
-            flat(&String::from_utf8_lossy(output)).contains(text)
+            join_rows(&String::from_utf8_lossy(output)).contains(text)
         })
     }
 }
 
 /// Returns the words of rows in one line.
-fn flat(rows: &str) -> String {
+fn join_rows(rows: &str) -> String {
     rows.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -45,7 +45,7 @@ impl Answers {
     }
 
     /// Returns the answer to a control sequence, if it is a query.
-    pub(super) fn to(&self, sequence: &str, now: &Now<'_>) -> Option<String> {
+    pub(super) fn answer_to(&self, sequence: &str, now: &Now<'_>) -> Option<String> {
         if let Some(mode) = sequence.strip_prefix("\x1b[?").and_then(|rest| rest.strip_suffix("$p"))
         {
             return self.mode(mode, now);

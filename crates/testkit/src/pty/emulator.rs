@@ -51,8 +51,9 @@ impl Emulator {
                     modes: &self.modes,
                     keyboard: self.keyboard.last().copied().unwrap_or_default(),
                 };
-                answers
-                    .extend(self.answers.to(&piece, &now).into_iter().flat_map(String::into_bytes));
+                answers.extend(
+                    self.answers.answer_to(&piece, &now).into_iter().flat_map(String::into_bytes),
+                );
             }
         }
         answers

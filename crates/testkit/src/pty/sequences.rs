@@ -26,7 +26,7 @@ impl SequenceSplitter {
 fn piece(bytes: &[u8]) -> Option<usize> {
     if bytes.first() != Some(&0x1b) {
         let text = bytes.iter().position(|byte| *byte == 0x1b);
-        return text.or_else(|| Some(whole_characters(bytes)).filter(|length| *length > 0));
+        return text.or_else(|| Some(complete_characters_len(bytes)).filter(|length| *length > 0));
     }
     let end_of = |from: usize, is_end: fn(&u8) -> bool| {
         bytes.get(from..)?.iter().position(is_end).map(|at| from + at + 1)
@@ -52,7 +52,7 @@ fn string_end(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the length without an incomplete character at the end.
-fn whole_characters(bytes: &[u8]) -> usize {
+fn complete_characters_len(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parallax_files::Splice;
 
-use crate::change::{LineEndings, with_line_ends_of};
+use crate::change::{LineEndings, with_line_endings_of};
 
 /// The text as the matcher sees it.
 #[derive(Debug, Clone)]
@@ -78,17 +78,17 @@ impl<'a> SourceText<'a> {
         let text = match self.line_endings {
             LineEndings::Lf => new.to_owned(),
             LineEndings::CrLf => new.replace('\n', "\r\n"),
-            LineEndings::Mixed => self.with_ends_around(&raw, new),
+            LineEndings::Mixed => self.with_line_endings_at(&raw, new),
         };
         Splice { range: raw, text }
     }
 
     /// In a text with mixed line endings, uses those of the replaced lines, or else those of the
     /// next line.
-    fn with_ends_around(&self, raw: &Range<usize>, new: &str) -> String {
+    fn with_line_endings_at(&self, raw: &Range<usize>, new: &str) -> String {
         let old = self.raw.get(raw.clone()).unwrap_or_default();
         if old.contains('\n') {
-            return with_line_ends_of(old, new);
+            return with_line_endings_of(old, new);
         }
         let after = self.raw.get(raw.end..).unwrap_or_default();
         let next = after.find('\n').map(|at| after.get(..at).unwrap_or_default().ends_with('\r'));

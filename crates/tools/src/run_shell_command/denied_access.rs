@@ -67,9 +67,7 @@ impl Confinement for SandboxRun {
         let there =
             path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
         let path = real(path);
-        there
-            && (self.plan.would_refuse(&path, of_plan)
-                || self.is_read_only_below_tmp(&path, access))
+        there && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
     }
 
     fn first_missing_directory(&self, path: &Path) -> PathBuf {

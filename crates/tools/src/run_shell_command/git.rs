@@ -47,7 +47,7 @@ impl std::fmt::Display for UnoverridableConfig {
 
 /// Returns the settings of the repository around `directory` that would run programs despite
 /// overrides.
-pub(super) fn obstacles(directory: &Path) -> Vec<UnoverridableConfig> {
+pub(super) fn unoverridable_configs(directory: &Path) -> Vec<UnoverridableConfig> {
     overrides(&mut Vec::new(), directory, &[]).1
 }
 
@@ -97,7 +97,7 @@ pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>
         environment.retain(|(other, _)| other != name);
         environment.push((name.into(), value.into()));
     }
-    let directory = repository::physical(directory);
+    let directory = repository::resolve_like_git(directory);
     let (pairs, obstacles) = overrides(&mut environment, &directory, &[]);
     append(&mut environment, pairs);
     // Programs for network access do not matter here, because nothing is fetched.
@@ -561,7 +561,7 @@ mod tests {
         let hostile = Hostile::new();
         let mut environment = Vec::new();
         assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
-        assert_eq!(obstacles(&hostile.root()), []);
+        assert_eq!(unoverridable_configs(&hostile.root()), []);
         let home = hostile.folder.path().to_string_lossy().into_owned();
         let own: Vec<(String, String)> = environment
             .iter()
@@ -605,7 +605,7 @@ mod tests {
         assert!(environment.iter().any(|(_, value)| value == "diff.external"));
         for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
             hostile.plain(&["config", key, "evil"]);
-            let found = obstacles(&hostile.root());
+            let found = unoverridable_configs(&hostile.root());
             let report = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
             assert!(report.starts_with(&format!("the key `{key}` in `/")), "{report}");
             hostile.plain(&["config", "--unset", key]);

@@ -114,7 +114,7 @@ pub(super) fn read_paths(
     }
     if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
         for base in &bases {
-            for obstacle in git::obstacles(base) {
+            for obstacle in git::unoverridable_configs(base) {
                 // The policy engine may not recognize the file by its name.
                 if !obstacle.file.components().any(|part| part.as_os_str() == ".git") {
                     reads.push(PathBuf::from("/"));

@@ -65,14 +65,14 @@ pub(super) struct RepositoryConfigs {
 
 /// Returns the path by which git goes up from a directory: absolute and without links. A relative
 /// path would have no directory above its first one.
-pub(super) fn physical(folder: &Path) -> PathBuf {
+pub(super) fn resolve_like_git(folder: &Path) -> PathBuf {
     let resolved = folder.canonicalize().or_else(|_| std::path::absolute(folder));
     resolved.unwrap_or_else(|_| folder.to_owned())
 }
 
 /// Returns the directories of the repository around `folder`, as git finds them.
 pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
-    let folder = physical(folder);
+    let folder = resolve_like_git(folder);
     let repository = folder.ancestors().take(HIGHEST).find_map(repository_at);
     let Some(Ok(folder)) = repository else { return Vec::new() };
     let common = line_of(&folder.join("commondir")).map(|common| folder.join(common));
@@ -83,7 +83,7 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
 /// existing or not.
 pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
     let Some(config) = configuration(folder) else { return Vec::new() };
-    let folder = physical(folder);
+    let folder = resolve_like_git(folder);
     let Some(top) = folder.ancestors().take(HIGHEST).find(|top| top.join(".git").exists()) else {
         return Vec::new();
     };
@@ -114,7 +114,7 @@ pub(super) fn configuration_in(folder: &Path) -> Option<PathBuf> {
 /// Returns the bare repository that git would find from `folder`: any directory with the right file
 /// names is one, and its configuration is an ordinary file.
 pub(super) fn find_bare_repository(folder: &Path) -> Option<PathBuf> {
-    let folder = physical(folder);
+    let folder = resolve_like_git(folder);
     let folder = if folder.is_file() { folder.parent()? } else { &folder };
     let found = folder.ancestors().take(HIGHEST).find_map(|folder| {
         Some((folder, repository_at(folder)?.ok().is_some_and(|git| git == folder)))
@@ -126,7 +126,7 @@ pub(super) fn find_bare_repository(folder: &Path) -> Option<PathBuf> {
 pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
     let mut found = RepositoryConfigs::default();
     let mut folders = Vec::new();
-    let folder = &*physical(folder);
+    let folder = &*resolve_like_git(folder);
     // For a file, use its directory.
     let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
     let mut working = vec![folder.to_owned()];

@@ -288,7 +288,7 @@ impl App {
             }
         }
         if self.turn.is_compacting() {
-            self.works_on_history();
+            self.show_compaction();
         }
     }
 
@@ -306,14 +306,14 @@ impl App {
         }
         match self.is_busy() {
             true => self.toast("the history will be compacted after this turn"),
-            false => self.works_on_history(),
+            false => self.show_compaction(),
         }
         self.turn.request_compaction();
         self.effect(Effect::Send(Op::Compact { focus }));
     }
 
     /// Shows the compaction as work: Escape cancels it and prompts wait for it.
-    fn works_on_history(&mut self) {
+    fn show_compaction(&mut self) {
         self.turn.begin_compaction(self.clock.now_ms());
         self.effect(Effect::Progress(true));
         self.update_title();

@@ -374,7 +374,7 @@ impl App {
         if !self.composer.take_yanked() || self.hints.has_explained_yank() || !has_both(self) {
             return;
         }
-        self.hints.note_yank();
+        self.hints.record_yank_hint();
         let name = |command| self.keymap.hint_key(command);
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
         // Before that, the key inserts deleted text.
@@ -489,7 +489,7 @@ impl App {
             ComposerAction::Submit(submission) => self.submitted(&submission),
             ComposerAction::Steer(submission) => self.submit_while_running(&submission),
             ComposerAction::Queue(submission) => {
-                self.transcript.note_typed(&submission.text, &submission.display_text);
+                self.transcript.remember_typed(&submission.text, &submission.display_text);
                 self.queue(submission.text);
             }
             ComposerAction::Shell(command) => self.run_shell(command),

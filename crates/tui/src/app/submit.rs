@@ -48,7 +48,7 @@ impl App {
     pub(super) fn submitted(&mut self, submission: &Submission) {
         completions::update(self);
         self.remember(&submission.text);
-        self.transcript.note_typed(&submission.text, &submission.display_text);
+        self.transcript.remember_typed(&submission.text, &submission.display_text);
         self.submit_typed(submission.text.clone());
     }
 
@@ -86,7 +86,7 @@ impl App {
     pub(super) fn submit_while_running(&mut self, submission: &Submission) {
         completions::update(self);
         let text = submission.text.clone();
-        self.transcript.note_typed(&text, &submission.display_text);
+        self.transcript.remember_typed(&text, &submission.display_text);
         match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => {
                 self.remember(&text);
@@ -157,7 +157,7 @@ impl App {
     pub(crate) fn remember(&mut self, text: &str) {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
-        self.session.note_typed(&text);
+        self.session.record_typed(&text);
         self.effect(Effect::Run(Box::new(move || {
             let kept = launch.session_library().remember_input(&text);
             Box::new(move |app| {

@@ -50,7 +50,7 @@ impl App {
         }
         self.tick();
         let around = self.dialog_context();
-        self.dialogs.note_drawn(&around);
+        self.dialogs.record_drawn(&around);
         self.tick();
         self.update_composer_context();
         let (columns, rows) = (self.window.columns().max(1), self.window.rows().max(1));

@@ -87,9 +87,9 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
 /// prefixed name if a custom command has its plain name.
 pub(crate) fn available_names(
     spec: &CommandSpec,
-    taken: impl Fn(&str) -> bool,
+    is_taken: impl Fn(&str) -> bool,
 ) -> (String, Vec<String>) {
-    let is_gone = |name: &str| (is_parallax_only(name) || is_alias(name)) && taken(name);
+    let is_gone = |name: &str| (is_parallax_only(name) || is_alias(name)) && is_taken(name);
     let name = match is_gone(spec.name) {
         true => format!("{OWN_PREFIX}{}", spec.name),
         false => spec.name.to_owned(),

@@ -104,7 +104,7 @@ impl CurrentSession {
     }
 
     /// Records a typed prompt.
-    pub(crate) fn note_typed(&mut self, text: &str) {
+    pub(crate) fn record_typed(&mut self, text: &str) {
         self.typed_prompts.push(text.to_owned());
     }
 

@@ -175,7 +175,7 @@ impl Hints {
     }
 
     /// Records that the user was told what the YOLO key inserts.
-    pub(crate) fn note_yank(&mut self) {
+    pub(crate) fn record_yank_hint(&mut self) {
         self.has_explained_yank = true;
     }
 

@@ -117,10 +117,10 @@ impl TurnView {
         &mut self,
         duration_ms: u64,
         cost: f64,
-        taken_back: bool,
+        was_removed: bool,
     ) -> Option<Vec<String>> {
         (self.working, self.has_begun) = (None, false);
-        if taken_back {
+        if was_removed {
             return None;
         }
         // A duration of zero would say nothing.

@@ -146,7 +146,7 @@ impl ListDialog {
 
     /// Sets the text shown for an empty list.
     #[must_use]
-    pub(crate) fn when_empty(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn with_empty_text(mut self, text: impl Into<String>) -> Self {
         self.empty = text.into();
         self
     }
@@ -424,7 +424,7 @@ impl ListDialog {
         let label_width = self.label_width(width);
         let mut cut_short = None;
         let room = height.saturating_sub(rows.len() + 1);
-        let whole = self.whole_rows(label_width, width, room, theme);
+        let whole = self.wrapped_rows(label_width, width, room, theme);
         let in_rows = if whole.is_some() { 0 } else { shown };
         let shown = if whole.is_some() { self.matching.len() } else { shown };
         rows.extend(whole.into_iter().flatten());
@@ -506,7 +506,7 @@ impl ListDialog {
     }
 
     /// Returns the rows of a numbered list with wrapped items, if they fit.
-    fn whole_rows(
+    fn wrapped_rows(
         &self,
         label_width: usize,
         width: usize,

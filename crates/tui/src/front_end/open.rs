@@ -101,7 +101,7 @@ impl TerminalFrontEnd {
         let (jobs, received) = mpsc::channel(JOBS);
         // The job does nothing, but a frame follows it.
         let deliver = crate::app::effect::ResultSender(jobs.clone());
-        crate::highlight::when_loaded(move || deliver.send_soon(Box::new(|_| {})));
+        crate::highlight::on_loaded(move || deliver.send_soon(Box::new(|_| {})));
         let mut face = Self {
             app,
             screen,

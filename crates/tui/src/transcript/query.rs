@@ -54,7 +54,7 @@ impl Transcript {
 
     /// Remembers the typed form of a text that is about to be sent: with labels instead of pasted
     /// text.
-    pub fn note_typed(&mut self, text: &str, typed: &str) {
+    pub fn remember_typed(&mut self, text: &str, typed: &str) {
         if text != typed {
             self.typed_forms.push((text.to_owned(), typed.into()));
             let surplus = self.typed_forms.len().saturating_sub(MAX_TYPED);

@@ -253,7 +253,7 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
     let pasted: String = (0..200).map(|number| format!("line {number}\n")).collect();
     let (text, typed) = (format!("Look: {pasted}"), "Look: [Pasted Text: 200 lines]");
     let mut show = Show::default();
-    show.transcript.note_typed(&text, typed);
+    show.transcript.remember_typed(&text, typed);
     show.start("u", ItemStart::User { text: text.clone() });
     assert_eq!(show.take(), ["> Look: [Pasted Text: 200 lines]"]);
     let folded = show.transcript.truncated_before(usize::MAX, 60, &show.theme);

@@ -1,7 +1,7 @@
 //! Parses `find -exec` and `fd -x`.
 
 use super::options::is_single_word;
-use super::{WrappedCommand, unclear_command, words_alone};
+use super::{WrappedCommand, program_without_assignments, unclear_command};
 use crate::bash::line::Word;
 
 pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
@@ -36,7 +36,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
             return unclear_command("`find -exec` has arguments that are known only at run time");
         }
         if !started.is_empty() {
-            found.push(words_alone(started));
+            found.push(program_without_assignments(started));
         }
         for _ in 0..length {
             words.next();
@@ -102,7 +102,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
             Some(words) => {
                 let mut words = replace_placeholders(words, &["{}", "{/}", "{//}", "{.}", "{/.}"]);
                 words.push(super::xargs::unknown("{}"));
-                vec![words_alone(words)]
+                vec![program_without_assignments(words)]
             }
         };
         found.extend(fd(behind.get(length + 1..).unwrap_or_default()));

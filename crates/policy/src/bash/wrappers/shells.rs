@@ -92,7 +92,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
             let bare = word.text.as_deref().is_some_and(|file| !file.contains(['/', '.']));
             let mut script = vec![word.clone()];
             script.extend(words.cloned());
-            if bare { vec![super::words_alone(script)] } else { Vec::new() }
+            if bare { vec![super::program_without_assignments(script)] } else { Vec::new() }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::options::{Operands, Options};
 use super::shells::join_words;
-use super::{WrappedCommand, started_command, unclear_command, words_alone};
+use super::{WrappedCommand, program_without_assignments, started_command, unclear_command};
 use crate::bash::line::Word;
 
 const OPTIONS: Options = Options {
@@ -77,7 +77,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     if words.is_empty() {
         let echo =
             Word { text: Some("echo".to_owned()), source: "echo".to_owned(), ..Word::default() };
-        return vec![words_alone(vec![echo, unknown("…")])];
+        return vec![program_without_assignments(vec![echo, unknown("…")])];
     }
     let mut words = words.to_vec();
     match replaced {
@@ -91,7 +91,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
         }
         None => words.push(unknown("…")),
     }
-    vec![words_alone(words)]
+    vec![program_without_assignments(words)]
 }
 
 /// Returns a word that comes from the input.

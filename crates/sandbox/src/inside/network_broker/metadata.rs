@@ -129,7 +129,7 @@ impl WritableFiles {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_lchown => with(named(here, a, false), owner(b, c)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_utime => with(named(here, a, true), whole_seconds(caller, b)),
+            libc::SYS_utime => with(named(here, a, true), times_from_seconds(caller, b)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_utimes => with(named(here, a, true), times(caller, b, 1_000)),
             #[cfg(target_arch = "x86_64")]
@@ -275,7 +275,7 @@ fn times(caller: &Caller, at: u64, part: i64) -> Result<MetadataChange, Errno> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn whole_seconds(caller: &Caller, at: u64) -> Result<MetadataChange, Errno> {
+fn times_from_seconds(caller: &Caller, at: u64) -> Result<MetadataChange, Errno> {
     if at == 0 {
         return Ok(now());
     }

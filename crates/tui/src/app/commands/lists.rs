@@ -31,7 +31,7 @@ pub(crate) fn tasks_dialog(app: &mut App) {
     let items = app.shell.background.items(&app.theme);
     let list = ListDialog::new("Background commands", items)
         .with_search()
-        .when_empty("no background commands")
+        .with_empty_text("no background commands")
         .hint("ctrl+k stop · enter print the output · esc back");
     app.open(Overlay::list(Purpose::Tasks, list));
 }

@@ -128,7 +128,7 @@ pub(crate) fn provider_key_added(
 fn provider_models(app: &mut App, provider: &str) {
     let list = ListDialog::new("Select a model", Vec::new())
         .with_search()
-        .when_empty("loading the provider's models…");
+        .with_empty_text("loading the provider's models…");
     app.open(Overlay::list(Purpose::ProviderModel, list));
     let provider = provider.to_owned();
     app.ask(

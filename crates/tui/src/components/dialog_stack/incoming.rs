@@ -106,7 +106,7 @@ impl DialogStack {
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
-    pub(crate) fn note_drawn(&mut self, around: &DialogContext) {
+    pub(crate) fn record_drawn(&mut self, around: &DialogContext) {
         let now = self.visible_incoming(around);
         if self.incoming.last_drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
             if now.is_some() && self.incoming.last_seen != now {

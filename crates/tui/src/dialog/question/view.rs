@@ -270,7 +270,7 @@ impl QuestionDialog {
                         Ok(line) => {
                             let text = theme.text.bold();
                             let line = shell_line(&mut highlighter, &tabs(line), text, theme);
-                            let line = self.with_danger(line, theme);
+                            let line = self.with_danger_style(line, theme);
                             with_prefix(&[Span::styled(sign, theme.accent)], line)
                         }
                         Err(count) => Line::styled(sign, theme.accent)
@@ -369,7 +369,7 @@ impl QuestionDialog {
         for part in self.unshown_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled("  · ", theme.border).with_span(tabs(part), style);
-            let line = self.with_danger(line, theme);
+            let line = self.with_danger_style(line, theme);
             rows.extend(wrap(&line, width, &[Span::raw("    ")]));
         }
     }
@@ -395,7 +395,7 @@ impl QuestionDialog {
     }
 
     /// Shows commands that destroy data in the color of danger.
-    fn with_danger(&self, line: Line, theme: &Theme) -> Line {
+    fn with_danger_style(&self, line: Line, theme: &Theme) -> Line {
         let text = line.text();
         let places: Vec<_> = self
             .ask
