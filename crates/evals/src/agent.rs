@@ -11,6 +11,8 @@ use tokio::io::{
 use tokio::process::ChildStdin;
 use tokio_util::sync::CancellationToken;
 
+use crate::wrong_step::ToolCall;
+
 /// Maximum size of a line in bytes; longer lines are skipped.
 const MAX_LINE: usize = 32 << 20;
 /// Maximum number of stderr bytes that are kept.
@@ -41,8 +43,10 @@ pub(crate) struct AgentRun {
     pub(crate) model: Option<String>,
     /// The text after the last tool call of the last prompt.
     pub(crate) answer: String,
-    /// The names of called tools, in order.
-    pub(crate) tools: Vec<String>,
+    /// Tool calls, in order.
+    pub(crate) calls: Vec<ToolCall>,
+    /// The number of steps: requests of the main agent that were answered.
+    pub(crate) steps: u64,
     pub(crate) tokens: u64,
     /// `None` if the price of a model is unknown.
     pub(crate) cost: Option<f64>,
@@ -211,9 +215,26 @@ impl Log {
             }
             "tool_use" => {
                 self.run.answer.clear();
-                self.run.tools.extend(text("/tool_name").map(str::to_owned));
+                let field = |pointer| text(pointer).unwrap_or_default().to_owned();
+                self.run.calls.push(ToolCall {
+                    id: field("/tool_id"),
+                    tool: field("/tool_name"),
+                    arguments: event.get("parameters").cloned().unwrap_or_default(),
+                    step: self.run.steps.max(1),
+                    error: None,
+                });
+            }
+            "tool_result" if text("/status") == Some("error") => {
+                let message = text("/error/message").or(text("/output"));
+                let id = text("/tool_id").unwrap_or_default();
+                if let Some(call) = self.run.calls.iter_mut().rfind(|call| call.id == id) {
+                    call.error = Some(message.unwrap_or("no message").to_owned());
+                }
             }
             "usage" => {
+                if text("/role") == Some("main") && event.get("error").is_none() {
+                    self.run.steps += 1;
+                }
                 let total = event.pointer("/tokens/total").and_then(Value::as_u64);
                 self.run.tokens = self.run.tokens.saturating_add(total.unwrap_or_default());
                 match event.get("cost_usd").and_then(Value::as_f64) {
@@ -271,8 +292,10 @@ mod tests {
         for event in [
             json!({"type": "init", "session_id": "s"}),
             json!({"type": "message", "role": "assistant", "content": "I look.", "delta": true}),
-            json!({"type": "usage", "tokens": {"total": 10}, "cost_usd": 0.25}),
-            json!({"type": "tool_use", "tool_name": "read_file"}),
+            json!({"type": "usage", "role": "main", "tokens": {"total": 10}, "cost_usd": 0.25}),
+            json!({"type": "tool_use", "tool_name": "read_file", "tool_id": "a"}),
+            json!({"type": "tool_result", "tool_id": "a", "status": "error",
+                "error": {"type": "file_not_found", "message": "no such file"}}),
             json!({"type": "message", "role": "assistant", "content": "It is ", "delta": true}),
             json!({"type": "message", "role": "assistant", "content": "7.", "delta": true}),
             json!({"type": "usage", "tokens": {"total": 5}, "cost_usd": 0.5}),
@@ -281,10 +304,10 @@ mod tests {
             assert_eq!(log.event(&event), None);
         }
         assert_eq!((log.run.answer.as_str(), log.run.tokens), ("It is 7.", 15));
-        assert_eq!(
-            (log.run.tools.as_slice(), log.cost),
-            (["read_file".to_owned()].as_slice(), Some(0.75))
-        );
+        assert_eq!(log.cost, Some(0.75));
+        let call = &log.run.calls[0];
+        assert_eq!((call.tool.as_str(), call.step), ("read_file", 1));
+        assert_eq!(call.error.as_deref(), Some("no such file"));
         let ask = json!({"type": "ask", "id": "a", "kind": "approval"});
         assert_eq!(log.event(&ask).expect("a reply")["outcome"], "cancel");
         assert!(log.is_complete() && log.error.is_none());

@@ -46,8 +46,9 @@ impl CaseOutcome<'_> {
 
     /// Returns what is wrong; `None` if the check passed.
     async fn problem(&self, check: &Check) -> Option<String> {
-        let tools = &self.conversation.tools;
-        let calls = |tool: &str| tools.iter().filter(|it| *it == tool).count();
+        let tools: Vec<&str> =
+            self.conversation.calls.iter().map(|call| call.tool.as_str()).collect();
+        let calls = |tool: &str| tools.iter().filter(|it| **it == tool).count();
         match check {
             Check::FileEquals { path, content } => match self.read(path) {
                 Err(problem) => Some(problem),
@@ -60,16 +61,16 @@ impl CaseOutcome<'_> {
             },
             Check::Command { run } => self.run(run).await,
             Check::ToolCalled { tool } => (calls(tool) == 0)
-                .then(|| format!("`{tool}` was not called; called tools: {}", list(tools))),
+                .then(|| format!("`{tool}` was not called; called tools: {}", list(&tools))),
             Check::ToolNotCalled { tool } => {
                 let count = calls(tool);
                 (count > 0).then(|| format!("`{tool}` was called {count} times"))
             }
             Check::ToolOrder { tools: wanted } => {
                 let mut called = tools.iter();
-                let missing = wanted.iter().find(|tool| !called.any(|it| it == *tool));
+                let missing = wanted.iter().find(|tool| !called.any(|it| it == tool));
                 missing.map(|tool| {
-                    format!("`{tool}` was not called in order; called tools: {}", list(tools))
+                    format!("`{tool}` was not called in order; called tools: {}", list(&tools))
                 })
             }
             Check::ToolAtMost { tool, n } => {
@@ -139,7 +140,7 @@ impl CaseOutcome<'_> {
     }
 }
 
-fn list(tools: &[String]) -> String {
+fn list(tools: &[&str]) -> String {
     match tools {
         [] => "none".to_owned(),
         tools => tools.join(", "),

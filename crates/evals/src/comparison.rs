@@ -200,6 +200,8 @@ mod tests {
             checks: Vec::new(),
             session_id: None,
             tags: Vec::new(),
+            wrong_step: None,
+            devtools: None,
             error: None,
         };
         passed.iter().map(result).collect()

@@ -17,6 +17,7 @@ mod results;
 mod statistics;
 mod suite;
 mod workspace;
+mod wrong_step;
 
 pub use case::{Case, CaseLimits, Judge, find_cases};
 pub use check::Check;
@@ -26,3 +27,4 @@ pub use page::page;
 pub use report::{Report, RunGroup};
 pub use results::{CheckResult, RunResult, read_results};
 pub use suite::{AnswerSource, Suite};
+pub use wrong_step::WrongStep;

@@ -41,7 +41,8 @@ pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, Stri
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
             'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-            <title>Evaluation: {} of {} runs passed</title>\n<style>{style}{STYLE}</style>\n</head>\n<body>\n",
+            <title>Evaluation: {} of {} runs passed</title>\n<style>{style}{STYLE}</style>\n</head>\n\
+            <body class=\"evaluation\">\n",
         report.total.passed, report.total.runs
     );
     let _ = writeln!(page, "<h1>Evaluation</h1>");
@@ -64,94 +65,130 @@ fn groups(page: &mut String, title: &str, groups: &[RunGroup], report: &Report) 
     }
     let _ = write!(
         page,
-        "<h2>{title}</h2>\n<div class=\"wide\"><table>\n<tr><th></th><th>Passed</th><th></th>\
-            <th class=\"number\">pass^{}</th><th class=\"number\">Tokens</th>\
-            <th class=\"number\">Cost</th><th class=\"number\">Median time</th>\
-            <th class=\"number\">Tool calls</th></tr>\n",
+        "<h2>{title}</h2>\n<div class=\"frame\"><table class=\"results\">\n<thead><tr>\
+            <th scope=\"col\">Name</th><th scope=\"col\">Passed</th>\
+            <th scope=\"col\" class=\"share\">Share</th><th scope=\"col\" class=\"figure\">95 % interval</th>\
+            <th scope=\"col\" class=\"figure\">pass^{}</th>",
         report.runs_per_case
     );
+    figures(page, "th", ["Tokens", "Cost", "Median time", "Tool calls"].map(str::to_owned));
+    page.push_str("</tr></thead>\n<tbody>\n");
     for group in groups {
         let (low, high) = group.interval;
-        let _ = writeln!(
+        let _ = write!(
             page,
-            "<tr><td>{}</td><td>{}/{} ({:.1} %, {:.1}–{:.1} %)</td><td><div class=\"bar\">\
-                <i style=\"width:{:.1}%\"></i><u style=\"left:{:.1}%;right:{:.1}%\"></u></div></td>\
-                <td class=\"number\">{:.1} %</td><td class=\"number\">{}</td>\
-                <td class=\"number\">{}</td><td class=\"number\">{}</td>\
-                <td class=\"number\">{}</td></tr>",
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{} of {}</td><td class=\"share\">\
+                <span class=\"rate\" role=\"img\" aria-label=\"{:.1} %\"><i style=\"width:{:.1}%\"></i>\
+                <u style=\"left:{:.1}%;right:{:.1}%\"></u></span></td>\
+                <td class=\"figure\">{:.1}–{:.1} %</td><td class=\"figure\">{:.1} %</td>",
             PageText(&group.name),
             group.passed,
             group.runs,
             group.pass_rate * 100.0,
-            low * 100.0,
-            high * 100.0,
             group.pass_rate * 100.0,
             low * 100.0,
             (1.0 - high) * 100.0,
+            low * 100.0,
+            high * 100.0,
             group.all_runs_pass * 100.0,
-            group.tokens,
-            dollars(group.cost),
-            time(group.median_duration_ms),
-            group.tool_calls
         );
+        let median = time(group.median_duration_ms);
+        let counts =
+            [grouped(group.tokens), dollars(group.cost), median, grouped(group.tool_calls)];
+        figures(page, "td", counts);
+        page.push_str("</tr>\n");
     }
-    page.push_str("</table></div>\n");
+    page.push_str("</tbody></table></div>\n");
+}
+
+/// Writes cells with figures.
+fn figures(page: &mut String, tag: &str, figures: [String; 4]) {
+    for figure in figures {
+        let _ = write!(page, "<{tag} class=\"figure\">{figure}</{tag}>");
+    }
 }
 
 fn runs(page: &mut String, results: &[RunResult], sessions: &BTreeMap<String, String>) {
     page.push_str(
-        "<h2>Runs</h2>\n<div class=\"wide\"><table>\n<tr><th>Case</th><th>Model</th><th>Result</th>\
-            <th>Checks</th><th class=\"number\">Tokens</th><th class=\"number\">Cost</th>\
-            <th class=\"number\">Time</th><th class=\"number\">Tool calls</th><th>Session</th></tr>\n",
+        "<h2>Runs</h2>\n<div class=\"frame\"><table class=\"results\">\n<thead><tr>\
+            <th scope=\"col\">Case</th><th scope=\"col\">Run</th><th scope=\"col\">Model</th>\
+            <th scope=\"col\">Result</th><th scope=\"col\">Checks</th>",
     );
+    figures(page, "th", ["Tokens", "Cost", "Time", "Tool calls"].map(str::to_owned));
+    page.push_str("<th scope=\"col\">Session</th></tr></thead>\n<tbody>\n");
     for result in results {
-        let (class, word) =
-            if result.pass { ("pass", "✓ passed") } else { ("fail", "✕ failed") };
+        let badge = match result.pass {
+            true => "<span class=\"badge passed\">✓ passed</span>",
+            false => "<span class=\"badge failed\">✕ failed</span>",
+        };
+        let passed = result.checks.iter().filter(|check| check.pass).count();
         let _ = write!(
             page,
-            "<tr><td>{} <span class=\"muted\">#{}</span></td><td>{}</td>\
-                <td class=\"{class}\">{word}</td><td>",
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{}</td><td>{}</td><td>{badge}</td>\
+                <td>{passed} of {}</td>",
             PageText(&result.case),
             result.run,
-            PageText(&result.model)
+            PageText(&result.model),
+            result.checks.len(),
         );
-        let passed = result.checks.iter().filter(|check| check.pass).count();
-        let _ = write!(page, "{passed}/{}", result.checks.len());
-        let details = result.checks.iter().filter(|check| !check.pass).map(|check| {
-            (check.kind.as_str(), check.detail.as_deref().unwrap_or("it did not pass"))
-        });
-        let details: Vec<_> =
-            result.error.iter().map(|error| ("run", error.as_str())).chain(details).collect();
-        if !details.is_empty() {
-            page.push_str("<ul>");
-            for (kind, detail) in details {
-                let _ =
-                    write!(page, "<li><code>{}</code>: {}</li>", PageText(kind), PageText(detail));
-            }
-            page.push_str("</ul>");
-        }
-        let _ = write!(
-            page,
-            "</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
-                <td class=\"number\">{}</td><td class=\"number\">{}</td><td>",
-            result.tokens,
-            dollars(result.cost),
-            time(result.duration_ms),
-            result.tool_calls
-        );
-        if let Some(id) = &result.session_id {
-            match sessions.get(id) {
-                Some(file) => {
-                    let _ = write!(page, "<a href=\"{}\">open</a>", PageText(file));
-                }
-                None => {
-                    let _ = write!(page, "<code>{}</code>", PageText(id));
-                }
-            }
+        let (cost, time) = (dollars(result.cost), time(result.duration_ms));
+        figures(page, "td", [grouped(result.tokens), cost, time, grouped(result.tool_calls)]);
+        let file = result.session_id.as_ref().and_then(|id| sessions.get(id));
+        page.push_str("<td>");
+        if let Some(file) = file {
+            let _ = write!(page, "<a href=\"{}\">DevTools</a>", PageText(file));
         }
         page.push_str("</td></tr>\n");
+        if !result.pass {
+            reasons(page, result, file);
+        }
     }
-    page.push_str("</table></div>\n");
+    page.push_str("</tbody></table></div>\n");
+}
+
+/// Writes the row that says why a run failed. `file` is the page of its session.
+fn reasons(page: &mut String, result: &RunResult, file: Option<&String>) {
+    page.push_str("<tr class=\"why\"><td colspan=\"10\"><dl>");
+    if let Some(wrong) = &result.wrong_step {
+        let tool = wrong.tool.as_deref().unwrap_or("the answer");
+        let _ = write!(
+            page,
+            "<dt>First wrong step</dt><dd>Step {}, <code>{}</code>: {}",
+            wrong.step,
+            PageText(tool),
+            PageText(&wrong.problem)
+        );
+        if let Some(file) = file {
+            let address = format!("{file}{}", wrong.fragment());
+            let _ = write!(page, " <a href=\"{}\">Open in DevTools</a>", PageText(&address));
+        }
+        page.push_str("</dd>");
+    }
+    if let Some(error) = &result.error {
+        let _ = write!(page, "<dt>Run</dt><dd>{}</dd>", PageText(error));
+    }
+    for check in result.checks.iter().filter(|check| !check.pass) {
+        let detail = check.detail.as_deref().unwrap_or("it did not pass");
+        let (kind, detail) = (PageText(&check.kind), PageText(detail));
+        let _ = write!(page, "<dt><code>{kind}</code></dt><dd>{detail}</dd>");
+    }
+    if let Some(command) = &result.devtools {
+        let _ = write!(page, "<dt>Live view</dt><dd><code>{}</code></dd>", PageText(command));
+    }
+    page.push_str("</dl></td></tr>\n");
+}
+
+/// Returns a number with its thousands separated.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 fn dollars(cost: Option<f64>) -> String {
@@ -167,6 +204,14 @@ fn time(milliseconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::results::CheckResult;
+    use crate::wrong_step::WrongStep;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 
     #[test]
     fn page_shows_text_as_text() {
@@ -187,6 +232,13 @@ mod tests {
             checks: vec![check],
             session_id: Some("id".to_owned()),
             tags: vec!["\"t".to_owned()],
+            wrong_step: Some(WrongStep {
+                step: 2,
+                call: Some(3),
+                tool: Some("<b>".to_owned()),
+                problem: "<i>no match".to_owned(),
+            }),
+            devtools: Some("parallax devtools id".to_owned()),
             error: None,
         };
         let sessions = BTreeMap::from([("id".to_owned(), "sessions/id.html".to_owned())]);
@@ -194,5 +246,8 @@ mod tests {
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script"), "{page}");
         assert!(page.contains("a&amp;b") && page.contains("0 of 1 runs passed"));
         assert!(page.contains("href=\"sessions/id.html\"") && page.contains("1.5 s"));
+        assert!(page.contains("Step 2, <code>&lt;b&gt;</code>: &lt;i&gt;no match"), "{page}");
+        assert!(page.contains("href=\"sessions/id.html#call=3\""), "{page}");
+        assert!(page.contains("parallax devtools id"), "{page}");
     }
 }

@@ -172,6 +172,8 @@ mod tests {
             checks: Vec::new(),
             session_id: None,
             tags: vec!["t".to_owned()],
+            wrong_step: None,
+            devtools: None,
             error: None,
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
+use crate::wrong_step::WrongStep;
 
 /// Maximum size of a line in bytes.
 const MAX_LINE: usize = 16 << 20;
@@ -36,6 +37,12 @@ pub struct RunResult {
     /// The tags of the case.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// The first step that went wrong; `None` if the run passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_step: Option<WrongStep>,
+    /// The command that opens a failed run in DevTools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devtools: Option<String>,
     /// Why the run did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -16,6 +16,7 @@ use crate::judge::judge;
 use crate::recording;
 use crate::results::{CheckResult, RunResult};
 use crate::workspace::CaseWorkspace;
+use crate::wrong_step::first_wrong_step;
 
 /// Default time limit of a run.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -151,6 +152,8 @@ impl Suite {
             checks: Vec::new(),
             session_id: None,
             tags: case.tags.clone(),
+            wrong_step: None,
+            devtools: None,
             error: None,
         };
         let of = case.clone();
@@ -163,8 +166,9 @@ impl Suite {
         let mut workspace = workspace;
         match self.measure(&job, &workspace, cancel).await {
             Ok((conversation, checks)) => {
-                let tools = conversation.tools.len();
-                result.tool_calls = u64::try_from(tools).unwrap_or(u64::MAX);
+                let calls = conversation.calls.len();
+                result.tool_calls = u64::try_from(calls).unwrap_or(u64::MAX);
+                result.wrong_step = first_wrong_step(&conversation, &case.checks, &checks);
                 result.tokens = conversation.tokens;
                 result.cost = conversation.cost;
                 let time = conversation.duration.as_millis();
@@ -178,6 +182,8 @@ impl Suite {
                 result.error = conversation.error;
                 result.pass = result.error.is_none() && checks.iter().all(|check| check.pass);
                 result.checks = checks;
+                let id = result.session_id.as_ref().filter(|_| !result.pass);
+                result.devtools = id.map(|id| format!("parallax devtools {id}"));
             }
             Err(problem) => result.error = Some(problem),
         }

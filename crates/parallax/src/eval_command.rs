@@ -222,7 +222,16 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
         let detail = check.detail.as_deref().unwrap_or("it did not pass");
         text.push_str(&format!("; {}: {detail}", check.kind));
     }
-    one_line(&text)
+    let mut lines = vec![one_line(&text)];
+    if let Some(wrong) = &result.wrong_step {
+        let tool = wrong.tool.as_deref().map_or("the answer".to_owned(), |it| format!("`{it}`"));
+        let text = format!("first wrong step: {}, {tool}: {}", wrong.step, wrong.problem);
+        lines.push(format!("    {}", one_line(&text)));
+    }
+    if let Some(command) = &result.devtools {
+        lines.push(format!("    DevTools: {}", one_line(command)));
+    }
+    lines.join("\n")
 }
 
 fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {

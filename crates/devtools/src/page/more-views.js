@@ -171,6 +171,17 @@ class SessionView {
     this.element.prepend(button);
   }
 
+  /** Opens a tool call of the main agent by its number. */
+  reveal(number) {
+    const item = this.session.items.filter((one) => one.type === 'call' && !one.call.agent)[number - 1];
+    if (!item) return;
+    this.show();
+    const at = this.session.items.indexOf(item);
+    while (this.first > at) this.element.querySelector('button.quiet').click();
+    item.element.open = true;
+    item.element.scrollIntoView({ block: 'center' });
+  }
+
   item(item) {
     switch (item.type) {
       case 'user':
@@ -195,6 +206,7 @@ class SessionView {
     const kind = { success: 'good', error: 'bad', cancelled: 'warn', running: 'run' }[call.status] ?? 'calm';
     const title = call.title || firstLine(JSON.stringify(call.args ?? {}), 120);
     const details = h('details.item.call', h('summary', h('code', call.name), h('span.text', firstLine(title)), pill(kind, call.status ?? 'no result'), h('span.muted', duration(call.duration))));
+    item.element = details;
     if (call.status === 'running') (this.running ??= new Map()).set(item, details);
     return lazily(details, () => {
       const told = call.told ?? {};

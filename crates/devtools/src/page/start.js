@@ -111,6 +111,7 @@ function follow() {
     take(event.data);
     say('calm', 'saved');
     open(current);
+    openTarget();
     plan();
   });
   events.addEventListener('records', (event) => {
@@ -133,6 +134,14 @@ function follow() {
   events.addEventListener('error', () => say('warn', 'disconnected'));
 }
 
+/** Opens what the address names, such as `#call=3` or `#request=2` of the main agent. */
+function openTarget() {
+  const [, kind, number] = /^#(call|request)=(\d+)$/.exec(location.hash) ?? [];
+  if (!kind) return;
+  open(kind === 'call' ? 'Session' : 'Requests');
+  view(current).reveal(Number(number));
+}
+
 tabs();
 theme();
 const wanted = VIEWS.find(([name]) => `#${name.toLowerCase()}` === location.hash);
@@ -142,6 +151,7 @@ if (saved) {
   take(saved.textContent);
   say('calm', 'exported');
   open(current);
+  openTarget();
   plan();
 } else {
   follow();

@@ -43,6 +43,13 @@ class RequestsView {
     else if (this.shown && this.drawn !== this.stateOf(this.shown)) this.detail(this.shown);
   }
 
+  /** Selects a request of the main agent by its number among those that were answered. */
+  reveal(number) {
+    const all = this.session.requests.filter((one) => one.role === 'main');
+    const request = all.filter((one) => !one.error)[number - 1] ?? all.at(-1);
+    if (request) this.list.choose(this.session.requests.indexOf(request));
+  }
+
   detail(request) {
     if (!request) return;
     // What is open stays open while more is reported.

@@ -123,6 +123,48 @@ fn failed_checks_fail_the_run_and_say_why() {
 }
 
 #[test]
+fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
+    let replace = json!({"name": "replace", "args": {"file_path": "a.txt", "instruction": "i",
+        "old_string": "missing", "new_string": "new"}});
+    let script = json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
+        {"calls": [replace]},
+        {"text": "Done."},
+    ]);
+    let world = world(&script, EDIT);
+    let arguments = ["eval", "cases", "--out", "out.jsonl", "--html", "report.html"];
+    let done = finish(world.command(&arguments));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let row = &rows(&world.home.project().join("out.jsonl"))[0];
+    let step = &row["wrong_step"];
+    assert_eq!(
+        (&step["step"], &step["call"], &step["tool"]),
+        (&json!(2), &json!(2), &json!("replace"))
+    );
+    let command = format!("parallax devtools {}", row["session_id"].as_str().expect("a session"));
+    assert_eq!(row["devtools"], command.as_str());
+    assert!(done.err().contains("first wrong step: 2, `replace`: it failed: "), "{}", done.err());
+    assert!(done.err().contains(&command), "{}", done.err());
+    let page = std::fs::read_to_string(world.home.project().join("report.html")).expect("a page");
+    assert!(page.contains("First wrong step") && page.contains(".html#call=2\""), "{page}");
+
+    // A wrong answer, and a request that fails.
+    let case = "prompt = \"x\"\n[[checks]]\nkind = \"answer_matches\"\npattern = \"42\"\n";
+    let wrong_answer = self::world(&json!([{"text": "41"}]), case);
+    let done = finish(wrong_answer.command(&["eval", "cases"]));
+    assert!(
+        done.err().contains("first wrong step: 1, the answer: answer_matches"),
+        "{}",
+        done.err()
+    );
+    let refused = json!([{"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]);
+    let failed = self::world(&refused, case);
+    let done = finish(failed.command(&["eval", "cases"]));
+    assert!(done.err().contains("first wrong step: 1, the answer: "), "{}", done.err());
+    assert!(done.err().contains("DevTools: parallax devtools "), "{}", done.err());
+}
+
+#[test]
 fn recorded_case_passes_without_a_model() {
     let world = create_world(&edit("new\n"), EDIT);
     let done = finish(world.command(&["eval", "cases", "--record"]));
