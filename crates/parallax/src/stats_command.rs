@@ -6,7 +6,7 @@ use clap::Args;
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::Failure;
 use parallax_sdk::{LaunchOptions, SessionConfig};
-use parallax_sessions::usage_report::{NamedUsage, UsageReport, parse_since};
+use parallax_sessions::usage_report::{NamedUsage, UsageReport, UsageStart};
 use parallax_sessions::usage_text;
 
 use crate::session_flags::SessionFlags;
@@ -33,9 +33,9 @@ pub(crate) struct StatsArguments {
 /// # Errors
 /// Returns an error if `--since` is invalid or the flags cannot be used.
 pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
-    let since = typed.since.as_deref().map(parse_since).transpose()?;
+    let since = typed.since.as_deref().map(UsageStart::parse).transpose()?;
     let options = LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
-    let report = SessionConfig::prepare(options)?.session_library().usage_report(since);
+    let report = SessionConfig::prepare(options)?.session_library().usage_report(since.as_ref());
     Ok(match (typed.json, typed.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),
@@ -45,28 +45,29 @@ pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
 
 fn csv(report: &UsageReport) -> String {
     let mut text = "kind,name,sessions,requests,failed,input_tokens,cached_tokens,output_tokens,\
-                    cost_usd,duration_ms\n"
+                    cost_usd,duration_ms,cost_is_complete\n"
         .to_owned();
     let groups = [("day", &report.days), ("model", &report.models), ("project", &report.projects)];
     for (kind, rows) in groups {
         for NamedUsage { name, sessions, sum } in rows {
             let _ = writeln!(
                 text,
-                "{kind},{},{sessions},{},{},{},{},{},{:.6},{}",
+                "{kind},{},{sessions},{},{},{},{},{},{},{},{}",
                 field(name),
                 sum.requests,
                 sum.failed,
                 sum.input_tokens,
                 sum.cached_tokens,
                 sum.output_tokens,
-                sum.cost,
-                sum.model_ms
+                sum.cost.map(|cost| format!("{cost:.6}")).unwrap_or_default(),
+                sum.model_ms,
+                !sum.unpriced
             );
         }
     }
     for tool in &report.tools {
         let (name, calls, failed) = (field(&tool.name), tool.calls, tool.failed);
-        let _ = writeln!(text, "tool,{name},,{calls},{failed},,,,,{}", tool.duration_ms);
+        let _ = writeln!(text, "tool,{name},,{calls},{failed},,,,,{},", tool.duration_ms);
     }
     text
 }

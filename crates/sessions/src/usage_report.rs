@@ -33,8 +33,10 @@ pub struct UsageSum {
     pub cached_tokens: u64,
     /// Output tokens, including thinking.
     pub output_tokens: u64,
-    /// US dollars, as far as prices are known.
-    pub cost: f64,
+    /// US dollars, as far as prices are known; `None` if none is.
+    pub cost: Option<f64>,
+    /// Whether the price of some of the tokens is unknown.
+    pub unpriced: bool,
     /// Total latency of requests in milliseconds.
     pub model_ms: u64,
 }
@@ -46,7 +48,11 @@ impl UsageSum {
         self.input_tokens += more.input_tokens;
         self.cached_tokens += more.cached_tokens;
         self.output_tokens += more.output_tokens;
-        self.cost += more.cost;
+        // Requests without tokens say nothing about prices.
+        if let Some(more) = more.cost {
+            *self.cost.get_or_insert(0.0) += more;
+        }
+        self.unpriced |= more.unpriced;
         self.model_ms += more.model_ms;
     }
 
@@ -57,7 +63,8 @@ impl UsageSum {
             input_tokens: requests.usage.prompt,
             cached_tokens: requests.usage.cached,
             output_tokens: requests.usage.output + requests.usage.thought,
-            cost: requests.cost.total(),
+            cost: Some(requests.cost.total()).filter(|cost| *cost > 0.0 || !requests.unpriced),
+            unpriced: requests.unpriced,
             model_ms: requests.latency_ms,
         }
     }
@@ -70,7 +77,10 @@ impl UsageSum {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
-            cost: (self.cost - earlier.cost).max(0.0),
+            cost: self.cost.map(|cost| (cost - earlier.cost.unwrap_or_default()).max(0.0)),
+            unpriced: self.unpriced
+                && (self.input_tokens > earlier.input_tokens
+                    || self.output_tokens > earlier.output_tokens),
             model_ms: self.model_ms.saturating_sub(earlier.model_ms),
         }
     }
@@ -113,7 +123,7 @@ pub struct ToolUsage {
 /// Usage of all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct UsageReport {
-    /// The first day included; `None` for all days.
+    /// The first day or time included; `None` for all.
     pub since: Option<String>,
     /// Number of sessions with requests.
     pub sessions: u64,
@@ -131,30 +141,53 @@ pub struct UsageReport {
     pub tools: Vec<ToolUsage>,
 }
 
-/// Parses `30d`, `12h`, `2w`, or a day (`2026-11-01`).
-///
-/// # Errors
-/// Returns an error for any other text.
-pub fn parse_since(text: &str) -> Result<Date, Failure> {
-    let wrong = || {
-        let text = parallax_protocol::code_text::code_text(text);
-        let message = format!("invalid `--since {text}`: use `30d`, `2w`, `12h`, or `2026-11-01`");
-        Failure::new(FailureKind::Input, message)
-    };
-    if let Ok(date) = text.parse::<Date>() {
-        return Ok(date);
+/// The time from which usage counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageStart {
+    time: Timestamp,
+    /// A day, or a time for a start within a day.
+    label: String,
+}
+
+impl UsageStart {
+    /// Parses `30d`, `2w`, or a day (`2026-11-01`), which start with their first day, or `12h`.
+    ///
+    /// # Errors
+    /// Returns an error for any other text.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let wrong = || {
+            let text = parallax_protocol::code_text::code_text(text);
+            let message =
+                format!("invalid `--since {text}`: use `30d`, `2w`, `12h`, or `2026-11-01`");
+            Failure::new(FailureKind::Input, message)
+        };
+        if let Ok(day) = text.parse::<Date>() {
+            return Self::from_day(day).ok_or_else(wrong);
+        }
+        let last = text.char_indices().last().map_or(0, |(at, _)| at);
+        let (digits, unit) = text.split_at(last);
+        let number: i64 =
+            digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(wrong)?;
+        let span = match unit {
+            "h" => Span::new().hours(number),
+            "d" => Span::new().days(number),
+            "w" => Span::new().weeks(number),
+            _ => return Err(wrong()),
+        };
+        let start = Zoned::now().checked_sub(span).map_err(|_| wrong())?;
+        match unit {
+            "h" => {
+                let label = start.strftime("%Y-%m-%d %H:%M").to_string();
+                Ok(Self { time: start.timestamp(), label })
+            }
+            _ => Self::from_day(start.date()).ok_or_else(wrong),
+        }
     }
-    let last = text.char_indices().last().map_or(0, |(at, _)| at);
-    let (digits, unit) = text.split_at(last);
-    let number: i64 =
-        digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(wrong)?;
-    let span = match unit {
-        "h" => Span::new().hours(number),
-        "d" => Span::new().days(number),
-        "w" => Span::new().weeks(number),
-        _ => return Err(wrong()),
-    };
-    Zoned::now().checked_sub(span).map(|time| time.date()).map_err(|_| wrong())
+
+    fn from_day(day: Date) -> Option<Self> {
+        let start = day.to_zoned(TimeZone::system()).ok()?;
+        Some(Self { time: start.timestamp(), label: day.to_string() })
+    }
 }
 
 /// Usage of one session.
@@ -167,13 +200,13 @@ struct SessionUsage {
 }
 
 impl SessionLibrary<'_> {
-    /// Returns the usage of the sessions of all projects since a day. Blocking.
-    pub fn usage_report(&self, since: Option<Date>) -> UsageReport {
+    /// Returns the usage of the sessions of all projects since a time. Blocking.
+    pub fn usage_report(&self, since: Option<&UsageStart>) -> UsageReport {
         let dirs = self.dirs();
         let entries: Vec<SessionEntry> = parallax_store::list_all(&dirs)
             .into_iter()
             .filter(|entry| entry.origin == SessionOrigin::Parallax)
-            .filter(|entry| since.is_none_or(|since| day_of(entry.last_used) >= since))
+            .filter(|entry| since.is_none_or(|since| entry.last_used >= since.time))
             .collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
@@ -196,13 +229,17 @@ fn day_of(time: Timestamp) -> Date {
 }
 
 /// Returns the usage of a session, or `None` if it cannot be read.
-fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Option<SessionUsage> {
+fn session_usage(
+    entry: &SessionEntry,
+    keys: &Keys,
+    since: Option<&UsageStart>,
+) -> Option<SessionUsage> {
     let session = parallax_store::load(&entry.path, keys).ok()?;
     let mut used =
         SessionUsage { project: display_path(&entry.project), ..SessionUsage::default() };
     let counts = |time: &str| {
-        let day = time.parse().map(day_of).unwrap_or_else(|_| day_of(entry.last_used));
-        since.is_none_or(|since| day >= since).then_some(day)
+        let time = time.parse().unwrap_or(entry.last_used);
+        since.is_none_or(|since| time >= since.time).then(|| day_of(time))
     };
     // Each record contains all requests of the session so far.
     let mut earlier: BTreeMap<String, UsageSum> = BTreeMap::new();
@@ -245,9 +282,9 @@ fn display_path(project: &Path) -> String {
     }
 }
 
-fn report(found: Vec<Option<SessionUsage>>, since: Option<Date>) -> UsageReport {
+fn report(found: Vec<Option<SessionUsage>>, since: Option<&UsageStart>) -> UsageReport {
     let mut report =
-        UsageReport { since: since.map(|it| it.to_string()), ..UsageReport::default() };
+        UsageReport { since: since.map(|it| it.label.clone()), ..UsageReport::default() };
     let mut days: BTreeMap<String, NamedUsage> = BTreeMap::new();
     let (mut models, mut projects) = (days.clone(), days.clone());
     let mut tools: BTreeMap<String, ToolUsage> = BTreeMap::new();
@@ -293,7 +330,8 @@ fn sorted_usage(sums: BTreeMap<String, NamedUsage>) -> Vec<NamedUsage> {
 
 fn sort_by_cost(mut sums: Vec<NamedUsage>) -> Vec<NamedUsage> {
     let tokens = |it: &NamedUsage| it.sum.input_tokens + it.sum.output_tokens;
-    sums.sort_by(|a, b| b.sum.cost.total_cmp(&a.sum.cost).then_with(|| tokens(b).cmp(&tokens(a))));
+    let cost = |it: &NamedUsage| it.sum.cost.unwrap_or_default();
+    sums.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| tokens(b).cmp(&tokens(a))));
     sums
 }
 
@@ -303,11 +341,26 @@ mod tests {
 
     #[test]
     fn since_is_a_span_or_a_day() {
-        assert_eq!(parse_since("2026-11-01").unwrap().to_string(), "2026-11-01");
-        assert_eq!(parse_since("0d").unwrap(), Zoned::now().date());
-        assert!(parse_since("2w").unwrap() < parse_since("1d").unwrap());
+        let parse = |text: &str| UsageStart::parse(text).unwrap();
+        assert_eq!(parse("2026-11-01").label, "2026-11-01");
+        assert_eq!(parse("0d").label, Zoned::now().date().to_string());
+        assert!(parse("2w").time < parse("1d").time);
+        let hours = Timestamp::now().duration_since(parse("12h").time).as_secs();
+        assert!((12 * 3600..12 * 3600 + 60).contains(&hours), "{hours}");
         for wrong in ["", "d", "-1d", "30", "99999999999d", "3y", "é"] {
-            assert!(parse_since(wrong).is_err(), "{wrong}");
+            assert!(UsageStart::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn cost_is_unknown_without_a_price_and_incomplete_with_some() {
+        let usage = parallax_protocol::usage::Usage { prompt: 10, ..Default::default() };
+        let unknown = Requests { count: 1, usage, unpriced: true, ..Requests::default() };
+        let mut sum = UsageSum::from_requests(&unknown);
+        assert_eq!((sum.cost, sum.unpriced), (None, true));
+        let known = UsageSum { cost: Some(0.5), ..UsageSum::default() };
+        sum.add(&known);
+        assert_eq!((sum.cost, sum.unpriced), (Some(0.5), true));
+        assert!(!sum.since(&sum).unpriced, "there is nothing new");
     }
 }

@@ -28,8 +28,15 @@ pub fn format_report(report: &UsageReport) -> String {
         tokens(total.input_tokens),
         total.cached_share() * 100.0,
         tokens(total.output_tokens),
-        dollars(total.cost)
+        dollars(total)
     );
+    if total.unpriced {
+        let unpriced = report.models.iter().filter(|model| model.sum.unpriced);
+        let names: Vec<_> =
+            unpriced.take(ROWS).map(|model| format!("`{}`", code_text(&model.name))).collect();
+        let _ =
+            writeln!(text, "The cost is incomplete: no price is known for {}.", names.join(", "));
+    }
     if report.unreadable > 0 {
         let _ = writeln!(text, "{} sessions could not be read.", report.unreadable);
     }
@@ -66,9 +73,10 @@ fn count_with_noun(count: u64, noun: &str) -> String {
 fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
     let _ = writeln!(text, "\n{title}");
     // Without prices, compares tokens.
-    let has_cost = rows.iter().any(|row| row.sum.cost > 0.0);
+    let cost = |sum: &UsageSum| sum.cost.unwrap_or_default();
+    let has_cost = rows.iter().any(|row| cost(&row.sum) > 0.0);
     let value = |sum: &UsageSum| match has_cost {
-        true => sum.cost,
+        true => cost(sum),
         false => to_float(sum.input_tokens + sum.output_tokens),
     };
     let most = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
@@ -80,7 +88,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
             "  {:<width$}  {}  {:>9}  {:>7} in  {:>7} out  {:>3.0} % cached",
             truncate_name(&row.name, width),
             bar(value(sum), most),
-            dollars(sum.cost),
+            dollars(sum),
             tokens(sum.input_tokens),
             tokens(sum.output_tokens),
             sum.cached_share() * 100.0
@@ -118,8 +126,12 @@ fn tokens(count: u64) -> String {
     }
 }
 
-fn dollars(cost: f64) -> String {
-    if cost > 0.0 && cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") }
+/// Returns the cost; `≥` if it is incomplete.
+fn dollars(sum: &UsageSum) -> String {
+    let Some(cost) = sum.cost else { return "–".to_owned() };
+    let least = if sum.unpriced { "≥ " } else { "" };
+    let digits = if cost > 0.0 && cost < 0.01 { 4 } else { 2 };
+    format!("{least}${cost:.digits$}")
 }
 
 fn duration(ms: u64) -> String {
@@ -138,6 +150,14 @@ fn to_float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_costs_are_not_zero() {
+        let cost = |cost, unpriced| dollars(&UsageSum { cost, unpriced, ..UsageSum::default() });
+        assert_eq!(cost(Some(0.0), false), "$0.00");
+        assert_eq!(cost(Some(0.25), true), "≥ $0.25");
+        assert_eq!(cost(None, true), "–");
+    }
 
     #[test]
     fn bar_length_matches_value() {

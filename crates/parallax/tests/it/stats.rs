@@ -35,6 +35,39 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
     let old = world.run_well(&["stats", "--json", "--since", "2999-01-01"]);
     let old: Value = serde_json::from_str(&old.stdout()).expect("JSON");
     assert_eq!(old["sessions"], 0);
+    for (since, sessions) in [("0h", 0), ("1h", 2)] {
+        let done = world.run_well(&["stats", "--json", "--since", since]);
+        let report: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+        assert_eq!(report["sessions"], sessions, "{since}");
+    }
     let wrong = world.run(&["stats", "--since", "soon"]);
     assert!(wrong.code() != 0 && wrong.err().contains("30d"), "{}", wrong.err());
+}
+
+#[test]
+fn cost_of_a_model_without_a_price_is_unknown_and_the_total_incomplete() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    world.run_well(&["-p", "one", "-m", "unknown-model-x"]);
+    let report = || -> Value {
+        let done = world.run_well(&["stats", "--json"]);
+        serde_json::from_str(&done.stdout()).expect("JSON")
+    };
+    let unknown = report();
+    assert_eq!(
+        (&unknown["total"]["cost"], &unknown["total"]["unpriced"]),
+        (&Value::Null, &json!(true))
+    );
+    assert!(!world.run_well(&["stats"]).stdout().contains("$0"));
+    world.run_well(&["-p", "two", "-m", "gemini-2.5-pro"]);
+    let both = report();
+    assert!(both["total"]["cost"].as_f64().is_some_and(|cost| cost > 0.0), "{both}");
+    assert_eq!(both["total"]["unpriced"], true);
+    let text = world.run_well(&["stats"]).stdout();
+    assert!(
+        text.contains("≥ $") && text.contains("no price is known for `unknown-model-x`"),
+        "{text}"
+    );
+    let csv = world.run_well(&["stats", "--csv"]).stdout();
+    let row = csv.lines().find(|line| line.starts_with("model,unknown-model-x,")).expect("a row");
+    assert!(row.contains(",,") && row.ends_with(",false") && !row.contains("0.000000"), "{csv}");
 }
