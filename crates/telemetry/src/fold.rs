@@ -15,6 +15,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Route;
 use serde_json::Value;
 
+use crate::content_policy::ContentPolicy;
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::{self, Metrics};
 use crate::options::TelemetryOptions;
@@ -29,7 +30,7 @@ const MAX_OPEN: usize = 4096;
 /// The facts that all records share.
 pub(crate) struct CommonAttributes {
     pub(crate) session: String,
-    pub(crate) log_prompts: bool,
+    pub(crate) contents: ContentPolicy,
     pub(crate) traces: bool,
     pub(crate) auth_type: Option<String>,
     pub(crate) interactive: bool,
@@ -42,7 +43,7 @@ impl CommonAttributes {
     pub(crate) fn new(options: &TelemetryOptions, seed: [u8; 16]) -> Self {
         Self {
             session: options.session.clone(),
-            log_prompts: options.log_prompts,
+            contents: ContentPolicy::new(options.log_prompts),
             traces: options.traces,
             auth_type: options.auth_type.clone(),
             interactive: options.interactive,
@@ -243,7 +244,7 @@ impl Fold {
         }
         if scope.subagents.is_empty() {
             let length = prompt.chars().count();
-            let text = self.facts.log_prompts.then(|| prompt.to_owned());
+            let text = self.facts.contents.content(|| prompt.to_owned());
             let attributes =
                 AttributeSet::default().with("prompt_length", length).with_optional("prompt", text);
             let body = format!("User prompt. Length: {length}.");
@@ -254,7 +255,11 @@ impl Fold {
     fn turn_ended(&mut self, scope: &EventScope, time: SystemTime, reason: &EndReason) {
         let word = reason.as_str();
         let error = match reason {
-            EndReason::Failed(failure) => Some(failure.message.clone()),
+            EndReason::Failed(failure) => {
+                let class = serde_json::to_value(failure.kind).unwrap_or_default();
+                let class = class.as_str().unwrap_or(word);
+                Some(self.facts.contents.error_message(class, &failure.message))
+            }
             _ => None,
         };
         if let Some(subagent) = scope.subagents.last() {
@@ -323,19 +328,23 @@ impl Fold {
             "Hook call {}. Success: {success}. Duration: {duration_ms} ms.",
             event.as_str()
         );
-        let mut attributes = attributes
+        let contents = self.facts.contents;
+        let error = run.error.as_deref();
+        let attributes = attributes
             .with("hook_type", *kind)
             .with("duration_ms", *duration_ms)
             .with_optional("exit_code", *exit_code)
-            .with_optional("error", run.error.clone());
-        if self.facts.log_prompts {
+            .with_optional("error", error.map(|text| contents.error_message("hook_failed", text)));
+        let details = contents.content(|| {
             let output = run.output.as_ref().and_then(|output| serde_json::to_string(output).ok());
-            attributes = attributes
+            AttributeSet::default()
                 .with("hook_input", serde_json::to_string(&run.input).unwrap_or_default())
                 .with_optional("hook_output", output)
                 .with("stdout", run.stdout)
-                .with("stderr", run.stderr);
-        }
+                .with("stderr", run.stderr)
+                .into_object()
+        });
+        let attributes = attributes.extended(&details.unwrap_or_default());
         // The end of the session comes after its last turn.
         let is_late = run.event == HookEvent::SessionEnd;
         self.log(scope, time, "gemini_cli.hook_call", body, attributes);
@@ -358,13 +367,19 @@ impl Fold {
 
     fn record_route(&mut self, scope: &EventScope, time: SystemTime, route: &Route) {
         let source = serde_json::to_value(route.source).unwrap_or(Value::Null);
+        // The classifier's reason describes the prompt.
+        let contents = self.facts.contents;
+        let error = route.error.as_deref();
         let attributes = AttributeSet::default()
             .with("decision_model", route.model.clone())
             .with("decision_source", source)
             .with("routing_latency_ms", route.latency_ms)
-            .with("reasoning", route.reason.clone())
-            .with("failed", route.error.is_some())
-            .with_optional("error_message", route.error.clone());
+            .with_optional("reasoning", contents.content(|| route.reason.clone()))
+            .with("failed", error.is_some())
+            .with_optional(
+                "error_message",
+                error.map(|text| contents.error_message("classifier_failed", text)),
+            );
         let named = AttributeSet::default().with("routing.decision_model", route.model.clone());
         self.count(&metrics::ROUTING_LATENCY, to_float(route.latency_ms), named);
         let body = format!("Model routing. Chosen model: {}.", route.model);

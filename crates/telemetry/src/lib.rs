@@ -8,6 +8,7 @@
 //! Names of records and attributes: those of Gemini CLI (`gemini_cli.*`), and the OpenTelemetry
 //! semantic conventions for generative AI (`gen_ai.*`).
 
+mod content_policy;
 mod error;
 mod file;
 mod fold;

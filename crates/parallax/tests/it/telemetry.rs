@@ -156,6 +156,68 @@ fn contents_are_left_out_by_default() {
     assert!(world.read(".gemini/telemetry.log").contains("a secret prompt"));
 }
 
+/// Runs a turn whose hooks, tools, server, and service put a text of their own into everything they
+/// can write. Returns what the file and the collector received.
+fn run_with_marked_texts(log_prompts: bool) -> Vec<u8> {
+    let script = json!([
+        {"calls": [
+            {"name": "glob", "args": {"pattern": "*"}},
+            {"name": "read_file", "args": {"file_path": "a.txt"}},
+            {"name": "run_shell_command", "args": {"command": "cat a.txt; cat a.txt >&2; exit 3"}},
+            {"name": "mcp_test_fail", "args": {}},
+            {"name": "no MARKtool of that name", "args": {}},
+        ]},
+        {"text": "MARKanswer"},
+        {"status": 400, "error": {"code": 400, "message": "your MARKservice", "status": "INVALID_ARGUMENT"}, "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    world.home.write("a.txt", "MARKfile").expect("a file");
+    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let told = "cat >&2; echo MARKhook >&2; exit 2";
+    let more = json!({
+        "mcpServers": {"test": stdio(&world, "")},
+        "hooks": {
+            "BeforeTool": [{"matcher": "glob", "hooks": [{"type": "command", "command": told}]}],
+            "AfterTool": [{"matcher": "read_file", "hooks": [{"type": "command", "command": told}]}],
+            "BeforeAgent": one("cat > /dev/null; echo MARKoutput; echo MARKhook >&2; exit 1"),
+        },
+    });
+    let mut telemetry = to_file();
+    telemetry["otlpEndpoint"] = collector.url().into();
+    telemetry["traces"] = true.into();
+    telemetry["logPrompts"] = log_prompts.into();
+    set(&world, &telemetry, &more);
+    world.run(&["-p", "MARKprompt", "-y"]);
+    let failed = world.run(&["-p", "MARKprompt", "-y"]);
+    assert_ne!(failed.code(), 0, "{}", failed.stdout());
+    let mut all = world.read(".gemini/telemetry.log").into_bytes();
+    let spans = spans(&collector);
+    assert!(spans.iter().filter(|span| span.name == "invoke_agent parallax").count() == 2);
+    all.extend(collector.received().into_iter().flat_map(|request| request.body));
+    all
+}
+
+#[test]
+fn no_text_of_the_conversation_is_recorded_without_log_prompts() {
+    // Names of hooks are their commands, which the user wrote.
+    let without_commands = |bytes: Vec<u8>| {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        text.replace("echo MARKhook", "").replace("echo MARKoutput", "")
+    };
+    let recorded = without_commands(run_with_marked_texts(false));
+    let found: Vec<&str> = recorded
+        .match_indices("MARK")
+        .map(|(at, _)| &recorded[recorded.floor_char_boundary(at.saturating_sub(80))..])
+        .map(|text| &text[..text.floor_char_boundary(120)])
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+    assert!(recorded.contains("mcp_tool_error"), "{recorded}");
+    let recorded = without_commands(run_with_marked_texts(true));
+    for text in ["prompt", "answer", "hook", "output", "service", "file"] {
+        assert!(recorded.contains(&format!("MARK{text}")), "{text}");
+    }
+}
+
 #[test]
 fn telemetry_variables_override_settings() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);

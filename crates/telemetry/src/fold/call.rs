@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::{CallDecision, ToolStatus};
 use parallax_protocol::observer::EventScope;
-use parallax_protocol::tool::{Display, FileDiff, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Display, FileDiff, ToolKind};
 use serde_json::json;
 
 use super::{Fold, path, to_float};
@@ -16,6 +16,8 @@ use crate::spans::{Span, SpanKind};
 impl Fold {
     pub(super) fn call_ended(&mut self, scope: &EventScope, time: SystemTime, ended: EndedCall) {
         let EndedCall { item, result, tool, arguments, server } = ended;
+        let contents = self.facts.contents;
+        let tool = contents.identifier(&tool).to_owned();
         let success = result.status == ToolStatus::Success;
         let decision = result.decision.map(|decision| match decision {
             CallDecision::Accept => "accept",
@@ -32,13 +34,8 @@ impl Fold {
         let named = AttributeSet::default().with("function_name", tool.clone());
         self.count(&metrics::TOOL_CALL_LATENCY, to_float(result.duration_ms), named);
         let error_type = result.error.as_ref().map(|(kind, _)| kind.as_str());
-        // What a server wrote is content, as its results are.
-        let error = result.error.as_ref().map(|(kind, message)| match kind {
-            ToolErrorKind::McpToolError if !self.facts.log_prompts => {
-                "the server reported an error".to_owned()
-            }
-            _ => message.clone(),
-        });
+        let error = result.error.as_ref();
+        let error = error.map(|(kind, text)| contents.error_message(kind.as_str(), text));
         let measured = AttributeSet::default()
             .with("gen_ai.tool.name", tool.clone())
             .with_optional("error.type", error_type);
@@ -72,19 +69,17 @@ impl Fold {
         let body =
             format!("Tool call: {tool}. Success: {success}. Duration: {} ms.", result.duration_ms);
         self.log(scope, time, "gemini_cli.tool_call", body, attributes);
-        let contents = self
-            .facts
-            .log_prompts
-            .then(|| (Self::pretty(arguments.as_ref()), result.for_model.clone()));
+        let details =
+            contents.content(|| (Self::pretty(arguments.as_ref()), result.for_model.clone()));
         let attributes = AttributeSet::default()
             .with("gen_ai.operation.name", "execute_tool")
             .with("gen_ai.tool.name", tool.clone())
             .with("gen_ai.tool.type", if server.is_some() { "extension" } else { "function" })
-            .with("gen_ai.tool.call.id", result.call.as_str())
+            .with("gen_ai.tool.call.id", contents.identifier(result.call.as_str()))
             .with("gen_ai.conversation.id", self.facts.session.clone())
             .with_optional("error.type", error_type)
-            .with_optional("gen_ai.tool.call.arguments", contents.as_ref().map(|it| it.0.clone()))
-            .with_optional("gen_ai.tool.call.result", contents.map(|it| it.1))
+            .with_optional("gen_ai.tool.call.arguments", details.as_ref().map(|it| it.0.clone()))
+            .with_optional("gen_ai.tool.call.result", details.map(|it| it.1))
             .into_object();
         let agent = self.context(scope);
         let context = agent.child(item.as_str());
@@ -136,9 +131,10 @@ impl Fold {
             (Some(ToolKind::Read), None) if success => "read",
             _ => return,
         };
-        let extension = diff
-            .and_then(|diff| diff.file_path.extension())
-            .map(|extension| format!(".{}", extension.to_string_lossy()));
+        let extension = diff.and_then(|diff| diff.file_path.extension()).map(|extension| {
+            let extension = extension.to_string_lossy();
+            format!(".{}", self.facts.contents.identifier(&extension))
+        });
         let attributes = AttributeSet::default()
             .with("tool_name", tool)
             .with("operation", operation)

@@ -38,7 +38,7 @@ impl Fold {
         id: u64,
         request: &Request,
     ) {
-        let contents = self.facts.log_prompts.then(|| contents_json(request));
+        let contents = self.facts.contents.content(|| contents_json(request));
         let (model, role) = (request.model.clone(), role(scope, &request.role));
         let attributes = AttributeSet::default()
             .with("model", model.clone())
@@ -60,10 +60,17 @@ impl Fold {
         &mut self,
         scope: &EventScope,
         time: SystemTime,
-        ended: EndedRequest,
+        mut ended: EndedRequest,
     ) {
         let open = self.requests.remove(&ended.id);
         let asked = open.as_ref().map_or_else(|| ended.call.model.clone(), |it| it.model.clone());
+        // The service chose these.
+        let contents = self.facts.contents;
+        let identifier = |text: &mut String| *text = contents.identifier(text).to_owned();
+        if ended.call.model != asked {
+            identifier(&mut ended.call.model);
+        }
+        ended.finish.iter_mut().chain(&mut ended.response_id).for_each(identifier);
         let role =
             open.as_ref().map_or_else(|| role(scope, &ended.call.role), |it| it.role.clone());
         let start = open.as_ref().map_or(time, |it| it.start);
@@ -89,9 +96,8 @@ impl Fold {
         if let Some(contents) = open.as_ref().and_then(|it| it.contents.clone()) {
             attributes = attributes.with("gen_ai.input.messages", contents);
         }
-        if self.facts.log_prompts {
-            attributes = attributes.with("gen_ai.output.messages", output_messages(&ended));
-        }
+        let output = self.facts.contents.content(|| output_messages(&ended));
+        attributes = attributes.with_optional("gen_ai.output.messages", output);
         if self.facts.traces {
             let body = "GenAI operation details.".to_owned();
             let details = attributes.clone();
@@ -118,7 +124,7 @@ impl Fold {
         ended: &EndedRequest,
     ) {
         let usage = ended.call.usage;
-        let text = self.facts.log_prompts.then(|| text_of(&ended.parts));
+        let text = self.facts.contents.content(|| text_of(&ended.parts));
         let reasons: Vec<Value> = ended.finish.iter().map(|word| word.clone().into()).collect();
         let attributes = AttributeSet::default()
             .with("model", ended.call.model.clone())
