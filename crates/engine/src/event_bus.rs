@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::{Event, EventBody, ModelCall};
 use parallax_protocol::ids::ApprovalId;
-use parallax_protocol::model::Request;
+use parallax_protocol::model::{Request, ServerAddress};
 use parallax_protocol::observer::{
     EventScope, Observation, Observer, RequestEnd, ResponseFacts, SpanOf, SubagentScope,
 };
@@ -77,6 +77,16 @@ impl UserWaitTimer {
     fn now(&self) -> Duration {
         self.total + self.started.map_or(Duration::ZERO, |since| since.elapsed())
     }
+}
+
+/// What observers receive of a request that ended, beside its event.
+pub(crate) struct SentRequest<'a> {
+    /// The number that [`EventBus::observe_request`] returned.
+    pub(crate) id: u64,
+    pub(crate) response: Option<ResponseFacts<'a>>,
+    /// The HTTP status of a failure.
+    pub(crate) status: Option<u16>,
+    pub(crate) server: Option<ServerAddress>,
 }
 
 /// The sending side. Cheap to clone.
@@ -149,17 +159,11 @@ impl EventBus {
         id
     }
 
-    /// Sends the event of a request that ended, and reports it to the observers. `id` is the number
-    /// that [`EventBus::observe_request`] returned.
-    pub(crate) fn send_model_call(
-        &self,
-        id: u64,
-        call: ModelCall,
-        response: Option<ResponseFacts<'_>>,
-        status: Option<u16>,
-    ) {
+    /// Sends the event of a request that ended, and reports it to the observers.
+    pub(crate) fn send_model_call(&self, call: ModelCall, request: SentRequest<'_>) {
+        let SentRequest { id, response, status, server } = request;
         if id != 0 {
-            let end = RequestEnd { id, call: &call, response, status };
+            let end = RequestEnd { id, call: &call, response, status, server };
             self.observe(&Observation::RequestEnded(end));
         }
         self.send(EventBody::ModelCall(call));

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::{
-    Answer, Model, ModelCatalog, ModelError, Request, StreamEvent, Usage,
+    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent, Usage,
 };
 use parallax_protocol::observer::ResponseFacts;
 use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::budget::Ledger;
-use crate::event_bus::EventBus;
+use crate::event_bus::{EventBus, SentRequest};
 use crate::tokens;
 
 /// A model that reports [`Model::generate`] calls as events.
@@ -115,13 +115,18 @@ impl Model for UsageTrackingModel {
                 first_chunk_ms: None,
             });
             let status = answer.as_ref().err().and_then(ModelError::status);
-            bus.send_model_call(id, call, response, status);
+            let server = asked.server_address(&call.model);
+            bus.send_model_call(call, SentRequest { id, response, status, server });
             answer
         })
     }
 
     fn catalog(&self) -> &dyn ModelCatalog {
         self.model.catalog()
+    }
+
+    fn server_address(&self, model: &str) -> Option<ServerAddress> {
+        self.model.server_address(model)
     }
 }
 

@@ -14,7 +14,7 @@ use parallax_model_http::{
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
-    Answer, Chunk, Model, ModelCatalog, ModelError, Request, StreamEvent,
+    Answer, Chunk, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
@@ -286,6 +286,10 @@ impl Model for Gemini {
 
     fn catalog(&self) -> &dyn ModelCatalog {
         self.model.catalog()
+    }
+
+    fn server_address(&self, model: &str) -> Option<ServerAddress> {
+        self.model.server_address(model)
     }
 }
 

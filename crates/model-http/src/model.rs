@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
+};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::backoff::UTILITY_ATTEMPTS;
@@ -64,5 +66,11 @@ impl Model for HttpModel {
 
     fn catalog(&self) -> &dyn ModelCatalog {
         &*self.catalog
+    }
+
+    fn server_address(&self, _model: &str) -> Option<ServerAddress> {
+        let base = self.wire.base();
+        let host = base.host_str()?.to_owned();
+        Some(ServerAddress { host, port: base.port_or_known_default() })
     }
 }

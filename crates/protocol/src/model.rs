@@ -457,6 +457,21 @@ pub trait Model: Send + Sync {
 
     /// Returns the catalog of models.
     fn catalog(&self) -> &dyn ModelCatalog;
+
+    /// Returns the address of the service that requests for a model were sent to, if it is known
+    /// without opening a connection.
+    fn server_address(&self, _model: &str) -> Option<ServerAddress> {
+        None
+    }
+}
+
+/// The address of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// The host name or IP address.
+    pub host: String,
+    /// The port.
+    pub port: Option<u16>,
 }
 
 /// Information about models that is available without a request: names, limits, prices, routes, and

@@ -12,7 +12,7 @@ use crate::content::Part;
 use crate::event::{EventBody, ModelCall, ToolDone};
 use crate::hooks::HookEvent;
 use crate::ids::ItemId;
-use crate::model::Request;
+use crate::model::{Request, ServerAddress};
 
 /// The turn and subagent in which something happened.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +65,8 @@ pub struct RequestEnd<'a> {
     pub response: Option<ResponseFacts<'a>>,
     /// The HTTP status of a failure, if there was one.
     pub status: Option<u16>,
+    /// The address of the service, if it is known.
+    pub server: Option<ServerAddress>,
 }
 
 /// A model response.

@@ -14,7 +14,9 @@ use parallax_models::{ModelTable, Provider, WireKind};
 use parallax_openai::{Api, OpenAiOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
+};
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio_util::task::AbortOnDropHandle;
@@ -89,11 +91,9 @@ impl ProviderModels {
         if let Some(message) = invalid_name(&self.table, name) {
             return Err(failure(FailureKind::Input, message));
         }
-        let split = self.table.providers().split(name);
-        let provider = split.map(|(provider, _)| provider);
+        let provider = self.table.providers().split(name).map(|(provider, _)| provider);
         let is_vertex = name.starts_with(VERTEX_PREFIX);
-        let google = if is_vertex { VERTEX } else { GEMINI };
-        let key = provider.map_or(google, |provider| provider.name.as_str());
+        let key = self.provider_key(name);
         let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = open().get(key).cloned() {
             self.refresh_description(name);
@@ -108,6 +108,15 @@ impl ProviderModels {
         let model = open().entry(key.to_owned()).or_insert(model).clone();
         self.refresh_description(name);
         Ok(model)
+    }
+
+    /// Returns the name of the provider of a model, under which its client is kept.
+    fn provider_key(&self, model: &str) -> &str {
+        match self.table.providers().split(model) {
+            Some((provider, _)) => provider.name.as_str(),
+            None if model.starts_with(VERTEX_PREFIX) => VERTEX,
+            None => GEMINI,
+        }
     }
 
     fn transport(&self) -> TransportOptions {
@@ -327,6 +336,12 @@ impl Model for ProviderModels {
 
     fn catalog(&self) -> &dyn ModelCatalog {
         &*self.table
+    }
+
+    fn server_address(&self, model: &str) -> Option<ServerAddress> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = open.get(self.provider_key(model))?;
+        opened.server_address(model)
     }
 }
 

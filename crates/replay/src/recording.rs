@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{
-    Answer, Chunk, Citation, Finish, Model, ModelCatalog, ModelError, Request, Retry, StreamEvent,
-    Usage,
+    Answer, Chunk, Citation, Finish, Model, ModelCatalog, ModelError, Request, Retry,
+    ServerAddress, StreamEvent, Usage,
 };
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
@@ -364,5 +364,9 @@ impl Model for Recorder {
 
     fn catalog(&self) -> &dyn ModelCatalog {
         self.model.catalog()
+    }
+
+    fn server_address(&self, model: &str) -> Option<ServerAddress> {
+        self.model.server_address(model)
     }
 }

@@ -9,7 +9,7 @@ use parallax_protocol::event::{
     CallPhase, Compaction, EndReason, EventBody, ItemStart, ModelCall, SessionReady, ToolDone,
 };
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::model::Request;
+use parallax_protocol::model::{Request, ServerAddress};
 use parallax_protocol::observer::{EventScope, HookRun, Observation};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Route;
@@ -62,6 +62,7 @@ pub(crate) struct EndedRequest {
     pub(crate) response_id: Option<String>,
     pub(crate) first_chunk: Option<Duration>,
     pub(crate) status: Option<u16>,
+    pub(crate) server: Option<ServerAddress>,
 }
 
 /// A tool call that ended.
@@ -93,6 +94,7 @@ impl InputKind {
                         .and_then(|response| response.first_chunk_ms)
                         .map(Duration::from_millis),
                     status: end.status,
+                    server: end.server.clone(),
                 }))
             }
             Observation::CallEnded(end) => Self::CallEnded(Box::new(EndedCall {

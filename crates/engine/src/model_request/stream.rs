@@ -16,6 +16,7 @@ use super::ResponseReceiver;
 use super::attempt::{Attempt, text_of};
 use super::response_builder::StreamedText;
 use crate::agents::SUBAGENT;
+use crate::event_bus::SentRequest;
 use crate::hooks::ResponseView;
 use crate::part_text::{replace_text, visible};
 use crate::usage_tracking::{cost, cost_of, error_class, millis};
@@ -259,7 +260,9 @@ impl ResponseReceiver<'_> {
             id: answer.response_id.as_deref(),
             first_chunk_ms: attempt.first_chunk_ms,
         });
-        self.bus.send_model_call(attempt.observed, call, response, status);
+        let server = self.client.model().server_address(model);
+        let request = SentRequest { id: attempt.observed, response, status, server };
+        self.bus.send_model_call(call, request);
     }
 
     /// Counts a request in the budget.

@@ -378,6 +378,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
         ("gen_ai.operation.name", "chat"),
         ("gen_ai.provider.name", "gcp.gemini"),
         ("gen_ai.response.finish_reasons", "STOP"),
+        ("server.address", "127.0.0.1"),
     ] {
         assert_eq!(attribute(&chat.attributes, name), value, "{:?}", chat.attributes);
     }
