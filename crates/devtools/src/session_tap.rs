@@ -7,6 +7,7 @@ mod body_delta;
 mod client;
 mod messages;
 mod observers;
+mod running;
 mod socket;
 mod viewer_queue;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub use client::{TapConnection, TapError};
 pub use observers::Observers;
+pub use running::{RunningSession, running_sessions};
 pub use socket::TapSocket;
 
 use body_delta::BodyHistory;

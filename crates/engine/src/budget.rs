@@ -183,7 +183,9 @@ impl Budget {
         }
         self.saved_requests.clone_from(&requests);
         let Spending { cost, tokens, .. } = self.ledger.total();
-        let record = SpendingRecord { time: now(), cost, tokens, requests };
+        let uses = self.ledger.budget_uses().into_iter();
+        let budgets = uses.filter(|budget| budget.limit.is_some()).collect();
+        let record = SpendingRecord { time: now(), cost, tokens, requests, budgets };
         history.record(&Record::Spent(record));
     }
 }

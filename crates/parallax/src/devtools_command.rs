@@ -2,13 +2,15 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use clap::Args;
-use parallax_devtools::{PAGE, SCRIPT, STYLE};
+use parallax_devtools::{PAGE, SCRIPT, STYLE, running_sessions};
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
 use parallax_serve::{DevToolsFiles, DevToolsServer};
+use parallax_sessions::SessionEntry;
 
 use crate::devtools_source::{InspectedSession, ShownSession};
 use crate::extension_commands::launch;
@@ -35,9 +37,7 @@ pub(crate) struct DevToolsArguments {
 /// When the session is unknown, or the port cannot be used.
 pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let entry =
-        launch.session_library().any_session(typed.session.as_deref().unwrap_or("latest"))?;
-    let session = ShownSession::Saved(Box::new(entry));
+    let session = find_session(&launch, typed.session.as_deref())?;
     // A session that cannot be read is reported here rather than on the page.
     session.source(&launch).map_err(|error| failure(error.to_string()))?;
     let mut signals = Signals::listen();
@@ -58,6 +58,27 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
         })
         .await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds a session by its id, or else the latest session of this project. A session that runs may
+/// not be saved yet, because it had no prompt.
+fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<ShownSession, Failure> {
+    let saved = launch.session_library().any_session(id.unwrap_or("latest"));
+    let mut running = running_sessions(&launch.dirs()).into_iter();
+    let unsaved = match id {
+        Some(_) if saved.is_ok() => None,
+        Some(id) => running.find(|it| parallax_sessions::has_prefix(it.id.as_str(), id.trim())),
+        None => running.find(|it| {
+            let is_newer = |entry: &SessionEntry| {
+                entry.id != it.id.as_str() && SystemTime::from(entry.last_used) < it.started
+            };
+            it.project == launch.directory() && saved.as_ref().map_or(true, is_newer)
+        }),
+    };
+    match unsaved {
+        Some(session) => Ok(ShownSession::Running(session.project, session.id)),
+        None => Ok(ShownSession::Saved(Box::new(saved?))),
+    }
 }
 
 /// A server that shows a session.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -28,15 +29,15 @@ const BATCH: usize = 512 << 10;
 pub(crate) enum ShownSession {
     /// Any session of the user.
     Saved(Box<SessionEntry>),
-    /// A session of this process.
-    Current(SessionId),
+    /// A session that runs in this directory.
+    Running(PathBuf, SessionId),
 }
 
 impl ShownSession {
     fn id(&self) -> SessionId {
         match self {
             Self::Saved(entry) => SessionId::from(entry.id.as_str()),
-            Self::Current(id) => id.clone(),
+            Self::Running(_, id) => id.clone(),
         }
     }
 
@@ -47,7 +48,9 @@ impl ShownSession {
     pub(crate) fn source(&self, launch: &SessionConfig) -> Result<SessionSource, SourceError> {
         match self {
             Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
-            Self::Current(id) => Ok(SessionSource::for_running(&launch.session_library(), id)),
+            Self::Running(project, id) => {
+                Ok(SessionSource::for_running(&launch.session_library(), project, id))
+            }
         }
     }
 }

@@ -83,6 +83,12 @@ pub struct AgentStep {
     /// The error, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// When the model requested it, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<u64>,
+    /// How long it ran, in milliseconds; `None` while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 #[cfg(test)]

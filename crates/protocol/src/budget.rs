@@ -52,13 +52,14 @@ impl std::fmt::Display for ExhaustedBudget {
 }
 
 /// A budget and the amount used.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BudgetUse {
     /// What is limited.
     pub kind: BudgetKind,
     /// What the budget applies to.
     pub scope: BudgetScope,
     /// The limit; `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
     /// The amount used.
     pub used: f64,

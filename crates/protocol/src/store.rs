@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::approval_mode::ApprovalMode;
-use crate::budget::{BudgetKind, BudgetScope};
+use crate::budget::{BudgetKind, BudgetScope, BudgetUse};
 use crate::call_status::CallDecision;
 use crate::content::{Content, OpaqueItem, Part, PartView, Sealed};
 use crate::context::ResultPlace;
@@ -157,6 +157,10 @@ pub struct SpendingRecord {
     /// The requests by model and purpose; empty in journals of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Requests>,
+    /// The budgets that limited it, wherever they were set. Only shown: a resumed session takes its
+    /// budgets from its own flags and settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetUse>,
 }
 
 /// A model request that ended, successfully or not.

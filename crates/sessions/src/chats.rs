@@ -10,6 +10,7 @@ use parallax_store::LoadedSession;
 
 use crate::SessionLibrary;
 use crate::export::{self, ExportForm};
+use crate::source::SessionSource;
 
 use parallax_store::SavedChat;
 
@@ -82,7 +83,7 @@ impl SessionLibrary<'_> {
         let text = match ExportForm::from_path(&path) {
             // Like Gemini CLI: only the contents sent to the model.
             Some(ExportForm::Json) => contents_json(&loaded.contents),
-            Some(form) => export::export(&loaded, &self.title_of(session), form, self.highlighter)?,
+            Some(form) => self.export_own(session, &loaded, form)?,
             None => {
                 return Err(input(format!("use a file name that ends in {}", export::ENDINGS)));
             }
@@ -100,11 +101,19 @@ impl SessionLibrary<'_> {
         let path = self.directory.join(self.config.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
         let form = ExportForm::from_path(&path).unwrap_or(ExportForm::Json);
-        write_new(
-            &path,
-            &export::export(&loaded, &self.title_of(session), form, self.highlighter)?,
-        )?;
+        write_new(&path, &self.export_own(session, &loaded, form)?)?;
         Ok(path)
+    }
+
+    fn export_own(
+        &self,
+        session: &SessionId,
+        loaded: &LoadedSession,
+        form: ExportForm,
+    ) -> Result<String, Failure> {
+        export::export(loaded, &self.title_of(session), form, self.highlighter, || {
+            SessionSource::for_running(self, self.directory, session).more()
+        })
     }
 
     fn title_of(&self, session: &SessionId) -> String {

@@ -18,6 +18,7 @@ use parallax_protocol::store::Record;
 use parallax_store::LoadedSession;
 
 use crate::recorded_items;
+use crate::source::SourceError;
 pub(crate) use record::Messages;
 
 pub use colours::{CodePiece, SyntaxHighlighter};
@@ -85,21 +86,28 @@ impl ExportForm {
 }
 
 /// Exports a session as a document with a title. `by` highlights code in formats that support it.
+/// `read_journal` returns all lines of its journal, for formats that also show what was rewound.
 ///
 /// # Errors
-/// Returns an error if a record cannot be serialized as JSON, which would be a bug.
+/// Returns an error if the journal cannot be read, or a record cannot be serialized as JSON, which
+/// would be a bug.
 pub fn export(
     session: &LoadedSession,
     title: &str,
     form: ExportForm,
     by: Option<SyntaxHighlighter>,
+    read_journal: impl FnOnce() -> Result<String, SourceError>,
 ) -> Result<String, Failure> {
     let wrong = |error: serde_json::Error| {
         Failure::new(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
         ExportForm::Markdown => Ok(markdown(&recorded_items::items(&session.records))),
-        ExportForm::Html => html::page(session, title, by).map_err(wrong),
+        ExportForm::Html => {
+            let journal = read_journal()
+                .map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
+            Ok(html::page(session, title, by, &journal))
+        }
         ExportForm::Json => record::document(session, title).map_err(wrong),
         ExportForm::Jsonl => journal(session).map_err(wrong),
         ExportForm::Claude => Ok(foreign::claude(session)),
@@ -110,7 +118,7 @@ pub fn export(
 }
 
 /// Formats the remaining records, one per line, after the header.
-fn journal(session: &LoadedSession) -> serde_json::Result<String> {
+pub(crate) fn journal(session: &LoadedSession) -> serde_json::Result<String> {
     let head = Record::Session(session.head.clone());
     let mut text = String::new();
     for record in std::iter::once(&head).chain(&session.records) {

@@ -32,7 +32,7 @@ use export::SyntaxHighlighter;
 
 pub use choice::SessionChoice;
 pub use listing::{last_turn, truncate};
-pub use parallax_store::{SavedChat, SessionEntry, SessionOrigin};
+pub use parallax_store::{SavedChat, SessionEntry, SessionOrigin, has_prefix};
 pub use source::{SessionSource, SourceError};
 pub use tree::tree;
 

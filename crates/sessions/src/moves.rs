@@ -14,6 +14,7 @@ use crate::export::{self, ExportForm};
 use crate::gemini_record::record_name;
 use crate::history::{contents_before, load_session};
 use crate::recorded_items::{self, RecordedItem};
+use crate::source::SessionSource;
 use crate::{SessionChoice, SessionLibrary};
 
 fn input(message: impl std::fmt::Display) -> Failure {
@@ -149,7 +150,18 @@ impl SessionLibrary<'_> {
         entry: &SessionEntry,
         form: ExportForm,
     ) -> Result<String, Failure> {
-        export::export(&load_session(self, entry)?, &entry.title, form, self.highlighter)
+        self.export_loaded(&load_session(self, entry)?, entry, form)
+    }
+
+    fn export_loaded(
+        &self,
+        session: &LoadedSession,
+        entry: &SessionEntry,
+        form: ExportForm,
+    ) -> Result<String, Failure> {
+        export::export(session, &entry.title, form, self.highlighter, || {
+            SessionSource::open(self, entry)?.more()
+        })
     }
 
     /// Exports the sessions of all projects into a directory, with one subdirectory per project.
@@ -168,7 +180,7 @@ impl SessionLibrary<'_> {
                 continue;
             }
             let text = load_session(self, &entry).and_then(|session| {
-                let text = export::export(&session, &entry.title, form, self.highlighter)?;
+                let text = self.export_loaded(&session, &entry, form)?;
                 Ok((session.head, text))
             });
             let (head, text) = match text {

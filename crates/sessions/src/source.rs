@@ -1,13 +1,14 @@
 //! The records of a session for the page: those of its journal, and those that are added.
 
 use std::io;
+use std::path::Path;
 
 use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
 use parallax_store::{JournalTail, SessionEntry, SessionOrigin};
 
 use crate::SessionLibrary;
-use crate::export::{self, ExportForm};
+use crate::export;
 use crate::history::load_session;
 
 /// A session cannot be read.
@@ -39,14 +40,14 @@ impl SessionSource {
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }
         let session = load_session(library, entry)?;
-        let imported = export::export(&session, &entry.title, ExportForm::Jsonl, None)?;
+        let imported = export::journal(&session).map_err(io::Error::from)?;
         Ok(Self { journal: None, imported })
     }
 
-    /// The same for a session of the project of the library, which may have no journal yet.
-    pub fn for_running(library: &SessionLibrary<'_>, id: &SessionId) -> Self {
+    /// The same for a session of a project that runs, which may have no journal yet.
+    pub fn for_running(library: &SessionLibrary<'_>, project: &Path, id: &SessionId) -> Self {
         let dirs = library.dirs();
-        let path = dirs.journal(library.directory, id);
+        let path = dirs.journal(project, id);
         Self { journal: Some(JournalTail::new(path, dirs.keys)), imported: String::new() }
     }
 

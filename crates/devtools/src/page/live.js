@@ -10,6 +10,9 @@ const CHUNKS = 2000;
 // The tap names the agent of a subagent's request, the journal only says that it is one.
 const isOfRole = (role, wire) => role === wire || role === 'subagent';
 
+/** Items are numbered in each agent. */
+const liveKey = ({ agents, item }) => [...(agents ?? []), item].join('/');
+
 /** The bodies of one process. Most are kept as differences to an earlier one. */
 class Bodies {
   constructor() {
@@ -122,10 +125,17 @@ Object.assign(Session.prototype, {
   },
 
   live_call(call, time) {
-    if (call.agents.length) return;
+    const key = liveKey(call);
+    if (call.agents.length) {
+      const server = this.serverOf(call.name);
+      const nested = { agent: call.agents.at(-1), item: call.item, name: call.name, args: call.args, asked: time, start: time, states: [], status: 'running', server };
+      this.liveCalls.set(key, nested);
+      this.addCall(nested);
+      return;
+    }
     const facts = { item: call.item, states: [], liveTime: time, index: call.index };
     const known = this.calls.slice(-500).findLast((one) => !one.item && one.name === call.name && Math.abs(one.asked - time) < NEAR);
-    this.liveCalls.set(call.item, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
+    this.liveCalls.set(key, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
   },
 
   /** What the tap knew of a call before the journal. */
@@ -138,20 +148,21 @@ Object.assign(Session.prototype, {
     return undefined;
   },
 
-  live_call_state({ item, phase, title }, time) {
-    const call = this.liveCalls.get(item);
+  live_call_state({ agents, item, phase, title }, time) {
+    const call = this.liveCalls.get(liveKey({ agents, item }));
     if (!call) return;
     call.states.push({ phase, at: time });
     call.title ??= title ?? undefined;
   },
 
   live_call_end(end) {
-    const call = this.liveCalls.get(end.item);
+    const call = this.liveCalls.get(liveKey(end));
     if (!call) return;
-    this.liveCalls.delete(end.item);
+    this.liveCalls.delete(liveKey(end));
     call.ran = end.arguments ?? undefined;
     call.data = end.data ?? undefined;
     if (end.tool !== end.name) call.tool = end.tool;
+    if (call.agent) Object.assign(call, { status: end.status, duration: end.duration, end: end.time, start: end.time - end.duration, server: end.server ?? call.server });
   },
 
   live_hook(hook, time) {

@@ -124,10 +124,38 @@ class Session {
       const known = this.reportedCall(name, this.open.length);
       const call = Object.assign(known ?? {}, { id, name, args, asked: time, turn: this.turn, request, status: 'running' });
       this.open.push(call);
-      this.calls.push(call);
-      this.turn?.calls.push(call);
+      this.addCall(call);
       this.items.push({ type: 'call', call, time });
     }
+  }
+
+  addCall(call) {
+    call.turn ??= this.turn;
+    this.calls.push(call);
+    call.turn?.calls.push(call);
+  }
+
+  /** The MCP server of a tool, by its name. */
+  serverOf(tool) {
+    const names = [...this.servers.keys(), ...this.calls.map((call) => call.server).filter(Boolean)];
+    return names.find((name) => tool.startsWith(`mcp_${name}_`)) ?? /^mcp_([^_]+)_/.exec(tool)?.[1];
+  }
+
+  /** The calls of a subagent, which the result of its call lists. */
+  agentCalls(outer, progress) {
+    if (!Array.isArray(progress?.steps)) return;
+    const reported = this.calls.slice(-2000).filter((call) => call.agent === progress.agent && !call.outer);
+    outer.steps = progress.steps.map((step) => {
+      const asked = step.started ?? outer.start;
+      const at = reported.findIndex((call) => call.name === step.name && Math.abs(call.asked - asked) < NEAR);
+      const call = at < 0 ? { agent: progress.agent, name: step.name, asked, start: asked, turn: outer.turn } : reported.splice(at, 1)[0];
+      Object.assign(call, { outer, title: step.title, status: step.status ?? 'cancelled', server: call.server ?? this.serverOf(step.name) });
+      call.duration ??= step.durationMs;
+      call.end ??= asked + (step.durationMs ?? 0);
+      call.output ??= step.error;
+      if (at < 0) this.addCall(call);
+      return call;
+    });
   }
 
   on_result(result, time) {
@@ -138,6 +166,7 @@ class Session {
       server: told.server ?? call.server, output: outputOf(result.wire), wire: result.wire,
     });
     call.start = time - (told.durationMs ?? 0);
+    this.agentCalls(call, result.display);
     const rule = told.rule ? `; rule: ${told.rule}` : '';
     const level = result.status === 'error' ? 'error' : result.status === 'cancelled' ? 'warning' : 'info';
     this.note(level, call.server ? `mcp.${call.server}` : 'tool', `${call.name} ${result.status} in ${duration(told.durationMs)}${rule}`, time);
@@ -221,6 +250,8 @@ class Session {
 
   on_spent(spent) {
     this.spent = spent;
+    // Budgets of flags and settings are only here.
+    if (spent.budgets) this.budgets = spent.budgets;
   }
 }
 

@@ -43,8 +43,8 @@ class CostView {
     const turns = this.groups((request) => request.turn?.number ?? 0).map((row) => ({ ...row, label: row.name ? `${row.name}. ${firstLine(this.session.turns[row.name - 1]?.prompt ?? '', 60)}` : 'before the first turn' }));
     const total = spent?.cost ?? (all?.isPriced ? all.cost : undefined);
     const lines = budgets.map((one) => {
-      const used = one.kind === 'cost' ? total ?? 0 : one.kind === 'tokens' ? spent?.tokens ?? 0 : undefined;
-      const text = (value) => (one.kind === 'cost' ? dollars(value) : one.kind === 'tokens' ? count(value) : `${value} s`);
+      const used = one.used ?? (one.kind === 'cost' ? total ?? 0 : one.kind === 'tokens' ? spent?.tokens ?? 0 : undefined);
+      const text = (value) => (one.kind === 'cost' ? dollars(value) : one.kind === 'tokens' ? count(value) : duration(1000 * value));
       return h('li', `Budget (${one.kind}, ${one.scope}): ${used === undefined ? '' : `${text(used)} of `}${text(one.limit)}${used === undefined ? '' : ` (${percent(used, one.limit)})`}`);
     });
     this.element.replaceChildren(
@@ -63,7 +63,7 @@ class CostView {
     let sum = 0;
     const sums = requests.map((request) => (sum += request.cost ?? 0));
     if (!sum) return h('span');
-    const limit = budgets.find((one) => one.kind === 'cost')?.limit;
+    const limit = budgets.find((one) => one.kind === 'cost' && one.scope === 'session')?.limit;
     const most = Math.max(sum, limit && limit < sum * 4 ? limit : 0);
     const steps = Math.min(sums.length, 300);
     const point = (at) => `${((900 * at) / Math.max(1, steps - 1)).toFixed(1)},${(118 - (110 * sums[Math.ceil(((at + 1) * sums.length) / steps) - 1]) / most).toFixed(1)}`;
@@ -215,8 +215,15 @@ class SessionView {
       return h('div.inside', pairs([
         decision ? ['Decision', decision] : null, told.rule ? ['Rule', told.rule] : null, told.denied ? ['Denied by', `${told.denied[0]}: ${told.denied[1]}`] : null,
         told.exitCode !== undefined ? ['Exit code', String(told.exitCode)] : null, call.server ? ['MCP server', call.server] : null,
-      ]), tree(call.args ?? {}, 'arguments', true), typeof diff === 'string' ? this.diff(diff) : null, call.output ? h('pre.block', call.output.slice(0, 200000)) : null);
+      ]), tree(call.args ?? {}, 'arguments', true), this.steps(call), typeof diff === 'string' ? this.diff(diff) : null, call.output ? h('pre.block', call.output.slice(0, 200000)) : null);
     });
+  }
+
+  /** The calls of the subagent that a call started. */
+  steps(call) {
+    if (!call.steps?.length) return null;
+    const kinds = { success: 'good', error: 'bad' };
+    return h('ul.steps', call.steps.map((step) => h('li', h('code', step.name), ' ', pill(kinds[step.status] ?? 'warn', step.status), ' ', h('span.muted', duration(step.duration)), ' ', firstLine(step.title ?? ''))));
   }
 
   diff(text) {
@@ -231,7 +238,7 @@ class McpView {
     this.details = h('div.details', { tabindex: 0, role: 'region', 'aria-label': 'Details of the message' }, empty('Select a message.'));
     this.list = new VirtualList({
       label: 'MCP messages',
-      row: (call) => [h('span.muted', clock(call.asked)), h('span', call.server), h('span.text', call.name), h('span', pill({ success: 'good', error: 'bad', running: 'run' }[call.status] ?? 'warn', call.status)), h('span.right', duration(call.duration))],
+      row: (call) => [h('span.muted', clock(call.asked)), h('span', call.server), h('span.text', call.agent ? `${call.agent}: ${call.name}` : call.name), h('span', pill({ success: 'good', error: 'bad', running: 'run' }[call.status] ?? 'warn', call.status)), h('span.right', duration(call.duration))],
       select: (call) => this.detail(call),
     });
     this.list.element.classList.add('mcp');

@@ -132,6 +132,19 @@ class RequestsView {
   }
 }
 
+const busyFrom = (row) => row.busy ?? row.start;
+
+/** Marks the critical path: from the end, always what ended last before what is marked already. */
+function markCritical(rows) {
+  let edge = Infinity;
+  // Of what ended together, the longest held up the rest.
+  for (const row of [...rows].sort((one, other) => other.end - one.end || busyFrom(one) - busyFrom(other))) {
+    if (row.end > edge + 2 || row.end <= busyFrom(row)) continue;
+    row.isCritical = true;
+    edge = busyFrom(row);
+  }
+}
+
 class TurnsView {
   constructor(session) {
     this.session = session;
@@ -162,12 +175,14 @@ class TurnsView {
     }
     for (const call of turn.calls) {
       const end = call.end ?? this.session.now();
-      const start = Math.min(call.asked ?? end, call.start ?? end);
       const ran = call.start ?? call.executing ?? end;
+      const start = Math.min(call.asked ?? end, ran);
       const pieces = call.states?.length
         ? call.states.map((state, at) => [{ validating: 'prepare', awaiting_approval: 'approval', executing: 'tool' }[state.phase] ?? 'tool', state.at, call.states[at + 1]?.at ?? end])
-        : [['prepare', start, ran], ['tool', ran, end]];
-      rows.push({ start, end, name: call.name, note: call.title ?? '', pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
+        : [['wait', start, ran], ['tool', ran, end]];
+      // Waiting for calls before it is not time that the call took.
+      const busy = Math.min(end, call.states?.length ? call.states[0].at : ran);
+      rows.push({ start, busy, end, name: call.name, note: [call.agent, call.title].filter(Boolean).join(': '), pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
     }
     for (const hook of turn.hooks) rows.push({ start: hook.start, end: hook.end, name: `Hook ${hook.name}`, note: hook.event, pieces: [['hook', hook.start, hook.end]], kind: 'hook', isBad: !hook.success });
     return rows.sort((one, other) => one.start - other.start);
@@ -180,14 +195,7 @@ class TurnsView {
     const rows = this.bars(turn);
     const from = Math.min(turn.start, ...rows.slice(0, 50).map((row) => row.start));
     const to = Math.max(turn.end ?? 0, ...rows.slice(-50).map((row) => row.end), from + 1);
-    // The critical path: from the end, always what ended last before.
-    let edge = Infinity;
-    for (const row of [...rows].sort((one, other) => other.end - one.end)) {
-      if (row.end <= edge + 2 && row.end > row.start) {
-        row.isCritical = true;
-        edge = row.start;
-      }
-    }
+    markCritical(rows);
     const place = (element, start, end) => {
       element.style.left = `${(100 * (start - from)) / (to - from)}%`;
       element.style.width = `max(2px, ${(100 * Math.max(0, end - start)) / (to - from)}%)`;
@@ -198,7 +206,7 @@ class TurnsView {
       row: (row) => [
         h('span.name', { title: row.note }, h(`i.dot.${row.kind}`), row.name, h('span.muted', row.note && ` ${firstLine(row.note, 70)}`)),
         h('span.track', row.pieces.map(([kind, start, end]) => place(h(`i.bar.${kind}`), start, end))),
-        h('span.time', row.isBad ? pill('bad', 'failed') : null, row.isCritical ? h('span.critical', { title: 'On the critical path' }, '◆ ') : null, duration(row.end - row.start)),
+        h('span.time', row.isBad ? pill('bad', 'failed') : null, row.isCritical ? h('span.critical', { title: 'On the critical path' }, '◆ ') : null, duration(row.end - busyFrom(row))),
       ],
     });
     list.element.classList.add('waterfall');
@@ -212,7 +220,7 @@ class TurnsView {
         ['Requests', count(turn.requests.length)], ['Tool calls', `${count(turn.calls.length)}${turn.calls.some((call) => call.status === 'error') ? ` (${turn.calls.filter((call) => call.status === 'error').length} failed)` : ''}`],
         ['Ended', turn.end ? turn.detail ?? turn.reason ?? 'done' : 'still running'],
       ]),
-      h('p.legend', Object.entries({ wait: 'waiting for the first token', stream: 'streaming', prepare: 'preparing', approval: 'awaiting approval', tool: 'running', hook: 'hook' }).map(([kind, text]) => [h('span', h(`i.swatch.${kind}`), text), ' ']), h('span', h('b.critical', '◆'), ' critical path')),
+      h('p.legend', Object.entries({ wait: 'waiting', stream: 'streaming', prepare: 'preparing', approval: 'awaiting approval', tool: 'running', hook: 'hook' }).map(([kind, text]) => [h('span', h(`i.swatch.${kind}`), text), ' ']), h('span', h('b.critical', '◆'), ' critical path')),
       list.element,
     );
     list.element.style.setProperty('--rows', String(Math.min(rows.length, 24)));

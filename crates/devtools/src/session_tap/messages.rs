@@ -99,6 +99,10 @@ pub(super) fn observation_message(
         Observation::HookEnded(run) => Some(("hook", hook(run))),
         Observation::CallEnded(end) => Some(("call_end", call_end(scope, end))),
         Observation::Event(event) => event_message(scope, event),
+        Observation::CommandRun { name } => Some((
+            "log",
+            json!({"time": now(), "level": "info", "target": "command", "text": format!("/{name}")}),
+        )),
         Observation::RequestStarted { .. } | Observation::RequestEnded(_) => None,
     }
 }
@@ -162,6 +166,7 @@ fn event_message(scope: &EventScope, event: &EventBody) -> Option<(&'static str,
             "call_state",
             json!({
                 "time": time,
+                "agents": agents(scope),
                 "item": state.item.as_str(),
                 "phase": state.phase,
                 "title": state.title,

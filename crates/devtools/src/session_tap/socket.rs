@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::running::PROJECT;
 use super::{SessionTap, messages};
 
 /// What a viewer sends first.
@@ -55,11 +57,12 @@ pub struct TapSocket {
 }
 
 impl TapSocket {
-    /// Creates the socket shortly after. Must be called on a tokio runtime.
-    pub fn start(tap: Arc<SessionTap>, dirs: &SessionDirs, id: &SessionId) -> Self {
+    /// Creates the socket of a session in `project` shortly after. Must be called on a tokio
+    /// runtime.
+    pub fn start(tap: Arc<SessionTap>, dirs: &SessionDirs, project: &Path, id: &SessionId) -> Self {
         let stop = CancellationToken::new();
-        let task =
-            directory(dirs, id).map(|directory| tokio::spawn(run(tap, directory, stop.clone())));
+        let start = |directory| tokio::spawn(run(tap, directory, project.into(), stop.clone()));
+        let task = directory(dirs, id).map(start);
         Self { stop, task }
     }
 
@@ -79,13 +82,13 @@ impl Drop for TapSocket {
     }
 }
 
-async fn run(tap: Arc<SessionTap>, directory: PathBuf, stop: CancellationToken) {
+async fn run(tap: Arc<SessionTap>, directory: PathBuf, project: PathBuf, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => return,
         () = tokio::time::sleep(BIND_DELAY) => {}
     }
     // A few system calls: no thread is started for them.
-    let listener = match bind(&directory) {
+    let listener = match bind(&directory, &project) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::debug!(%error, directory = %directory.display(), "no socket for viewers");
@@ -112,13 +115,14 @@ async fn run(tap: Arc<SessionTap>, directory: PathBuf, stop: CancellationToken) 
     while viewers.join_next().await.is_some() {}
 }
 
-fn bind(directory: &Path) -> io::Result<UnixListener> {
+fn bind(directory: &Path, project: &Path) -> io::Result<UnixListener> {
     if let Some(all) = directory.parent() {
         remove_stale(all, directory);
     }
     parallax_store::create_private_dir(directory)?;
     // An older process may have created it with other permissions.
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+    fs::write(directory.join(PROJECT), project.as_os_str().as_bytes())?;
     let (path, _opened) = address(directory)?;
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -150,6 +154,7 @@ fn remove_stale(all: &Path, own: &Path) {
 fn remove(directory: &Path) {
     // What remains is removed by the next session.
     let _ = fs::remove_file(directory.join(NAME));
+    let _ = fs::remove_file(directory.join(PROJECT));
     let _ = fs::remove_dir(directory);
 }
 

@@ -1,6 +1,6 @@
 //! Aggregates the events of a subagent into the progress that front ends show.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ModelCall, ToolStatus};
@@ -63,6 +63,8 @@ impl ProgressTracker {
                     title: String::new(),
                     status: None,
                     error: String::new(),
+                    started: unix_millis(),
+                    duration_ms: None,
                 });
             }
             EventBody::CallState(state) => {
@@ -74,6 +76,7 @@ impl ProgressTracker {
                 self.progress.calls += 1;
                 let Some(step) = self.step(item) else { return true };
                 step.status = Some(done.status);
+                step.duration_ms = Some(done.duration_ms);
                 if !done.title.is_empty() {
                     step.title = line(&done.title);
                 }
@@ -150,6 +153,12 @@ impl ProgressTracker {
         self.progress.result = result.chars().take(RESULT).collect();
         self.now()
     }
+}
+
+/// Returns the milliseconds since 1970.
+fn unix_millis() -> Option<u64> {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(elapsed.as_millis()).ok()
 }
 
 /// Returns the first non-empty line of a text, truncated.

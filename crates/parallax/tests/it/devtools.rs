@@ -18,8 +18,10 @@ struct Inspection {
 }
 
 impl Inspection {
+    /// Without a session, the latest one is shown.
     fn start(world: &World, session: &str) -> Self {
-        let mut command = world.command(&["devtools", session, "--no-open"]);
+        let mut command = world.command(&["devtools", "--no-open"]);
+        command.args((!session.is_empty()).then_some(session));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("start");
         let mut line = String::new();
@@ -123,6 +125,23 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     assert!(added.contains("event: records") && added.contains("and still is"), "{added}");
     let unknown = world.run(&["devtools", "nothing", "--no-open"]);
     assert!(unknown.code() != 0 && unknown.err().contains("nothing"), "{}", unknown.err());
+}
+
+#[test]
+fn running_session_without_a_prompt_can_be_attached() {
+    let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
+    world.run_well(&["-p", "an older one", "--session-id", "older"]);
+    let session = Conversation::start(&world, &["--session-id", "waiting"]);
+    let socket = world.home.parallax().join("live/waiting/tap");
+    wait_until("the socket", || socket.exists());
+    for selector in ["", "waiting", "wait"] {
+        let server = Inspection::start(&world, selector);
+        let header = server.cookie();
+        let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
+        page.read_until(&["\"running\":true"]);
+        assert!(!page.all.contains("an older one"), "{selector}: {}", page.all);
+    }
+    drop(session);
 }
 
 /// What a page gets of a running session.

@@ -38,6 +38,89 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
+/// Exports the session `shown`, and returns what a browser shows of a view; `None` without one.
+fn exported_view(world: &World, view: &str) -> Option<String> {
+    world.run_well(&["sessions", "export", "shown", "-f", "page.html"]);
+    let page = world.home.project().join(format!("page.html#{view}"));
+    let dom = rendered(&browser()?, &page, world.home.root());
+    Some(strip_script_fallback(&dom))
+}
+
+#[test]
+fn budgets_of_flags_and_settings_are_in_the_cost_view() {
+    let world = World::new(r#"[{"text": "fine", "repeat": 0}]"#);
+    let settings = json!({"budget": {"prompt": {"maxCost": 0.3}}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    world.run_well(&["-p", "go", "--max-cost", "0.5", "--session-id", "shown"]);
+    let Some(dom) = exported_view(&world, "cost") else { return };
+    assert!(!dom.contains("No budget is set"), "{}", start(&dom));
+    for budget in ["Budget (cost, session)", "of $0.5000", "Budget (cost, prompt)", "of $0.3000"] {
+        assert!(dom.contains(budget), "{budget}");
+    }
+}
+
+#[test]
+fn calls_of_subagents_are_in_the_views() {
+    let scout = "---\nname: scout\ndescription: Looks.\ntools: [read_file]\nmax_turns: 3\n---\nYou \
+                 are the scout.\n";
+    let script = json!([
+        {"match": {"systemContains": "You are the scout"},
+         "calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]},
+        {"match": {"systemContains": "You are the scout"},
+         "calls": [{"name": "complete_task", "args": {"result": "read"}}]},
+        {"calls": [{"name": "invoke_agent", "args": {"agent_name": "scout", "prompt": "look"}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    world.home.write(".gemini/agents/scout.md", scout).expect("agent");
+    world.home.write("notes.txt", "x").expect("notes");
+    world.run_well(&["agents", "accept"]);
+    world.run_well(&["-p", "go", "-y", "--session-id", "shown"]);
+    let Some(dom) = exported_view(&world, "turns") else { return };
+    assert!(dom.contains("</i>read_file"), "{}", start(&dom));
+    assert!(dom.contains("scout: "), "{}", start(&dom));
+}
+
+#[test]
+fn critical_path_marks_what_ran_and_not_what_waited() {
+    let call = |name: &str, args: Value| json!({"name": name, "args": args});
+    let script = json!([
+        {"calls": [
+            call("run_shell_command", json!({"command": "sleep 0.4"})),
+            call("write_file", json!({"file_path": "a.txt", "content": "x"})),
+        ]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    world.run_well(&["-p", "go", "-y", "--session-id", "shown"]);
+    let Some(dom) = exported_view(&world, "turns") else { return };
+    let row = |name: &str| {
+        let (_, rest) = dom.split_once(&format!("</i>{name}")).expect("a row");
+        rest.split("class=\"row\"").next().unwrap_or_default().to_owned()
+    };
+    assert!(row("run_shell_command").contains('◆'), "{}", row("run_shell_command"));
+    // It took no 0.4 seconds, which it waited.
+    let write = row("write_file");
+    let (_, time) = write.split_once("class=\"time\"").expect("a time");
+    let digits: String = time.chars().filter(char::is_ascii_digit).collect();
+    assert!(digits.parse::<u64>().is_ok_and(|ms| ms < 300), "{time}");
+}
+
+#[test]
+fn exported_page_keeps_a_turn_that_failed_and_was_rewound() {
+    let refused = json!({"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}, "repeat": 0});
+    let world = World::new(&json!([{"text": "fine"}, refused]).to_string());
+    world.run_well(&["-p", "the first prompt", "--session-id", "shown"]);
+    let failed = world.run(&["-p", "the refused prompt", "--resume", "shown"]);
+    assert_ne!(failed.code(), 0);
+    world.run_well(&["sessions", "export", "shown", "-f", "page.html"]);
+    let page = std::fs::read_to_string(world.home.project().join("page.html")).expect("the page");
+    let (_, data) = page.split_once("id=\"session-data\"").expect("the data");
+    let prompt = data.find("the refused prompt").expect("the prompt");
+    let rewound = data.find("\"truncate\"").expect("the record that takes it back");
+    assert!(prompt < rewound, "{data}");
+}
+
 #[test]
 fn exported_page_shows_session_text_without_executing_it() {
     let script = format!(r#"[{{"text":"{SAID} ```\ncode <b>\n```"}}]"#);

@@ -151,7 +151,8 @@ impl SessionBuilder {
             hub,
             tap.as_ref(),
         );
-        let tap = tap.map(|tap| TapSocket::start(tap, &self.launch.dirs(), &id));
+        let directory = self.launch.directory();
+        let tap = tap.map(|tap| TapSocket::start(tap, &self.launch.dirs(), directory, &id));
         let conflict = self.clean_old_sessions(&id);
         self.warnings.extend(conflict);
         let Self { launch, mut warnings } = self;

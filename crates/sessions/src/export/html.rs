@@ -24,15 +24,14 @@ const LISTED: usize = 3;
 /// Maximum characters of a title and of a line in the list.
 const TITLE: usize = 120;
 
-/// Returns the page: the inspector views, and the transcript for readers without scripts.
-///
-/// # Errors
-/// Returns an error if a record cannot be serialized as JSON, which would be a bug.
+/// Returns the page: the inspector views of all lines of the journal, and the transcript for readers
+/// without scripts.
 pub(super) fn page(
     session: &LoadedSession,
     title: &str,
     by: Option<SyntaxHighlighter>,
-) -> serde_json::Result<String> {
+    journal: &str,
+) -> String {
     let title = if title.trim().is_empty() { "A session" } else { title };
     let (style, script) =
         (Inline::new(parallax_devtools::STYLE), Inline::new(parallax_devtools::SCRIPT));
@@ -48,9 +47,9 @@ pub(super) fn page(
     let mut end = format!("<noscript>\n<style>{}</style>\n", plain_style.text);
     write_transcript(&mut end, session, title, by);
     end.push_str("</noscript>\n<script type=\"application/json\" id=\"session-data\">\n");
-    end.push_str(&json_for_script(&super::journal(session)?));
+    end.push_str(&json_for_script(journal));
     let _ = writeln!(end, "</script>\n<script>{}</script>", script.text);
-    Ok(parallax_devtools::document(&head, &end))
+    parallax_devtools::document(&head, &end)
 }
 
 /// Writes the transcript, which needs no scripts.

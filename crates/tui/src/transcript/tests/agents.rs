@@ -5,7 +5,14 @@ use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 use super::*;
 
 fn step(name: &str, title: &str, status: Option<ToolStatus>) -> AgentStep {
-    AgentStep { name: name.into(), title: title.into(), status, error: String::new() }
+    AgentStep {
+        name: name.into(),
+        title: title.into(),
+        status,
+        error: String::new(),
+        started: None,
+        duration_ms: None,
+    }
 }
 
 fn progress() -> AgentProgress {

@@ -1,0 +1,52 @@
+//! Finds the sessions that run and can be attached, by the directories of their sockets.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parallax_protocol::ids::SessionId;
+use parallax_store::SessionDirs;
+
+use super::socket;
+
+/// The file in a socket's directory that names the project.
+pub(super) const PROJECT: &str = "project";
+/// Bytes of a path at most.
+const LONGEST: u64 = 64 << 10;
+/// Directories that are read at most.
+const MAX_SESSIONS: usize = 1024;
+
+/// A session that runs, possibly without a journal yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The working directory.
+    pub project: PathBuf,
+    /// When it started.
+    pub started: SystemTime,
+}
+
+/// Returns the sessions of all projects that run, newest first. Blocking.
+pub fn running_sessions(dirs: &SessionDirs) -> Vec<RunningSession> {
+    let entries = fs::read_dir(dirs.parallax.join("live")).into_iter().flatten().flatten();
+    let mut sessions: Vec<RunningSession> =
+        entries.take(MAX_SESSIONS).filter_map(|entry| running_session(&entry.path())).collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.started));
+    sessions
+}
+
+fn running_session(directory: &Path) -> Option<RunningSession> {
+    let name = directory.file_name()?.to_str().filter(|name| SessionId::is_valid(name))?;
+    let (path, _opened) = socket::address(directory).ok()?;
+    // A process that was killed left its socket.
+    std::os::unix::net::UnixStream::connect(path).ok()?;
+    let file = fs::File::open(directory.join(PROJECT)).ok()?;
+    let started = file.metadata().ok()?.modified().ok()?;
+    let mut project = Vec::new();
+    file.take(LONGEST).read_to_end(&mut project).ok()?;
+    let project = PathBuf::from(std::ffi::OsString::from_vec(project));
+    Some(RunningSession { id: SessionId::from(name), project, started })
+}
