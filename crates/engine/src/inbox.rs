@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EventBody, Level, SteeringOutcome, SteeringResult};
 use parallax_protocol::ids::SteerId;
+use parallax_protocol::observer::Observation;
 use parallax_protocol::op::{Decide, Op, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
@@ -189,6 +190,7 @@ impl Inbox {
                 self.ledger.set(kind, scope, limit);
                 self.add_set_limit(BudgetRecord { time: now(), kind, scope, limit });
             }
+            Op::RecordCommand(name) => self.bus.observe(&Observation::CommandRun { name: &name }),
             Op::Shutdown => self.shut_down(false),
             Op::ShutdownAfterCalls if self.running.turn.is_some() => {
                 self.running.ends_after_calls = true;

@@ -436,6 +436,7 @@ impl<'a> Conversation<'a> {
             return Ok(());
         };
         if let Slash::Command { name, arguments } = command {
+            self.outbox.push_back(Op::RecordCommand(name.to_owned()));
             if let Some(op) = engine_request(session, name, arguments) {
                 self.queued.push_back(QueuedLine::Request { typed_line: text, op });
                 return Ok(());

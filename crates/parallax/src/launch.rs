@@ -382,9 +382,10 @@ async fn headless(
     for output in session.close_with_limit(wait_for_hook_limit(interrupted, hooks)).await {
         // The session's event channel is closed, and the result is printed. In the JSON formats,
         // stderr is reserved for failures. A closed pipe is not an error.
-        match format {
-            OutputFormat::Text => drop(writeln!(std::io::stderr(), "warning: {output}")),
-            _ => tracing::warn!("{output}"),
+        if !quiet && (format == OutputFormat::Text || said.is_failure) {
+            let _ = writeln!(std::io::stderr(), "warning: {said}");
+        } else {
+            tracing::warn!("{said}");
         }
     }
     if !quiet {

@@ -52,6 +52,11 @@ pub enum Observation<'a> {
     CallEnded(CallEnd<'a>),
     /// A hook ran.
     HookEnded(&'a HookRun),
+    /// A front end runs a slash command.
+    CommandRun {
+        /// The name without the slash, such as `compress`.
+        name: &'a str,
+    },
 }
 
 /// The end of a model request.

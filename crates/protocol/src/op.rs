@@ -114,6 +114,8 @@ pub enum Op {
         /// The limit in US dollars, tokens, or seconds. `None`: no limit.
         limit: Option<f64>,
     },
+    /// Informs observers that a front end runs a slash command, named without the slash.
+    RecordCommand(String),
     /// Ends the session after the running turn is cancelled and saved.
     Shutdown,
     /// Ends the session like [`Op::Shutdown`], but lets running tool calls end first. The model is

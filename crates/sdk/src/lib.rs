@@ -9,6 +9,7 @@ pub mod about;
 pub mod agent;
 mod agent_environment;
 mod budget;
+mod closing_notice;
 mod command_sources;
 pub mod demo;
 mod directories;
@@ -41,6 +42,7 @@ mod toolbox;
 pub mod trust;
 mod web_search;
 
+pub use closing_notice::ClosingNotice;
 pub use hook_test::try_hooks;
 pub use mcp::{McpManager, McpProbe, ProbeState};
 pub use open::OpenSession;

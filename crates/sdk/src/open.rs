@@ -24,6 +24,7 @@ use parallax_sessions::encrypted_sessions;
 use parallax_sessions::session_stats::SessionStats;
 use parallax_telemetry::Telemetry;
 
+use crate::closing_notice::ClosingNotice;
 use crate::session_config::SessionConfig;
 use crate::{OpSender, toolbox};
 
@@ -175,18 +176,18 @@ impl OpenSession {
     /// Closes the session: cancels and saves the running turn and ends child processes. Returns
     /// notices for the user.
     pub async fn close(self) -> Vec<String> {
-        self.end(Op::Shutdown).await
+        self.end(Op::Shutdown).await.into_iter().map(|notice| notice.text).collect()
     }
 
     /// Closes the session like [`Self::close`], but stops waiting for its end hooks when `hurry`
     /// completes.
-    pub async fn close_with_limit(self, hurry: impl Future<Output = ()>) -> Vec<String> {
+    pub async fn close_with_limit(self, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
         self.end_until(Op::Shutdown, hurry).await
     }
 
     /// Closes the session like [`Self::close_with_limit`] because a new session replaces it
     /// ([`SessionChoice::Clear`]).
-    pub async fn clear_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
+    pub async fn clear_until(self, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
         self.end_until(Op::Clear, hurry).await
     }
 
@@ -205,7 +206,7 @@ impl OpenSession {
         hooks.iter().filter(runs).map(|hook| hook.title().to_owned()).collect()
     }
 
-    async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<String> {
+    async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
         let ops = self.ops();
         let ending = self.end(order);
         tokio::pin!(ending, hurry);
@@ -218,17 +219,18 @@ impl OpenSession {
         ending.await
     }
 
-    async fn end(self, order: Op) -> Vec<String> {
+    async fn end(self, order: Op) -> Vec<ClosingNotice> {
         // Fails only if the session actor has ended already.
         let _ = self.handle.ops.send(order).await;
         self.handle.join().await;
         if let Some(servers) = &self.servers {
             servers.close().await;
         }
-        let mut notes = match &self.telemetry {
+        let lost = match &self.telemetry {
             Some(telemetry) => telemetry.flush().await,
             None => Vec::new(),
         };
+        let mut notes: Vec<ClosingNotice> = lost.into_iter().map(ClosingNotice::failure).collect();
         if let Some(tap) = self.tap {
             tap.close().await;
         }
@@ -242,13 +244,13 @@ impl OpenSession {
         });
         // If this fails, the files are in memory and disappear when the user logs out.
         drop(clearing.await);
-        notes.extend(replaced);
+        notes.extend(replaced.into_iter().map(ClosingNotice::info));
         let Some(checkpoint_manager) = self.checkpoint_manager else { return notes };
         let interactive = self.launch.options.interactive;
         let settling = tokio::task::spawn_blocking(move || {
             checkpoint_manager.finish_session(had_background, interactive)
         });
-        notes.extend(settling.await.unwrap_or_default());
+        notes.extend(settling.await.unwrap_or_default().into_iter().map(ClosingNotice::info));
         notes
     }
 }

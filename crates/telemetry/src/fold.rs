@@ -137,6 +137,12 @@ impl Fold {
             }
             InputKind::RequestEnded(ended) => self.request_ended(&scope, time, *ended),
             InputKind::Hook(run) => self.hook_ended(&scope, time, *run),
+            InputKind::Command(name) => {
+                let name = self.facts.contents.identifier(&name).to_owned();
+                let body = format!("Slash command: {name}.");
+                let attributes = AttributeSet::default().with("command", name);
+                self.log(&scope, time, "gemini_cli.slash_command", body, attributes);
+            }
             InputKind::Compacted(compaction) => self.record_compaction(&scope, time, &compaction),
             InputKind::Routed(route) => self.record_route(&scope, time, &route),
             InputKind::Retried { model, class, attempt } => {

@@ -40,6 +40,8 @@ pub(crate) enum InputKind {
     },
     RequestEnded(Box<EndedRequest>),
     Hook(Box<HookRun>),
+    /// The name of a slash command.
+    Command(String),
     Compacted(Compaction),
     Routed(Box<Route>),
     Retried {
@@ -105,6 +107,7 @@ impl InputKind {
                 server: end.server.map(str::to_owned),
             })),
             Observation::HookEnded(run) => Self::Hook(Box::new((*run).clone())),
+            Observation::CommandRun { name } => Self::Command((*name).to_owned()),
         })
     }
 

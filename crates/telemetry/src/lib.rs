@@ -9,6 +9,7 @@
 //! semantic conventions for generative AI (`gen_ai.*`).
 
 mod content_policy;
+mod delivery;
 mod error;
 mod file;
 mod fold;

@@ -1,9 +1,9 @@
 //! Sends records to a collector: OTLP over HTTP with Protocol Buffers.
 //!
 //! A task of its own sends, so that neither the session nor the telemetry thread waits for the
-//! collector. What cannot be sent is dropped, and the first failure is reported at the end.
+//! collector. What cannot be sent is dropped and counted, and reported at the end.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -15,7 +15,8 @@ use parallax_protocol::Object;
 use parallax_protocol::observer::EventScope;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::{Problems, TelemetryError};
+use crate::delivery::DeliveryState;
+use crate::error::TelemetryError;
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::Metrics;
 use crate::options::OtlpOptions;
@@ -38,6 +39,8 @@ enum ExportJob {
     Send {
         url: Arc<str>,
         body: Vec<u8>,
+        /// The number of records in it.
+        records: u64,
     },
     /// Everything before it is sent.
     Flush(oneshot::Sender<()>),
@@ -50,7 +53,7 @@ pub(crate) struct Exporter {
     traces: Option<Arc<str>>,
     metrics: Option<Arc<str>>,
     logs: Option<Arc<str>>,
-    problems: Problems,
+    delivery: Arc<DeliveryState>,
 }
 
 impl Exporter {
@@ -60,7 +63,7 @@ impl Exporter {
         version: &'static str,
         resource: Object,
         thread: mpsc::WeakSender<TelemetryInput>,
-        problems: Problems,
+        delivery: Arc<DeliveryState>,
     ) -> Result<Self, TelemetryError> {
         let (jobs, receiver) = mpsc::channel(QUEUE);
         let shared = |url: Option<String>| url.map(Arc::from);
@@ -73,7 +76,7 @@ impl Exporter {
             google: options.google,
             is_explicit: options.is_explicit,
             has_failed: false,
-            problems: Arc::clone(&problems),
+            delivery: Arc::clone(&delivery),
         };
         tokio::spawn(sender.run(receiver));
         tokio::spawn(tick(thread));
@@ -83,31 +86,30 @@ impl Exporter {
             traces: shared(options.traces),
             metrics: shared(options.metrics),
             logs: shared(options.logs),
-            problems,
+            delivery,
         })
     }
 
     pub(crate) fn spans(&self, spans: &[Span]) {
-        self.send(self.traces.as_ref(), || self.program.spans(spans));
+        self.send(self.traces.as_ref(), spans.len(), || self.program.spans(spans));
     }
 
     pub(crate) fn logs(&self, records: &[LogRecord]) {
-        self.send(self.logs.as_ref(), || self.program.logs(records));
+        self.send(self.logs.as_ref(), records.len(), || self.program.logs(records));
     }
 
     pub(crate) fn metrics(&self, metrics: &Metrics) {
-        self.send(self.metrics.as_ref(), || self.program.metrics(metrics));
+        self.send(self.metrics.as_ref(), 1, || self.program.metrics(metrics));
     }
 
-    fn send(&self, url: Option<&Arc<str>>, body: impl FnOnce() -> Vec<u8>) {
+    fn send(&self, url: Option<&Arc<str>>, records: usize, body: impl FnOnce() -> Vec<u8>) {
         let Some(url) = url else { return };
-        let job = ExportJob::Send { url: Arc::clone(url), body: body() };
+        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        self.delivery.add(records);
+        let job = ExportJob::Send { url: Arc::clone(url), body: body(), records };
         if self.jobs.try_send(job).is_err() {
-            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
-            if problems.is_empty() {
-                problems
-                    .push("telemetry: records were dropped because the collector is slow".into());
-            }
+            self.delivery.lose(records);
+            self.delivery.fail(&host(url), "it is too slow");
         }
     }
 
@@ -137,7 +139,7 @@ struct Sender {
     is_explicit: bool,
     /// Whether a request failed: later ones are tried once only.
     has_failed: bool,
-    problems: Problems,
+    delivery: Arc<DeliveryState>,
 }
 
 impl Sender {
@@ -145,9 +147,16 @@ impl Sender {
         while let Some(job) = jobs.recv().await {
             match job {
                 ExportJob::Flush(done) => drop(done.send(())),
-                ExportJob::Send { url, body } => {
-                    if let Err(reason) = self.send(&url, body).await {
-                        self.report(&url, &reason);
+                ExportJob::Send { url, body, records } => {
+                    let sent = self.send(&url, body).await;
+                    if let Err(why) = &sent {
+                        tracing::debug!("telemetry was not sent to {url}: {why}");
+                        self.has_failed = true;
+                    }
+                    // The default collector need not exist.
+                    match sent.is_ok() || !self.is_explicit {
+                        true => self.delivery.deliver(records),
+                        false => self.delivery.lose(records),
                     }
                 }
             }
@@ -168,15 +177,22 @@ impl Sender {
                 request = request.header(name, value);
             }
             if let Some(google) = &self.google {
-                let token = google.token().await.map_err(|error| error.to_string())?;
+                let token = google.token().await.map_err(|error| {
+                    let why = error.to_string();
+                    self.fail(url, &why);
+                    why
+                })?;
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
                 if let Some(project) = google.quota_project().await {
                     request = request.header("x-goog-user-project", project);
                 }
             }
             let response = request.send().await;
-            let response =
-                response.map_err(|error| parallax_http::error_chain(&error.without_url()))?;
+            let response = response.map_err(|error| {
+                let why = parallax_http::error_chain(&error.without_url());
+                self.fail(url, &why);
+                why
+            })?;
             let status = response.status();
             if status.is_success() {
                 return Ok(());
@@ -188,8 +204,10 @@ impl Sender {
                     | StatusCode::SERVICE_UNAVAILABLE
                     | StatusCode::GATEWAY_TIMEOUT
             );
+            let why = format!("it answered with status {}", status.as_u16());
+            self.fail(url, &why);
             if !is_busy || number >= attempts {
-                return Err(format!("it answered with status {}", status.as_u16()));
+                return Err(why);
             }
             let asked = response.headers().get(RETRY_AFTER);
             let asked = asked.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -199,18 +217,18 @@ impl Sender {
         }
     }
 
-    /// Reports the first failure.
-    fn report(&mut self, url: &str, reason: &str) {
-        tracing::debug!("telemetry was not sent to {url}: {reason}");
-        if std::mem::replace(&mut self.has_failed, true) || !self.is_explicit {
-            return;
+    fn fail(&self, url: &str, why: &str) {
+        if self.is_explicit {
+            self.delivery.fail(&host(url), why);
         }
-        let host = parallax_http::url::Url::parse(url).ok().and_then(|url| {
-            let host = url.host_str()?;
-            Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
-        });
-        let host = host.unwrap_or_else(|| "the collector".to_owned());
-        let note = format!("telemetry: `{host}` rejected the records: {reason}");
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
+}
+
+/// Returns the host and port of a URL.
+fn host(url: &str) -> String {
+    let host = parallax_http::url::Url::parse(url).ok().and_then(|url| {
+        let host = url.host_str()?;
+        Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+    });
+    host.unwrap_or_else(|| "the collector".to_owned())
 }

@@ -8,6 +8,7 @@ use parallax_protocol::event::EventBody;
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::delivery::DeliveryState;
 use crate::error::{Problems, TelemetryError};
 use crate::fold::CommonAttributes;
 use crate::input::{InputKind, TelemetryInput};
@@ -25,6 +26,7 @@ pub struct Telemetry {
     sender: mpsc::Sender<TelemetryInput>,
     dropped_records: AtomicU64,
     problems: Problems,
+    delivery: Arc<DeliveryState>,
     /// The turn of the session that runs.
     turn: AtomicU64,
     parent: Option<TraceContext>,
@@ -41,13 +43,15 @@ impl Telemetry {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let problems: Problems = Arc::new(Mutex::new(Vec::new()));
         let (parent, facts) = (options.parent, CommonAttributes::new(&options, seed));
-        let sinks = Sinks::open(options, sender.downgrade(), Arc::clone(&problems))?;
+        let delivery = Arc::new(DeliveryState::default());
+        let (weak, kept) = (sender.downgrade(), Arc::clone(&delivery));
+        let sinks = Sinks::open(options, weak, Arc::clone(&problems), kept)?;
         let worker = TelemetryThread::new(facts, sinks);
         std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || worker.run(receiver))?;
         let (dropped_records, turn) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { sender, dropped_records, problems, turn, parent, seed }))
+        Ok(Arc::new(Self { sender, dropped_records, problems, delivery, turn, parent, seed }))
     }
 
     /// Writes and sends everything, within two seconds. Returns what the user should know.
@@ -65,12 +69,7 @@ impl Telemetry {
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = std::mem::take(&mut *problems);
         let dropped = self.dropped_records.swap(0, Ordering::Relaxed);
-        if dropped > 0 {
-            notes.push(format!("telemetry: {dropped} records were dropped; it was too slow"));
-        }
-        if is_late && notes.is_empty() {
-            notes.push("telemetry: not everything was sent within 2 seconds".to_owned());
-        }
+        notes.extend(self.delivery.notice(dropped, is_late));
         notes
     }
 }

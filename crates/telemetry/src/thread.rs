@@ -7,6 +7,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::delivery::DeliveryState;
 use crate::error::{Problems, TelemetryError};
 use crate::file::TelemetryFile;
 use crate::fold::{CommonAttributes, Fold, TelemetryOutput};
@@ -38,6 +39,7 @@ impl Sinks {
         options: TelemetryOptions,
         sender: mpsc::WeakSender<TelemetryInput>,
         problems: Problems,
+        delivery: Arc<DeliveryState>,
     ) -> Result<Self, TelemetryError> {
         let resource = resource(&options);
         let file = match &options.outfile {
@@ -45,13 +47,7 @@ impl Sinks {
             None => None,
         };
         let exporter = match options.otlp {
-            Some(otlp) => Some(Exporter::start(
-                otlp,
-                options.version,
-                resource,
-                sender,
-                Arc::clone(&problems),
-            )?),
+            Some(otlp) => Some(Exporter::start(otlp, options.version, resource, sender, delivery)?),
             None => None,
         };
         let (spans, logs) = (Vec::new(), Vec::new());

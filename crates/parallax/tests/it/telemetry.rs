@@ -1,5 +1,7 @@
 //! The telemetry file, as external programs read it.
 
+use std::io::Write as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -154,6 +156,23 @@ fn contents_are_left_out_by_default() {
     command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
     crate::support::finish(command);
     assert!(world.read(".gemini/telemetry.log").contains("a secret prompt"));
+}
+
+#[test]
+fn slash_commands_are_recorded_by_name() {
+    let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
+    set(&world, &to_file(), &Value::Null);
+    world.run_well(&["-p", "/about"]);
+    let mut command = world.command(&["--input-format", "stream-json", "-o", "stream-json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("start");
+    let line = json!({"type": "command", "text": "/compress a secret focus"});
+    writeln!(child.stdin.take().expect("stdin"), "{line}").expect("write");
+    assert!(child.wait().expect("the end").success());
+    let commands = named(&world, "gemini_cli.slash_command");
+    let names: Vec<&Value> = commands.iter().map(|command| &command["command"]).collect();
+    assert_eq!(names, ["about", "compress"]);
+    assert!(!world.read(".gemini/telemetry.log").contains("a secret focus"));
 }
 
 /// Runs a turn whose hooks, tools, server, and service put a text of their own into everything they
@@ -436,7 +455,15 @@ fn failing_collector_delays_nothing() {
         assert!(begun.elapsed() < Duration::from_secs(4), "{url}: {:?}", begun.elapsed());
         assert_eq!(done.stdout().trim(), "hi");
         assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
+        assert!(done.err().contains(" records were not sent"), "{}", done.err());
     }
+    // The last one fails at once.
+    for format in ["json", "stream-json"] {
+        let done = world.run_well(&["-p", "go", "-o", format]);
+        let notice = done.err();
+        assert_eq!(notice.matches(" records were not sent").count(), 1, "{format}: {notice}");
+    }
+    assert_eq!(world.run_well(&["-p", "go", "--quiet"]).err(), "");
     // The default endpoint, which is not reported.
     set(&world, &json!({"enabled": true}), &Value::Null);
     let done = world.run_well(&["-p", "go"]);

@@ -30,6 +30,8 @@ pub(crate) type DrawingContinuation = Box<dyn FnOnce(&mut App, Option<Drawing>) 
 pub(crate) enum Effect {
     /// Send an operation to the engine.
     Send(Op),
+    /// Inform observers of the session that this slash command runs.
+    RecordCommand(String),
     /// Send a prompt with `@path` references expanded. `steer` is the id of a steering message for
     /// the running turn; `ask` is whether files outside the workspace require approval.
     Prompt { text: String, steer: Option<SteerId>, ask: bool },

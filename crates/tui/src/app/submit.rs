@@ -64,10 +64,13 @@ impl App {
                 if !(spec.panel && arguments.is_empty()) {
                     self.echo(&text);
                 }
+                self.effect(Effect::RecordCommand(spec.name.to_owned()));
                 run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Custom => {
                 self.echo(&text);
+                let name = text.trim_start().trim_start_matches('/').split_whitespace().next();
+                self.effect(Effect::RecordCommand(name.unwrap_or_default().to_owned()));
                 custom_commands::run(self, text.trim_start());
             }
             ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
@@ -94,6 +97,7 @@ impl App {
             }
             ParsedLine::Command(spec, arguments) if spec.runs_during_turn => {
                 self.remember(&text);
+                self.effect(Effect::RecordCommand(spec.name.to_owned()));
                 run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Command(spec, _) => {

@@ -75,6 +75,12 @@ impl TerminalFrontEnd {
     async fn run_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(op) => self.send(op).await,
+            Effect::RecordCommand(name) => {
+                if let Some(session) = &self.session {
+                    // A session that has ended records nothing.
+                    let _ = session.ops.send(Op::RecordCommand(name)).await;
+                }
+            }
             Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
             Effect::AskPictures(then) => {
                 let drawing = self.drawing();
@@ -347,10 +353,11 @@ impl TerminalFrontEnd {
             });
             // Nothing is drawn in the meantime.
             let hurry = tokio::time::sleep(SHORT_FAREWELL);
-            output = match choice {
+            let notices = match choice {
                 SessionChoice::Clear => session.open.clear_until(hurry).await,
                 _ => session.open.close_with_limit(hurry).await,
             };
+            said = notices.into_iter().map(|notice| notice.text).collect();
         }
         self.app.clear_session();
         self.open_session(choice);

@@ -44,3 +44,15 @@ fn link_to_devtools_is_shown() {
     devtools::handle_start(&mut bench.app, Err("no port".to_owned()));
     bench.assert_visible("Failed to start DevTools: no port");
 }
+
+#[test]
+fn slash_command_is_reported_to_observers_by_name() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("/devtools --no-open\n");
+    let effects = bench.app.take_effects().into_iter();
+    let recorded = effects.filter_map(|effect| match effect {
+        Effect::RecordCommand(name) => Some(name),
+        _ => None,
+    });
+    assert_eq!(recorded.collect::<Vec<_>>(), ["devtools"]);
+}
