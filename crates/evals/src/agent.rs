@@ -11,7 +11,7 @@ use tokio::io::{
 use tokio::process::ChildStdin;
 use tokio_util::sync::CancellationToken;
 
-use crate::wrong_step::ToolCall;
+use crate::tool_call::ToolCall;
 
 /// Maximum size of a line in bytes; longer lines are skipped.
 const MAX_LINE: usize = 32 << 20;

@@ -16,6 +16,7 @@ mod report;
 mod results;
 mod statistics;
 mod suite;
+mod tool_call;
 mod workspace;
 mod wrong_step;
 
@@ -25,6 +26,5 @@ pub use comparison::Comparison;
 pub use error::EvalError;
 pub use page::page;
 pub use report::{Report, RunGroup};
-pub use results::{CheckResult, RunResult, read_results};
+pub use results::{CheckResult, RunResult, WrongStep, read_results};
 pub use suite::{AnswerSource, Suite};
-pub use wrong_step::WrongStep;

@@ -204,7 +204,7 @@ fn time(milliseconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::results::CheckResult;
-    use crate::wrong_step::WrongStep;
+    use crate::results::WrongStep;
 
     #[test]
     fn thousands_are_separated() {

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
-use crate::wrong_step::WrongStep;
 
 /// Maximum size of a line in bytes.
 const MAX_LINE: usize = 16 << 20;
@@ -46,6 +45,31 @@ pub struct RunResult {
     /// Why the run did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// The first step of a run that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongStep {
+    /// The step, from 1: a model request and its tool calls.
+    pub step: u64,
+    /// The number of the tool call in the session, from 1; `None` if the answer is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<u64>,
+    /// The called tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What went wrong.
+    pub problem: String,
+}
+
+impl WrongStep {
+    /// Returns the part of a DevTools address that opens this step.
+    pub fn fragment(&self) -> String {
+        match self.call {
+            Some(call) => format!("#call={call}"),
+            None => format!("#request={}", self.step),
+        }
+    }
 }
 
 /// The result of a check.

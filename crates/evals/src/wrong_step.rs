@@ -1,57 +1,28 @@
 //! Finds the first step of a failed run that went wrong, so that its reader knows where to look.
 
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use crate::agent::AgentRun;
 use crate::check::Check;
-use crate::results::CheckResult;
+use crate::results::{CheckResult, WrongStep};
 
 /// Maximum number of characters of a problem.
 const MAX_PROBLEM: usize = 300;
 
-/// The first step of a run that went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrongStep {
-    /// The step, from 1: a model request and its tool calls.
-    pub step: u64,
-    /// The number of the tool call in the session, from 1; `None` if the answer is wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call: Option<u64>,
-    /// The called tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// What went wrong.
-    pub problem: String,
+/// The step of a tool call.
+fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<WrongStep> {
+    let call = run.calls.get(index)?;
+    let number = u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1);
+    Some(WrongStep {
+        step: call.step,
+        call: Some(number),
+        tool: Some(call.tool.clone()),
+        problem: problem.chars().take(MAX_PROBLEM).collect(),
+    })
 }
 
-impl WrongStep {
-    /// Returns the part of a DevTools address that opens this step.
-    pub fn fragment(&self) -> String {
-        match self.call {
-            Some(call) => format!("#call={call}"),
-            None => format!("#request={}", self.step),
-        }
-    }
-
-    fn of_call(run: &AgentRun, index: usize, problem: String) -> Option<Self> {
-        let call = run.calls.get(index)?;
-        let number = u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1);
-        Some(Self {
-            step: call.step,
-            call: Some(number),
-            tool: Some(call.tool.clone()),
-            problem: problem.chars().take(MAX_PROBLEM).collect(),
-        })
-    }
-
-    /// The answer, which the last step gave or failed to give.
-    fn of_answer(run: &AgentRun, problem: &str) -> Self {
-        let problem = problem.chars().take(MAX_PROBLEM).collect();
-        Self { step: run.steps.max(1), call: None, tool: None, problem }
-    }
+/// The answer, which the last step gave or failed to give.
+fn step_of_answer(run: &AgentRun, problem: &str) -> WrongStep {
+    let problem = problem.chars().take(MAX_PROBLEM).collect();
+    WrongStep { step: run.steps.max(1), call: None, tool: None, problem }
 }
 
 /// Returns the first wrong step: the first tool call that failed or that a failed check is about, or
@@ -63,7 +34,7 @@ pub(crate) fn first_wrong_step(
 ) -> Option<WrongStep> {
     let failed_call = run.calls.iter().position(|call| call.error.is_some()).and_then(|index| {
         let problem = run.calls.get(index)?.error.clone()?;
-        WrongStep::of_call(run, index, format!("it failed: {problem}"))
+        step_of_call(run, index, &format!("it failed: {problem}"))
     });
     let is_wrong = run.error.is_some() || results.iter().any(|result| !result.pass);
     if !is_wrong || (run.steps == 0 && run.error.is_none()) {
@@ -75,12 +46,12 @@ pub(crate) fn first_wrong_step(
         let problem = format!("{}: {detail}", result.kind);
         // The judge's result has no check.
         let call = checks.get(at).and_then(|check| responsible_call(run, check));
-        call.and_then(|index| WrongStep::of_call(run, index, problem.clone()))
-            .unwrap_or_else(|| WrongStep::of_answer(run, &problem))
+        call.and_then(|index| step_of_call(run, index, &problem))
+            .unwrap_or_else(|| step_of_answer(run, &problem))
     });
     let of_error = run.error.iter().map(|error| {
         // The request that failed is not among the completed steps.
-        WrongStep { step: run.steps.saturating_add(1), ..WrongStep::of_answer(run, error) }
+        WrongStep { step: run.steps.saturating_add(1), ..step_of_answer(run, error) }
     });
     failed_call.into_iter().chain(of_checks).chain(of_error).min_by_key(|step| step.step)
 }
@@ -103,28 +74,6 @@ fn responsible_call(run: &AgentRun, check: &Check) -> Option<usize> {
     }
 }
 
-/// A tool call of a run.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ToolCall {
-    pub(crate) id: String,
-    pub(crate) tool: String,
-    pub(crate) arguments: Value,
-    /// The step, from 1.
-    pub(crate) step: u64,
-    /// Why it failed.
-    pub(crate) error: Option<String>,
-}
-
-impl ToolCall {
-    fn is_edit(&self) -> bool {
-        matches!(self.tool.as_str(), "write_file" | "replace")
-    }
-
-    fn file(&self) -> Option<&Path> {
-        self.arguments.get("file_path").and_then(Value::as_str).map(Path::new)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -132,6 +81,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tool_call::ToolCall;
 
     fn call(step: u64, tool: &str, file: &str, error: Option<&str>) -> ToolCall {
         ToolCall {

@@ -14,9 +14,9 @@ mod record;
 use std::path::Path;
 
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::store::Record;
 use parallax_store::LoadedSession;
 
+use crate::journal_text::journal_text;
 use crate::recorded_items;
 use crate::source::SourceError;
 pub(crate) use record::Messages;
@@ -109,22 +109,12 @@ pub fn export(
             Ok(html::page(session, title, by, &journal))
         }
         ExportForm::Json => record::document(session, title).map_err(wrong),
-        ExportForm::Jsonl => journal(session).map_err(wrong),
+        ExportForm::Jsonl => journal_text(session).map_err(wrong),
         ExportForm::Claude => Ok(foreign::claude(session)),
         ExportForm::Codex => Ok(foreign::codex(session)),
         ExportForm::Atif => atif::trajectory(session).map_err(wrong),
         ExportForm::GeminiJson => record::lines(session, title).map_err(wrong),
     }
-}
-
-/// Formats the remaining records, one per line, after the header.
-pub(crate) fn journal(session: &LoadedSession) -> serde_json::Result<String> {
-    let head = Record::Session(session.head.clone());
-    let mut text = String::new();
-    for record in std::iter::once(&head).chain(&session.records) {
-        text.push_str(&parallax_store::record_line(record)?);
-    }
-    Ok(text)
 }
 
 fn first_line(text: &str) -> &str {

@@ -10,6 +10,7 @@ pub mod export;
 pub mod gemini_mirror;
 pub mod gemini_record;
 pub mod history;
+mod journal_text;
 mod listing;
 pub mod moves;
 pub mod recorded_items;

@@ -8,8 +8,8 @@ use parallax_protocol::ids::SessionId;
 use parallax_store::{JournalTail, SessionEntry, SessionOrigin};
 
 use crate::SessionLibrary;
-use crate::export;
 use crate::history::load_session;
+use crate::journal_text::journal_text;
 
 /// A session cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ impl SessionSource {
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }
         let session = load_session(library, entry)?;
-        let imported = export::journal(&session).map_err(io::Error::from)?;
+        let imported = journal_text(&session).map_err(io::Error::from)?;
         Ok(Self { journal: None, imported })
     }
 

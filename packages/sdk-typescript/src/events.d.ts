@@ -242,6 +242,8 @@ export interface AgentStep {
   title: string;
   status?: ToolStatus | null;
   error?: string;
+  started?: number | null;
+  durationMs?: number | null;
 }
 
 export interface Tokens {

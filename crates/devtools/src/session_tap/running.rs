@@ -11,8 +11,6 @@ use parallax_store::SessionDirs;
 
 use super::socket;
 
-/// The file in a socket's directory that names the project.
-pub(super) const PROJECT: &str = "project";
 /// Bytes of a path at most.
 const LONGEST: u64 = 64 << 10;
 /// Directories that are read at most.
@@ -43,7 +41,7 @@ fn running_session(directory: &Path) -> Option<RunningSession> {
     let (path, _opened) = socket::address(directory).ok()?;
     // A process that was killed left its socket.
     std::os::unix::net::UnixStream::connect(path).ok()?;
-    let file = fs::File::open(directory.join(PROJECT)).ok()?;
+    let file = fs::File::open(directory.join(socket::PROJECT)).ok()?;
     let started = file.metadata().ok()?.modified().ok()?;
     let mut project = Vec::new();
     file.take(LONGEST).read_to_end(&mut project).ok()?;

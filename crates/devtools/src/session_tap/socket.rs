@@ -15,13 +15,14 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::running::PROJECT;
 use super::{SessionTap, messages};
 
 /// What a viewer sends first.
 pub(super) const ATTACH: &[u8] = b"attach\n";
 /// The name of the socket in the session's directory.
 const NAME: &str = "tap";
+/// The file beside it that names the project.
+pub(super) const PROJECT: &str = "project";
 /// How long after its start a session creates the socket: its first request does not wait for it.
 const BIND_DELAY: Duration = Duration::from_millis(100);
 /// How long a viewer may take to attach, or to read the rest at the end.

@@ -298,6 +298,8 @@ class _AgentStepRequired(TypedDict):
 class AgentStep(_AgentStepRequired, total=False):
     status: 'Optional[ToolStatus]'
     error: 'str'
+    started: 'Optional[int]'
+    durationMs: 'Optional[int]'
 
 
 class Tokens(TypedDict):
