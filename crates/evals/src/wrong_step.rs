@@ -22,7 +22,9 @@ fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<WrongStep
 /// The answer, which the last step gave or failed to give.
 fn step_of_answer(run: &AgentRun, problem: &str) -> WrongStep {
     let problem = problem.chars().take(MAX_PROBLEM).collect();
-    WrongStep { step: run.steps.max(1), call: None, tool: None, problem }
+    // A request that failed is not among the completed steps.
+    let step = run.steps.saturating_add(u64::from(run.error.is_some()));
+    WrongStep { step: step.max(1), call: None, tool: None, problem }
 }
 
 /// Returns the first wrong step: the first tool call that failed or that a failed check is about, or
@@ -49,11 +51,9 @@ pub(crate) fn first_wrong_step(
         call.and_then(|index| step_of_call(run, index, &problem))
             .unwrap_or_else(|| step_of_answer(run, &problem))
     });
-    let of_error = run.error.iter().map(|error| {
-        // The request that failed is not among the completed steps.
-        WrongStep { step: run.steps.saturating_add(1), ..step_of_answer(run, error) }
-    });
-    failed_call.into_iter().chain(of_checks).chain(of_error).min_by_key(|step| step.step)
+    let of_error = run.error.iter().map(|error| step_of_answer(run, error));
+    // Of several problems of one step, the first counts.
+    failed_call.into_iter().chain(of_error).chain(of_checks).min_by_key(|step| step.step)
 }
 
 /// Returns the call that a failed check is about.
@@ -134,8 +134,10 @@ mod tests {
     fn failed_request_is_the_step_after_the_completed_ones() {
         let error = Some("the script ended".to_owned());
         let run = AgentRun { error, steps: 1, ..AgentRun::default() };
-        let found = first_wrong_step(&run, &[], &[]).expect("a step");
+        let answer = Check::AnswerMatches { pattern: "x".to_owned() };
+        let found = first_wrong_step(&run, &[answer], &[result(false)]).expect("a step");
         assert_eq!((found.step, found.fragment().as_str()), (2, "#request=2"));
+        assert_eq!(found.problem, "the script ended");
         assert_eq!(first_wrong_step(&AgentRun::default(), &[], &[result(false)]), None);
     }
 }

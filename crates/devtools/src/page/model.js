@@ -169,7 +169,8 @@ class Session {
     this.agentCalls(call, result.display);
     const rule = told.rule ? `; rule: ${told.rule}` : '';
     const level = result.status === 'error' ? 'error' : result.status === 'cancelled' ? 'warning' : 'info';
-    this.note(level, call.server ? `mcp.${call.server}` : 'tool', `${call.name} ${result.status} in ${duration(told.durationMs)}${rule}`, time);
+    const why = result.status === 'error' ? `: ${call.output}` : '';
+    this.note(level, call.server ? `mcp.${call.server}` : 'tool', `${call.name} ${result.status} in ${duration(told.durationMs)}${rule}${why}`, time);
   }
 
   on_round(round, time) {

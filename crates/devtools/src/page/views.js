@@ -170,7 +170,7 @@ class TurnsView {
     const rows = [];
     for (const request of turn.requests) {
       const end = request.end ?? this.session.now();
-      const pieces = request.first === undefined ? [['stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
+      const pieces = request.first === undefined ? [[request.error ? 'wait' : 'stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
       rows.push({ start: request.start, end, name: `Request ${request.number}`, note: request.role === 'main' ? request.model : `${request.role}, ${request.model}`, pieces, kind: 'request', isBad: request.error });
     }
     for (const call of turn.calls) {
