@@ -215,7 +215,10 @@ impl Fold {
             )
             .with_optional("error.type", call.error.clone())
             .with_optional("http.response.status_code", ended.status.map(u64::from))
-            .with_optional("server.address", ended.server.as_ref().map(|server| server.host.clone()))
+            .with_optional(
+                "server.address",
+                ended.server.as_ref().map(|server| server.host.clone()),
+            )
             .with_optional("server.port", ended.server.as_ref().and_then(|server| server.port))
     }
 }
