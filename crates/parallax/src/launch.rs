@@ -382,10 +382,10 @@ async fn headless(
     for output in session.close_with_limit(wait_for_hook_limit(interrupted, hooks)).await {
         // The session's event channel is closed, and the result is printed. In the JSON formats,
         // stderr is reserved for failures. A closed pipe is not an error.
-        if !quiet && (format == OutputFormat::Text || said.is_failure) {
-            let _ = writeln!(std::io::stderr(), "warning: {said}");
+        if !quiet && (format == OutputFormat::Text || output.is_failure) {
+            let _ = writeln!(std::io::stderr(), "warning: {output}");
         } else {
-            tracing::warn!("{said}");
+            tracing::warn!("{output}");
         }
     }
     if !quiet {

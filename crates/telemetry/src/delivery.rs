@@ -32,9 +32,9 @@ impl DeliveryState {
     }
 
     /// An attempt failed. Only the first reason counts.
-    pub(crate) fn fail(&self, host: &str, why: &str) {
+    pub(crate) fn fail(&self, host: &str, reason: &str) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert_with(|| (host.to_owned(), why.to_owned()));
+        failure.get_or_insert_with(|| (host.to_owned(), reason.to_owned()));
     }
 
     /// Returns the notice about lost records, if any. `dropped` were not even taken for sending; if
@@ -47,12 +47,12 @@ impl DeliveryState {
             return is_late.then(|| "telemetry: not everything was written in time".to_owned());
         }
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (place, why) = match failure {
-            Some((host, why)) => (format!(" to `{host}`"), why),
+        let (place, reason) = match failure {
+            Some((host, reason)) => (format!(" to `{host}`"), reason),
             None if is_late => (String::new(), "the collector did not answer in time".to_owned()),
             None => (String::new(), "there were too many at once".to_owned()),
         };
-        Some(format!("telemetry: {lost} of {total} records were not sent{place}: {why}"))
+        Some(format!("telemetry: {lost} of {total} records were not sent{place}: {reason}"))
     }
 }
 

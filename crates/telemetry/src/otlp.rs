@@ -149,8 +149,8 @@ impl Sender {
                 ExportJob::Flush(done) => drop(done.send(())),
                 ExportJob::Send { url, body, records } => {
                     let sent = self.send(&url, body).await;
-                    if let Err(why) = &sent {
-                        tracing::debug!("telemetry was not sent to {url}: {why}");
+                    if let Err(reason) = &sent {
+                        tracing::debug!("telemetry was not sent to {url}: {reason}");
                         self.has_failed = true;
                     }
                     // The default collector need not exist.
@@ -178,9 +178,9 @@ impl Sender {
             }
             if let Some(google) = &self.google {
                 let token = google.token().await.map_err(|error| {
-                    let why = error.to_string();
-                    self.fail(url, &why);
-                    why
+                    let reason = error.to_string();
+                    self.fail(url, &reason);
+                    reason
                 })?;
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
                 if let Some(project) = google.quota_project().await {
@@ -189,9 +189,9 @@ impl Sender {
             }
             let response = request.send().await;
             let response = response.map_err(|error| {
-                let why = parallax_http::error_chain(&error.without_url());
-                self.fail(url, &why);
-                why
+                let reason = parallax_http::error_chain(&error.without_url());
+                self.fail(url, &reason);
+                reason
             })?;
             let status = response.status();
             if status.is_success() {
@@ -204,10 +204,10 @@ impl Sender {
                     | StatusCode::SERVICE_UNAVAILABLE
                     | StatusCode::GATEWAY_TIMEOUT
             );
-            let why = format!("it answered with status {}", status.as_u16());
-            self.fail(url, &why);
+            let reason = format!("it answered with status {}", status.as_u16());
+            self.fail(url, &reason);
             if !is_busy || number >= attempts {
-                return Err(why);
+                return Err(reason);
             }
             let asked = response.headers().get(RETRY_AFTER);
             let asked = asked.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -217,9 +217,9 @@ impl Sender {
         }
     }
 
-    fn fail(&self, url: &str, why: &str) {
+    fn fail(&self, url: &str, reason: &str) {
         if self.is_explicit {
-            self.delivery.fail(&host(url), why);
+            self.delivery.fail(&host(url), reason);
         }
     }
 }

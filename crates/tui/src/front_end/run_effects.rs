@@ -357,7 +357,7 @@ impl TerminalFrontEnd {
                 SessionChoice::Clear => session.open.clear_until(hurry).await,
                 _ => session.open.close_with_limit(hurry).await,
             };
-            said = notices.into_iter().map(|notice| notice.text).collect();
+            output = notices.into_iter().map(|notice| notice.text).collect();
         }
         self.app.clear_session();
         self.open_session(choice);
