@@ -112,7 +112,7 @@ impl SessionLibrary<'_> {
         form: ExportForm,
     ) -> Result<String, Failure> {
         export::export(loaded, &self.title_of(session), form, self.highlighter, || {
-            SessionSource::for_running(self, self.directory, session).more()
+            SessionSource::for_running(self, self.directory, session).read_new()
         })
     }
 

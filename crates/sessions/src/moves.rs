@@ -160,7 +160,7 @@ impl SessionLibrary<'_> {
         form: ExportForm,
     ) -> Result<String, Failure> {
         export::export(session, &entry.title, form, self.highlighter, || {
-            SessionSource::open(self, entry)?.more()
+            SessionSource::open(self, entry)?.read_new()
         })
     }
 
