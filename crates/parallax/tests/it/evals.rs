@@ -131,7 +131,7 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
         {"calls": [replace]},
         {"text": "Done."},
     ]);
-    let world = world(&script, EDIT);
+    let world = create_world(&script, EDIT);
     let arguments = ["eval", "cases", "--out", "out.jsonl", "--html", "report.html"];
     let done = finish(world.command(&arguments));
     assert_eq!(done.code(), 0, "{}", done.err());
@@ -150,7 +150,7 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
 
     // A wrong answer, and a request that fails.
     let case = "prompt = \"x\"\n[[checks]]\nkind = \"answer_matches\"\npattern = \"42\"\n";
-    let wrong_answer = self::world(&json!([{"text": "41"}]), case);
+    let wrong_answer = create_world(&json!([{"text": "41"}]), case);
     let done = finish(wrong_answer.command(&["eval", "cases"]));
     assert!(
         done.err().contains("first wrong step: 1, the answer: answer_matches"),
@@ -158,7 +158,7 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
         done.err()
     );
     let refused = json!([{"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]);
-    let failed = self::world(&refused, case);
+    let failed = create_world(&refused, case);
     let done = finish(failed.command(&["eval", "cases"]));
     assert!(done.err().contains("first wrong step: 1, the answer: "), "{}", done.err());
     assert!(done.err().contains("DevTools: parallax devtools "), "{}", done.err());

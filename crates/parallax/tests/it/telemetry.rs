@@ -198,7 +198,7 @@ fn run_with_marked_texts(log_prompts: bool) -> Vec<u8> {
         "hooks": {
             "BeforeTool": [{"matcher": "glob", "hooks": [{"type": "command", "command": told}]}],
             "AfterTool": [{"matcher": "read_file", "hooks": [{"type": "command", "command": told}]}],
-            "BeforeAgent": one("cat > /dev/null; echo MARKoutput; echo MARKhook >&2; exit 1"),
+            "BeforeAgent": hook_group("cat > /dev/null; echo MARKoutput; echo MARKhook >&2; exit 1"),
         },
     });
     let mut telemetry = to_file();
@@ -212,7 +212,7 @@ fn run_with_marked_texts(log_prompts: bool) -> Vec<u8> {
     let mut all = world.read(".gemini/telemetry.log").into_bytes();
     let spans = spans(&collector);
     assert!(spans.iter().filter(|span| span.name == "invoke_agent parallax").count() == 2);
-    all.extend(collector.received().into_iter().flat_map(|request| request.body));
+    all.extend(collector.requests().into_iter().flat_map(|request| request.body));
     all
 }
 
