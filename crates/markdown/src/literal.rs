@@ -57,15 +57,19 @@ pub fn is_line_break(html: &str) -> bool {
     html.trim_matches(['<', '>', '/', ' ']).eq_ignore_ascii_case("br")
 }
 
-/// Returns whether a range is the end of an expression, as in `handlers[0](event)`, and only looks
-/// like a link.
+/// Returns whether a range only looks like a link: the end of an expression, as in
+/// `handlers[0](event)`, unless it leads to an address with a scheme, or a link without a text.
 fn is_call(source: &str, range: &Range<usize>) -> bool {
     let Some(text) = source.get(range.clone()).filter(|text| text.ends_with(')')) else {
         return false;
     };
-    let Some((_, target)) = text.rsplit_once("](") else { return false };
-    let is_value = |char: char| is_word(char) || matches!(char, '_' | ']' | ')');
-    source.get(..range.start).is_some_and(|before| before.ends_with(is_value)) && !is_target(target)
+    let Some((label, target)) = text.rsplit_once("](") else { return false };
+    let is_value = |char: char| is_word(char) || matches!(char, '_' | ']' | ')' | '`' | '$' | '@');
+    // A quote marker is no end of an expression.
+    let is_generic = |text: &str| text.strip_suffix('>').is_some_and(|it| it.ends_with(is_word));
+    let follows_value = |before: &str| before.ends_with(is_value) || is_generic(before);
+    let has_scheme = target.contains("://") || target.starts_with("mailto:");
+    label == "[" || !has_scheme && source.get(..range.start).is_some_and(follows_value)
 }
 
 /// Returns the emphasis characters of a range if they are literal.
@@ -79,6 +83,7 @@ fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Op
     let is_markup = match (sign, length) {
         _ if ends_in_url(before) => false,
         _ if is_quoted(before, inner) || is_quoted(inner, after) => false,
+        _ if crosses_delimiters(before, inner, after) => false,
         ('~', 1) => false,
         (_, 2) => is_strong_markup(sign, before, inner, after),
         _ => is_emphasis_markup(before, inner, after),
@@ -105,6 +110,64 @@ fn is_quoted(before: &str, after: &str) -> bool {
     before.ends_with(is_quote) && after.starts_with(is_quote)
 }
 
+/// Returns whether a pair of quotes or brackets begins on one side of an emphasis character and ends
+/// on the other, as in `"*a" or "b*"` and `f(*a) or g(a*)`. Emphasis does not do that.
+fn crosses_delimiters(before: &str, inner: &str, after: &str) -> bool {
+    let mut open = OpenDelimiters::default();
+    open.read(before.rsplit('\n').next().unwrap_or(before), None);
+    let outside = open.stack.len();
+    open.lowest = outside;
+    open.read(inner, before.chars().next_back());
+    if open.lowest < outside {
+        return true;
+    }
+    let inside = open.stack.len();
+    open.lowest = inside;
+    open.read(after.split('\n').next().unwrap_or(after), inner.chars().next_back());
+    open.lowest < inside && inside > outside
+}
+
+/// The quotes and brackets that are open in a text.
+#[derive(Default)]
+struct OpenDelimiters {
+    /// The characters that close them.
+    stack: Vec<char>,
+    /// The smallest number that were open since it was last set.
+    lowest: usize,
+}
+
+impl OpenDelimiters {
+    /// Reads a text that follows a character.
+    fn read(&mut self, text: &str, mut previous: Option<char>) {
+        let mut chars = text.chars().peekable();
+        while let Some(char) = chars.next() {
+            let after_word = previous.is_some_and(is_word);
+            let before_word = chars.peek().is_some_and(|next| is_word(*next));
+            let closing = match char {
+                '(' => Some(')'),
+                '[' => Some(']'),
+                '{' => Some('}'),
+                '“' => Some('”'),
+                '«' => Some('»'),
+                '"' if !self.stack.contains(&'"') => Some('"'),
+                // Elsewhere it is an apostrophe.
+                '\'' if !after_word && !self.stack.contains(&'\'') => Some('\''),
+                _ => None,
+            };
+            let is_apostrophe = char == '\'' && after_word && before_word;
+            if let Some(closing) = closing {
+                self.stack.push(closing);
+            } else if !is_apostrophe
+                && let Some(at) = self.stack.iter().rposition(|open| *open == char)
+            {
+                self.stack.truncate(at);
+                self.lowest = self.lowest.min(at);
+            }
+            previous = Some(char);
+        }
+    }
+}
+
 fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
     let opens = |char: char| {
         char.is_whitespace() || !char.is_ascii() && !is_word(char) || "([{\"'*_~|:".contains(char)
@@ -120,12 +183,15 @@ fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
         char.is_alphanumeric() || !char.is_ascii() || "\"')]`*_~.,;:!?%>".contains(char)
     };
     let is_pattern = inner.ends_with('.') && !inner.contains(char::is_whitespace);
+    // The arguments of a call.
+    let is_argument = before.strip_suffix('(').is_some_and(|name| name.ends_with(is_word));
     before.chars().next_back().is_none_or(opens)
         && after.chars().next().is_none_or(closes)
         && !continues(after)
         && inner.starts_with(first)
         && inner.ends_with(last)
         && !is_pattern
+        && !is_argument
 }
 
 /// Returns whether the text continues a name before the characters: `.py`, `/x`, `:8080`.
@@ -339,6 +405,13 @@ mod tests {
             r#""**" and "**", "__" and "__", "_" and '_', "~~" and "~~""#,
             "“*” and “*”",
             "handlers[0](event), arr[i](j) and f()[k](*x)",
+            "handlers[name](...args), this.handlers[type](event.data) and m[k](x.md)",
+            "fns[i](a/b), t[i](#x), Foo::<T>[1](2), `a`[0](1), $[a](b), @[a](b) and []()",
+            r#"filters: "*admin" or "root*", LIKE '*name' or 'name*'"#,
+            r#"globs "*_test" and "test_*", names "_id" and "id_", "__init" and "exit__""#,
+            "f(*args) or g(args*), f(_a, b_) and (*a) or (b*)",
+            r#"("*a", "b*"), "**a" and "b**", "~~a" and "b~~""#,
+            r#"search "*term" (suffix), "term*" (prefix)"#,
         ] {
             assert_eq!(mark_emphasis(text), text);
         }
@@ -362,7 +435,17 @@ mod tests {
             (r"\*kept\* 1\. \_x\_", "*kept* 1\\. _x_"),
             (r"1\. no list", "1. no list"),
             ("\"*all* of it\" and *\"this\"*", "\"{all} of it\" and {\"this\"}"),
-            ("see[1](docs/a.md) and [x](y)", "see<docs/a.md>1 and <y>x"),
+            ("see[1](https://a.b/c) and [x](y)", "see<https://a.b/c>1 and <y>x"),
+            (">[x](y)", "<y>x"),
+            (
+                "**a) First** and *the users' \"own\" (new) files*",
+                "{a) First} and {the users' \"own\" (new) files}",
+            ),
+            (
+                "It's *not* the user's (or *their*) \"real *word*\"",
+                "It's {not} the user's (or {their}) \"real {word}\"",
+            ),
+            ("'tis *nice* :) *really*", "'tis {nice} :) {really}"),
         ] {
             assert_eq!(mark_emphasis(text), expected, "{text}");
         }
