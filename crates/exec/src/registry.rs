@@ -274,13 +274,12 @@ impl Processes {
 
     /// Returns the process IDs that a command left running after its shell ended.
     pub(crate) async fn surviving_processes(&self, tree: &ProcessTree) -> Vec<i32> {
-        let roots = self.remaining_processes(tree.clone()).await;
-        if roots.is_empty() {
-            return roots;
+        let mut found = self.search(tree.clone()).await;
+        if !found.roots.is_empty() {
+            // Some processes just take longer to exit than their shell.
+            tokio::time::sleep(SETTLE).await;
+            found = self.search(tree.clone()).await;
         }
-        // Some processes just take longer to exit than their shell.
-        tokio::time::sleep(SETTLE).await;
-        let found = self.search(tree.clone()).await;
         if found.has_broker {
             self.reap_broker(tree.clone());
         }

@@ -122,6 +122,7 @@ const CLOSED: &[&str] = &[
     "valgrind",
     "perf",
     "chroot",
+    "proot",
     "fish",
     "csh",
     "tcsh",
@@ -145,7 +146,6 @@ const CLOSED: &[&str] = &[
     "socat",
     "setarch",
     "fakeroot",
-    "capsh",
     "uclampset",
     "pipexec",
     "daemonize",
@@ -172,6 +172,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
         "nice" => nice(arguments),
         "command" => command(arguments),
         "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "rbash" => shells::inside(name, arguments),
+        "capsh" => capsh(arguments),
         "su" => shells::su(arguments),
         "watch" => shells::watch(arguments),
         "script" => shells::script(arguments),
@@ -412,6 +413,16 @@ fn elevated(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     };
     if found.is_empty() && arguments.iter().filter_map(|word| word.text.as_deref()).any(shell) {
         return unclear_command(&format!("`{name}` starts a shell"));
+    }
+    found
+}
+
+/// `capsh -- ARGUMENTS` starts a shell with them.
+fn capsh(arguments: &[Word]) -> Vec<WrappedCommand> {
+    let mut found = unclear_command("`capsh` starts other programs");
+    let end = arguments.iter().position(|word| word.text.as_deref() == Some("--"));
+    if let Some(rest) = end.and_then(|end| arguments.get(end + 1..)) {
+        found.extend(shells::inside("bash", rest));
     }
     found
 }

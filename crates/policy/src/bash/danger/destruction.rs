@@ -66,7 +66,9 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             let operands = operands.iter().map(pattern_directory).collect();
             row(LossKind::Files, "it deletes more than one file", operands)
         }
-        "rimraf" | "del-cli" => {
+        "rimraf" | "del-cli" | "premove"
+            if !texts(command).any(|text| matches!(text, "--help" | "-h" | "--version")) =>
+        {
             row(LossKind::Files, "it deletes directories", operands(command, "", &[]))
         }
         "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
@@ -292,7 +294,9 @@ fn git(command: &Command) -> Option<Destruction> {
             "`git reset` discards changes"
         }
         // Whether git requires `--force` is a setting.
-        "clean" if !letter(&['n']) && !long("--dry-run", "--d") => {
+        "clean"
+            if !letter(&['n']) && !long("--dry-run", "--d") || long("--no-dry-run", "--no-d") =>
+        {
             "`git clean` deletes untracked files"
         }
         "checkout"

@@ -67,7 +67,14 @@ const RUNNERS: &[Runner] = &[
     runner(&["mise", "rtx"], &["exec", "x"], 0, &["-c", "--command"]),
     runner(&["asdf"], &["exec"], 0, &[]),
     runner(&["dotenv", "dotenvx"], &[], 0, &["-f", "-e"]),
+    runner(&["nix"], &["-c", "--command"], 0, &[]),
+    runner(&["op"], &["run"], 0, &["--env-file", "--account", "--session"]),
+    runner(&["cross-env", "cross-env-shell"], &[], 0, &[]),
 ];
+
+/// Programs that package managers start by their name alone, as `yarn rimraf` does, and that delete
+/// or start others.
+const BINARIES: &[&str] = &["rimraf", "del-cli", "premove", "shx", "cross-env", "cross-env-shell"];
 
 /// Options of all runners that take no value.
 const FLAGS: &[&str] = &[
@@ -103,11 +110,18 @@ const FLAGS: &[&str] = &[
 /// word as its value, so both that word and the one after it count as the program.
 pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = match name {
-        "npx" | "npm" => shells::call(arguments),
+        "npx" | "npm" => shells::call(arguments, &["-c", "--call"]),
+        "nix-shell" => shells::call(arguments, &["--run", "--command"]),
         _ => Vec::new(),
     };
     if !found.is_empty() {
         return found;
+    }
+    if matches!(name, "yarn" | "pnpm" | "bun") {
+        let is_binary =
+            |word: &Word| word.text.as_deref().is_some_and(|text| BINARIES.contains(&text));
+        let at = arguments.iter().position(is_binary);
+        found.extend(passed_command(at.and_then(|at| arguments.get(at..))));
     }
     for runner in RUNNERS.iter().filter(|runner| runner.names.contains(&name)) {
         let rest = match runner.verbs {
@@ -130,6 +144,11 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<WrappedCommand> {
     let mut at = 0;
     // Whether the preceding word is an unknown option that may take this word as its value.
     let mut behind_option = false;
+    if runner.names.contains(&"cross-env") {
+        let is_assignment =
+            |word: &&Word| word.text.as_deref().unwrap_or(&word.source).contains('=');
+        at = words.iter().take_while(is_assignment).count();
+    }
     while let Some(word) = words.get(at) {
         let text = word.text.as_deref().unwrap_or_default();
         if text == "--" {

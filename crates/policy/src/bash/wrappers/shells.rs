@@ -245,23 +245,26 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<WrappedCommand> {
     }
 }
 
-/// Reads `npx -c TEXT` and `npm exec --call TEXT`. Other forms run a package.
-pub(super) fn call(arguments: &[Word]) -> Vec<WrappedCommand> {
+/// Reads `npx -c TEXT`, `npm exec --call TEXT`, and other options whose value is a line. Other forms
+/// run a package.
+pub(super) fn call(arguments: &[Word], options: &[&str]) -> Vec<WrappedCommand> {
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         if text == "--" {
             break;
         }
-        let script = match text {
-            "-c" | "--call" => arguments.get(at + 1).and_then(|word| word.text.clone()),
-            _ => match text.strip_prefix("--call=") {
-                Some(script) => Some(script.to_owned()),
-                None => continue,
-            },
+        let script = match text.split_once('=') {
+            _ if options.contains(&text) => {
+                arguments.get(at + 1).and_then(|word| word.text.clone())
+            }
+            Some((option, script)) if option.starts_with("--") && options.contains(&option) => {
+                Some(script.to_owned())
+            }
+            _ => continue,
         };
         return match script {
             Some(text) => vec![WrappedCommand::Script { text, plain_sh: true }],
-            None => unclear_command("`npx -c` runs text that is known only at run time"),
+            None => unclear_command(&format!("`{text}` runs text that is known only at run time")),
         };
     }
     Vec::new()
