@@ -25,6 +25,8 @@ pub(super) struct Skipped {
     binary: SkippedFiles,
     /// Symbolic links to what is not searched under another name.
     links: SkippedFiles,
+    /// Symbolic links that lead out of the workspace.
+    outside_links: SkippedFiles,
     /// Files that were searched only up to an overlong line.
     partial: SkippedFiles,
 }
@@ -60,6 +62,10 @@ impl Skipped {
 
     pub(super) fn link(&mut self, path: &Path) {
         self.links.add(path);
+    }
+
+    pub(super) fn outside_link(&mut self, path: &Path) {
+        self.outside_links.add(path);
     }
 
     pub(super) fn record_partial(&mut self, path: &Path) {
@@ -98,6 +104,7 @@ impl Skipped {
         }
         let links = self.links.words("symbolic link(s)", place);
         parts.extend(links.map(|links| format!("{links}; name one to search it")));
+        parts.extend(self.outside_links.words("symbolic link(s) out of the workspace", place));
         parts.extend(self.binary.words("binary file(s)", place));
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));

@@ -15,7 +15,7 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkMatch};
 use parallax_files::{
-    Access, Confined, DirEntry, TextEncoding, WalkOptions, WalkState, Workspace, decode,
+    Access, Confined, DirEntry, PathError, TextEncoding, WalkOptions, WalkState, Workspace, decode,
     looks_binary, walk,
 };
 
@@ -132,8 +132,8 @@ impl SearchWorker<'_> {
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
         // Links are not followed; pipes and devices are never opened.
-        if kind.is_symlink() && self.is_searched(entry) && self.is_found_elsewhere(path) {
-            self.skip(|skipped| skipped.link(path));
+        if kind.is_symlink() && self.is_searched(entry) {
+            self.skip_link(path);
         }
         if !kind.is_file() || !self.is_searched(entry) {
             return WalkState::Continue;
@@ -148,11 +148,17 @@ impl SearchWorker<'_> {
         WalkState::Continue
     }
 
-    /// Whether the link leads to something in the workspace that is not found below the searched
-    /// directories.
-    fn is_found_elsewhere(&self, link: &Path) -> bool {
-        let target = self.workspace.confine(link, Access::Read);
-        target.is_ok_and(|target| !self.roots.iter().any(|root| target.path().starts_with(root)))
+    /// Records a link to something that is not found below the searched directories.
+    fn skip_link(&self, link: &Path) {
+        match self.workspace.confine(link, Access::Read) {
+            Ok(target) if !self.roots.iter().any(|root| target.path().starts_with(root)) => {
+                self.skip(|skipped| skipped.link(link));
+            }
+            Err(PathError::Outside { .. }) if link.exists() => {
+                self.skip(|skipped| skipped.outside_link(link));
+            }
+            _ => {}
+        }
     }
 
     fn is_searched(&self, entry: &DirEntry) -> bool {

@@ -190,6 +190,12 @@ async fn line_ends_of_windows_match_and_links_are_reported() {
     assert!(output.ends_with(note), "{output}");
     let output = grep(&folder, json!({"pattern": "word"})).await;
     assert!(!output.contains("symbolic"), "{output}");
+    std::os::unix::fs::symlink("/etc/hostname", links.join("c")).expect("a link");
+    let output = grep(&folder, json!({"pattern": "word"})).await;
+    assert!(
+        output.ends_with("[Not searched: 1 symbolic link(s) out of the workspace (`links/c`)]"),
+        "{output}"
+    );
 }
 
 #[tokio::test]
@@ -273,7 +279,8 @@ async fn unusual_files_are_skipped_safely() {
         output.ends_with(
             "\nFile: bin\nL1: \u{2400}needle\n---\nFile: long\nL1: needle\n---\nFile: utf16\n\
              L2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---\n\
-             [Not searched: 1 file(s) after an overlong line (`long`)]"
+             [Not searched: 1 symbolic link(s) out of the workspace (`link`). \
+             1 file(s) after an overlong line (`long`)]"
         ),
         "{output}"
     );

@@ -48,6 +48,19 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
     shell
 }
 
+/// Lines of a prompt that are shown unless expanded.
+const PROMPT_LINES: usize = 30;
+
+/// Returns the item of a recorded prompt, which contains the whole texts that were pasted.
+fn prompt(text: String) -> Item {
+    let hidden = text.trim_end().lines().count().saturating_sub(PROMPT_LINES);
+    // A single line takes as much room as the note.
+    let end = text.match_indices('\n').nth(PROMPT_LINES - 1).filter(|_| hidden > 1);
+    let shown = end.and_then(|(end, _)| text.get(..end));
+    let typed_text = shown.map(|shown| format!("{shown}\n[… {hidden} more lines]").into());
+    Item::User { text: text.into(), typed_text }
+}
+
 impl Transcript {
     /// Adds the history of earlier runs of the session. Nothing is rendered until it is shown. Only
     /// the last `recent` items go to the scrollback.
@@ -111,7 +124,7 @@ impl Transcript {
             return;
         }
         self.items.push(match role {
-            Role::User => Item::user(text),
+            Role::User => prompt(text),
             Role::Model => Item::Answer(Box::new(Answer::complete(Arc::new(text)))),
         });
     }
@@ -122,7 +135,7 @@ impl Transcript {
         for item in items {
             let item = match item {
                 RecordedItem::User { text, read, .. } => {
-                    self.items.push(Item::user(text));
+                    self.items.push(prompt(text));
                     if read.is_empty() {
                         continue;
                     }

@@ -497,6 +497,16 @@ fn text_added_to_a_prompt_is_not_shown() {
 }
 
 #[test]
+fn long_prompt_of_a_resumed_session_is_shortened() {
+    let lines: Vec<String> = (0..200).map(|line| format!("pasted {line}")).collect();
+    let mut show = Show::default();
+    show.transcript.load(&[Content::user(vec![Part::text(lines.join("\n"))])], 9);
+    let rows = show.take();
+    assert_eq!((rows.len(), rows[0].as_str()), (31, "> pasted 0"), "{rows:?}");
+    assert_eq!(rows[30].trim(), "[… 170 more lines]");
+}
+
+#[test]
 fn page_of_a_streaming_answer_matches_the_final_one() {
     let text = "# Title\n\nText.\n\n- a\n- b\n\n```c\nint x;\nint y;\n```\nEnd";
     crate::highlight::wait_until_loaded();
