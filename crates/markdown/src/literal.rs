@@ -65,7 +65,7 @@ fn is_call(source: &str, range: &Range<usize>) -> bool {
     };
     let Some((label, target)) = text.rsplit_once("](") else { return false };
     let is_value = |char: char| is_word(char) || matches!(char, '_' | ']' | ')' | '`' | '$' | '@');
-    // A quote marker is no end of an expression.
+    // Otherwise it is a quote marker.
     let is_generic = |text: &str| text.strip_suffix('>').is_some_and(|it| it.ends_with(is_word));
     let follows_value = |before: &str| before.ends_with(is_value) || is_generic(before);
     let has_scheme = target.contains("://") || target.starts_with("mailto:");
