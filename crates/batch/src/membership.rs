@@ -23,6 +23,9 @@ const END_TIME: Duration = Duration::from_secs(10);
 /// The variable of a process that only runs a command.
 pub(crate) const COMMAND: &str = "PARALLAX_BATCH_COMMAND";
 
+/// The variable that names the worktree of the task to which a command belongs.
+pub(crate) const TASK: &str = "PARALLAX_BATCH_TASK";
+
 /// The lock that this process holds for its life.
 static HELD: OnceLock<File> = OnceLock::new();
 

@@ -163,6 +163,10 @@ impl BatchProgress {
                     1 => line.push_str(", 1 file changed"),
                     count => line.push_str(&format!(", {count} files changed")),
                 }
+                if result.deleted_ignored_files > 0 {
+                    let count = result.deleted_ignored_files;
+                    line.push_str(&format!(", ignored files deleted: {count}"));
+                }
                 line.push_str(&format!(", ${:.2}", result.cost));
                 if !result.reason.is_empty() {
                     line.push_str(&format!(": {}", one_line(&result.reason)));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use parallax_protocol::excerpt::one_line;
+use parallax_worktrees::NestedRepositories;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlannedTask, Repository};
@@ -65,6 +66,12 @@ pub struct TaskResult {
     pub patch_sha256: Option<String>,
     /// Files that changed, relative to the repository.
     pub files_changed: Vec<String>,
+    /// The worktree, if it was kept because repositories in it have files that the patch lacks.
+    #[serde(default)]
+    pub worktree: Option<PathBuf>,
+    /// Number of ignored files that were deleted with the worktree.
+    #[serde(default)]
+    pub deleted_ignored_files: u64,
     /// Tokens of all attempts.
     pub tokens: TokenCounts,
     /// US dollars of all attempts.
@@ -106,6 +113,8 @@ impl TaskResult {
             base: None,
             patch_sha256: None,
             files_changed: Vec::new(),
+            worktree: None,
+            deleted_ignored_files: 0,
             tokens: TokenCounts::default(),
             cost: 0.0,
             model: task.model.clone(),
@@ -188,6 +197,9 @@ pub(crate) struct Attempt {
     pub(crate) attempts: u32,
     /// How far it is.
     pub(crate) stage: AttemptStage,
+    /// The submodules that the setup commands checked out.
+    #[serde(default)]
+    pub(crate) nested_repositories: NestedRepositories,
 }
 
 /// How far a task is.

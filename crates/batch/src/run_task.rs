@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
-use parallax_worktrees::{SessionProgress, Worktree, is_in_working_tree};
+use parallax_worktrees::{NestedRepositories, SessionProgress, Worktree, is_in_working_tree};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,8 @@ struct TaskAttempt<'a> {
     files: TaskDirectory,
     drain: &'a CancellationToken,
     updates: &'a mpsc::Sender<TaskUpdate>,
+    /// The name of the worktree, once it is known.
+    worktree: Mutex<Option<String>>,
 }
 
 /// How the agent, or what runs before and after it, ended.
@@ -145,7 +147,8 @@ impl TaskRunner {
         updates: &mpsc::Sender<TaskUpdate>,
     ) -> Result<TaskResult, BatchError> {
         let files = self.directory.task(&task.id);
-        let running = TaskAttempt { runner: self, task, files, drain, updates };
+        let worktree = Mutex::new(None);
+        let running = TaskAttempt { runner: self, task, files, drain, updates, worktree };
         let files = running.files.clone();
         // Two processes with the same plan must not run the task twice.
         let _lock = blocking(move || files.lock()).await?;
@@ -154,7 +157,9 @@ impl TaskRunner {
             let reason = format!("The task needs the variable `{name}`, which is not set here");
             return running.fail(&started, reason).await;
         }
-        match running.run(allowance).await {
+        let attempt = running.run(allowance).await;
+        running.end_detached_processes().await?;
+        match attempt {
             Ok(result) => Ok(result),
             Err(error) => running.fail(&started, error.to_string()).await,
         }
@@ -192,11 +197,14 @@ impl TaskRunner {
     pub async fn clean_up(&self, task: &PlannedTask) -> Result<(), BatchError> {
         let files = self.directory.task(&task.id);
         let Some(attempt) = files.attempt() else { return Ok(()) };
-        let commit = files.result().and_then(|result| result.commit);
+        let result = files.result();
+        let is_kept = result.as_ref().is_some_and(|result| result.worktree.is_some());
+        let commit = result.and_then(|result| result.commit);
         let (checkout, name) = (attempt.checkout, attempt.worktree);
+        end_processes(name.clone()).await?;
         let place = checkout.clone();
         // Without a repository, there is nothing to remove; its task fails when it runs again.
-        if blocking(move || Ok(is_in_working_tree(&place))).await? {
+        if !is_kept && blocking(move || Ok(is_in_working_tree(&place))).await? {
             self.remove_leftover(checkout, name, commit).await?;
         }
         files.remove("events.jsonl")?;
@@ -222,11 +230,20 @@ impl TaskRunner {
 
 impl TaskAttempt<'_> {
     async fn run(&self, allowance: Option<f64>) -> Result<TaskResult, BatchError> {
-        let (mut attempt, workspace) = self.prepare().await?;
+        let (mut attempt, mut workspace) = self.prepare().await?;
+        *self.worktree.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(attempt.worktree.clone());
         let mut events = EventReader::new(&self.files.file("events.jsonl"));
         let failed_setup = match attempt.stage {
             AttemptStage::Agent => None,
-            AttemptStage::Setup => self.set_up(&workspace).await?,
+            AttemptStage::Setup => {
+                let outcome = self.set_up(&workspace, &attempt.worktree).await?;
+                if !self.task.setup.is_empty() {
+                    (workspace, attempt.nested_repositories) =
+                        workspace.nested_repositories().await?;
+                }
+                outcome
+            }
         };
         let outcome = match failed_setup {
             Some(outcome) => outcome,
@@ -241,6 +258,15 @@ impl TaskAttempt<'_> {
         self.finish(attempt, workspace, events.summary, outcome).await
     }
 
+    /// Ends what setup commands started and detached from themselves.
+    async fn end_detached_processes(&self) -> Result<(), BatchError> {
+        let worktree = self.worktree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match worktree {
+            Some(worktree) if !self.task.setup.is_empty() => end_processes(worktree).await,
+            _ => Ok(()),
+        }
+    }
+
     /// The worktree of an earlier attempt, or a new one.
     async fn prepare(&self) -> Result<(Attempt, TaskWorkspace), BatchError> {
         let (serial, hash) = (&self.runner.serial, self.task.input_hash());
@@ -248,6 +274,8 @@ impl TaskAttempt<'_> {
             workspace::checkout(&self.runner.repositories(), self.task, serial).await?;
         let previous = self.files.attempt();
         let result = self.files.result_of(self.task);
+        // That of any version of the task: it holds work that is nowhere else.
+        let kept = self.files.result().and_then(|result| result.worktree);
         if let Some(mut attempt) = previous.clone().filter(|previous| {
             previous.input_hash == hash
                 && previous.stage == AttemptStage::Agent
@@ -266,6 +294,15 @@ impl TaskAttempt<'_> {
             // That repository may be gone.
             let _ = blocking(move || Ok(Worktree::remove_leftover(&checkout, &name)?)).await;
         }
+        let own = previous.as_ref().filter(|previous| previous.checkout == checkout);
+        let worktree = match (kept, own) {
+            (Some(kept), _) => workspace::unused_name(&self.runner.directory, self.task, &kept),
+            (None, Some(own)) => own.worktree.clone(),
+            (None, None) => workspace::name(&self.runner.directory, self.task),
+        };
+        if let Some(previous) = &previous {
+            end_processes(previous.worktree.clone()).await?;
+        }
         let earlier = result.map(|result| result.attempts).or_else(|| {
             previous.filter(|previous| previous.input_hash == hash).map(|it| it.attempts)
         });
@@ -273,10 +310,11 @@ impl TaskAttempt<'_> {
             input_hash: hash,
             session_id: new_session(),
             checkout: checkout.clone(),
-            worktree: workspace::name(&self.runner.directory, self.task),
+            worktree,
             started: now(),
             attempts: earlier.unwrap_or(0).saturating_add(1),
             stage: AttemptStage::Setup,
+            nested_repositories: NestedRepositories::new(),
         };
         for name in FILES {
             self.files.remove(name)?;
@@ -405,6 +443,15 @@ impl EventEnd {
     fn is_budget(&self) -> bool {
         self.error_type == "BUDGET_SPENT"
     }
+}
+
+/// Ends all processes of setup commands in a worktree with this name.
+async fn end_processes(worktree: String) -> Result<(), BatchError> {
+    blocking(move || {
+        parallax_exec::agent_process::kill_marked(membership::TASK, &worktree);
+        Ok(())
+    })
+    .await
 }
 
 fn new_session() -> String {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_protocol::ids::SessionId;
-use parallax_worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
+use parallax_worktrees::{
+    NestedRepositories, SessionProgress, Worktree, WorktreeChanges, WorktreeRequest,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::blocking::blocking;
@@ -31,6 +33,17 @@ pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
     // Neither dots in a row nor an extension that git refuses can remain.
     let id = id.replace('.', "-");
     format!("{id}-{}", hash.get(..8).unwrap_or_default())
+}
+
+/// A name for the next worktree of a task, whose last one was kept.
+pub(crate) fn unused_name(directory: &BatchDirectory, task: &PlannedTask, kept: &Path) -> String {
+    let first = name(directory, task);
+    if !kept.is_dir() {
+        return first;
+    }
+    let last = kept.file_name().and_then(|last| last.to_str()).unwrap_or_default();
+    let number = last.strip_prefix(&first).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
+    format!("{first}-{}", number.unwrap_or(1_u32).saturating_add(1))
 }
 
 /// The checkout that holds the repository of a task, and what its work begins with. Clones are
@@ -99,6 +112,11 @@ impl TaskWorkspace {
         self.worktree.directory()
     }
 
+    /// The top of the worktree.
+    pub(crate) fn path(&self) -> &Path {
+        self.worktree.path()
+    }
+
     pub(crate) fn branch(&self) -> &str {
         self.worktree.branch()
     }
@@ -118,14 +136,26 @@ impl TaskWorkspace {
         Ok(self.worktree.session_progress(session)?)
     }
 
-    /// Commits what changed, and writes it as a patch.
+    /// The submodules that are checked out.
+    pub(crate) async fn nested_repositories(
+        self,
+    ) -> Result<(Self, NestedRepositories), BatchError> {
+        blocking(move || {
+            let nested = self.worktree.nested_repositories()?;
+            Ok((self, nested))
+        })
+        .await
+    }
+
+    /// Commits what changed, and writes it as a patch. `known`: submodules without changes.
     pub(crate) async fn collect(
         self,
         message: String,
         patch: PathBuf,
+        known: NestedRepositories,
     ) -> Result<(Self, WorktreeChanges), BatchError> {
         blocking(move || {
-            let changes = self.worktree.collect(&message, &patch)?;
+            let changes = self.worktree.collect(&message, &patch, &known)?;
             Ok((self, changes))
         })
         .await

@@ -179,6 +179,12 @@ pub fn run_line(line: &str) -> io::Result<u8> {
     })
 }
 
+/// Kills all processes that were started with this variable, including those that left the group
+/// and session of their command. Without `/proc`, this does nothing. Blocking.
+pub fn kill_marked(name: &str, value: &str) {
+    crate::process_tree::kill_marked(name, value);
+}
+
 /// Returns the command line that applies the limits first.
 fn with_memory_limits(
     program: OsString,
@@ -235,6 +241,33 @@ mod tests {
             .read_to_string(&mut text)
             .expect("read");
         assert_eq!(text, "524288\nme\n");
+    }
+
+    #[test]
+    fn detached_process_is_killed_by_its_variable() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let pid = folder.path().join("pid");
+        // Another process group and session, and no parent.
+        let line = format!(
+            "setsid -f sh -c 'echo $$ > {}.part; mv {0}.part {0}; exec sleep 60'",
+            pid.display()
+        );
+        #[expect(clippy::disallowed_methods, reason = "only the variable tells what it belongs to")]
+        let status = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env("PARALLAX_TEST_MARK", folder.path())
+            .status();
+        assert!(status.expect("a shell").success());
+        let mut text = String::new();
+        while text.is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            text = std::fs::read_to_string(&pid).unwrap_or_default();
+        }
+        let pid = text.trim().parse().expect("a number");
+        kill_marked("PARALLAX_TEST_MARK", "other");
+        assert!(crate::process_tree::is_alive(pid));
+        kill_marked("PARALLAX_TEST_MARK", &folder.path().to_string_lossy());
+        assert!(!crate::process_tree::is_alive(pid));
     }
 
     #[tokio::test]

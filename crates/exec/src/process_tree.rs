@@ -174,9 +174,7 @@ impl ProcessTree {
     }
 
     fn has_mark(&self, pid: i32) -> bool {
-        let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-        let wanted = format!("{MARK}={}", self.mark);
-        environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
+        has_variable(pid, MARK, &self.mark)
     }
 
     /// Signals the group and each of the given processes that still exists.
@@ -195,6 +193,33 @@ impl ProcessTree {
         Pid::from_raw(self.root)
             .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
     }
+}
+
+/// Kills all processes with an environment variable, however they were detached, except this one.
+/// Blocking.
+pub(crate) fn kill_marked(name: &str, value: &str) {
+    // Repeat, because processes may be created between the snapshot and the kill.
+    for _ in 0..20 {
+        let ProcessTable { processes, own_pid } = ProcessTable::read();
+        let marked = processes.into_iter().filter(|process| {
+            !process.is_zombie
+                && process.member.pid != own_pid
+                && has_variable(process.member.pid, name, value)
+        });
+        let marked: Vec<Process> = marked.collect();
+        if marked.is_empty() {
+            return;
+        }
+        marked.iter().for_each(|process| send(process.member, Signal::KILL));
+        std::thread::sleep(STEP);
+    }
+}
+
+/// Whether a process was started with an environment variable, if it can be read.
+fn has_variable(pid: i32, name: &str, value: &str) -> bool {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let wanted = format!("{name}={value}");
+    environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
 }
 
 fn send(member: ProcessInstance, signal: Signal) {

@@ -19,6 +19,7 @@ use crate::continuation::{Continuation, Tracked};
 use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, ResponseReader};
+use crate::shared_pace::KnownLimits;
 use crate::tapped_request::TappedRequest;
 use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 
@@ -69,6 +70,8 @@ pub struct HttpCall {
     pause: Pause,
     phase: CallPhase,
     observed_request: TappedRequest,
+    /// Those of the shared pace when the request was sent.
+    known_limits: KnownLimits,
 }
 
 /// A turn that its provider may pause.
@@ -138,6 +141,7 @@ impl HttpCall {
             pause,
             phase,
             observed_request,
+            known_limits: KnownLimits::default(),
         }
     }
 
@@ -443,7 +447,7 @@ impl HttpCall {
         let (response, _) = response;
         if response.status().is_success() {
             if let Some(pace) = &self.transport.options.shared_pace {
-                pace.record_accepted().await;
+                pace.record_accepted(self.known_limits).await;
             }
             let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(ResponseReader::new(
@@ -475,7 +479,7 @@ impl HttpCall {
         sent.headers.extend(authorization.clone());
         let client = self.transport.client().await.map_err(FailedAttempt::last)?;
         if let Some(pace) = &self.transport.options.shared_pace {
-            pace.wait().await;
+            self.known_limits = pace.wait().await;
         }
         self.observed_request.report_request(&self.request, &sent, &self.transport);
         let headers = self.observed_request.is_active().then(|| sent.headers.clone());
@@ -523,7 +527,8 @@ impl HttpCall {
             (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
         {
             let backoff = self.transport.options.backoff;
-            pace.record_rate_limit(backoff.wait(1, retry.delay, retry.is_guess)).await;
+            let delay = backoff.wait(1, retry.delay, retry.is_guess);
+            pace.record_rate_limit(delay, self.known_limits).await;
         }
         failed
     }

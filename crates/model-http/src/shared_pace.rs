@@ -12,7 +12,9 @@ const VARIABLE: &str = "PARALLAX_BATCH_PACE";
 /// No request waits longer than this for others.
 const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 /// The slowest pace: one request in this time.
-const LARGEST_GAP: Duration = Duration::from_secs(10);
+const LARGEST_GAP: Duration = Duration::from_secs(2);
+/// An accepted request shortens the time between two requests by this part of it.
+const RECOVERY: u64 = 32;
 
 /// A file with the time at which the next request may be sent, and the time between two requests.
 #[derive(Debug, Clone)]
@@ -21,36 +23,57 @@ pub struct SharedPace {
     initial_gap: Duration,
 }
 
-/// The contents of the file, in microseconds.
+/// The contents of the file; times are in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct PaceState {
     /// When the next request may be sent, since 1970.
     next: u64,
     /// The time between two requests; zero: they need not wait for each other.
     interval: u64,
+    /// Number of rate limits so far, without those of requests that were already under way.
+    limits: u64,
 }
+
+/// A moment at which a request may be sent, unless another one is rejected before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reservation {
+    moment: u64,
+    limits: u64,
+}
+
+/// The rate limits that were known when a request was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KnownLimits(u64);
 
 impl PaceState {
     /// Takes the next moment for a request.
-    fn reserve(&mut self, now: u64) -> u64 {
+    fn reserve(&mut self, now: u64) -> Reservation {
         let moment = self.next.max(now).min(now.saturating_add(micros(LONGEST_WAIT)));
         if self.interval > 0 {
             self.next = moment.saturating_add(self.interval);
         }
-        moment
+        Reservation { moment, limits: self.limits }
     }
 
-    /// A request was rejected because of the rate limit. Those that were sent with it say the same.
-    fn limit(&mut self, now: u64, delay: u64, first_gap: u64) {
-        if now >= self.next || self.interval == 0 {
+    /// A request was rejected because of the rate limit. Those that were sent before that was known
+    /// do not change the pace again.
+    fn limit(&mut self, now: u64, delay: u64, first_gap: u64, known: KnownLimits) {
+        let resume = now.saturating_add(delay.min(micros(LONGEST_WAIT)));
+        if known.0 == self.limits {
+            self.limits += 1;
             self.interval = self.interval.saturating_mul(2).max(first_gap).min(micros(LARGEST_GAP));
+            // Earlier reservations are void.
+            self.next = resume;
         }
-        self.next = self.next.max(now.saturating_add(delay.min(micros(LONGEST_WAIT))));
+        self.next = self.next.max(resume);
     }
 
-    /// A request was accepted.
-    fn accept(&mut self, first_gap: u64) {
-        self.interval = self.interval - self.interval / 8;
+    /// A request was accepted. What was sent before a limit says nothing about the pace since.
+    fn accept(&mut self, first_gap: u64, known: KnownLimits) {
+        if known.0 != self.limits {
+            return;
+        }
+        self.interval -= self.interval / RECOVERY;
         if self.interval <= first_gap / 4 {
             self.interval = 0;
         }
@@ -69,24 +92,35 @@ impl SharedPace {
     }
 
     /// Waits until a request may be sent.
-    pub(crate) async fn wait(&self) {
-        let Some(moment) = self.update(PaceState::reserve).await else { return };
-        let wait = Duration::from_micros(moment.saturating_sub(now()));
-        if !wait.is_zero() {
+    pub(crate) async fn wait(&self) -> KnownLimits {
+        let mut reservation = self.update(PaceState::reserve).await;
+        while let Some(Reservation { moment, limits }) = reservation {
+            let wait = Duration::from_micros(moment.saturating_sub(now()));
+            if wait.is_zero() {
+                return KnownLimits(limits);
+            }
             tokio::time::sleep(wait).await;
+            // A request that was rejected meanwhile holds all back that are waiting.
+            reservation = self
+                .update(move |state, now| match state.limits == limits {
+                    true => Reservation { moment: 0, limits },
+                    false => state.reserve(now),
+                })
+                .await;
         }
+        KnownLimits::default()
     }
 
     /// Notes that a request was rejected because of the rate limit.
-    pub(crate) async fn record_rate_limit(&self, delay: Duration) {
+    pub(crate) async fn record_rate_limit(&self, delay: Duration, known: KnownLimits) {
         let (delay, first_gap) = (micros(delay), micros(self.initial_gap));
-        self.update(move |state, now| state.limit(now, delay, first_gap)).await;
+        self.update(move |state, now| state.limit(now, delay, first_gap, known)).await;
     }
 
     /// Notes that a request was accepted.
-    pub(crate) async fn record_accepted(&self) {
+    pub(crate) async fn record_accepted(&self, known: KnownLimits) {
         let first_gap = micros(self.initial_gap);
-        self.update(move |state, _| state.accept(first_gap)).await;
+        self.update(move |state, _| state.accept(first_gap, known)).await;
     }
 
     /// Changes the file. Without it, every process has its own pace, as usual.
@@ -126,13 +160,14 @@ fn read(file: &mut File) -> io::Result<PaceState> {
     let mut text = String::new();
     file.take(64).read_to_string(&mut text)?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
-    Ok(PaceState { next: numbers.next().unwrap_or(0), interval: numbers.next().unwrap_or(0) })
+    let mut number = || numbers.next().unwrap_or(0);
+    Ok(PaceState { next: number(), interval: number(), limits: number() })
 }
 
 fn write(file: &mut File, state: PaceState) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{} {}", state.next, state.interval)
+    writeln!(file, "{} {} {}", state.next, state.interval, state.limits)
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -150,37 +185,70 @@ mod tests {
     #[test]
     fn request_pace_slows_at_a_limit_and_recovers() {
         let mut state = PaceState::default();
-        assert_eq!((state.reserve(100), state.reserve(100)), (100, 100));
-        state.limit(100, 1000, 40);
+        let moment = |state: &mut PaceState, now| state.reserve(now).moment;
+        assert_eq!((moment(&mut state, 100), moment(&mut state, 100)), (100, 100));
+        state.limit(100, 1000, 40, KnownLimits(0));
         assert_eq!((state.next, state.interval), (1100, 40));
         // Another answer to a request that was sent before.
-        state.limit(200, 1000, 40);
+        state.limit(200, 1000, 40, KnownLimits(0));
         assert_eq!((state.next, state.interval), (1200, 40));
-        assert_eq!(
-            (state.reserve(300), state.reserve(300), state.reserve(300)),
-            (1200, 1240, 1280)
-        );
-        state.limit(1400, 0, 40);
+        let moments = [300, 300, 300].map(|now| moment(&mut state, now));
+        assert_eq!(moments, [1200, 1240, 1280]);
+        // The moments of the two that wait are void.
+        state.limit(1205, 500, 40, KnownLimits(1));
+        assert_eq!((state.next, state.interval, state.limits), (1705, 80, 2));
+        state.accept(40, KnownLimits(1));
         assert_eq!(state.interval, 80);
-        for _ in 0..30 {
-            state.accept(40);
+        for _ in 0..200 {
+            state.accept(4, KnownLimits(2));
         }
+        assert!(state.interval < 40, "{}", state.interval);
+        state.accept(400, KnownLimits(2));
         assert_eq!(state.interval, 0);
-        assert_eq!(state.reserve(5000), 5000);
+        assert_eq!(moment(&mut state, 5000), 5000);
+    }
+
+    fn pace(name: &str) -> (PathBuf, SharedPace) {
+        let name = format!("parallax-pace-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let env = |_: &str| Some(path.display().to_string());
+        let pace = SharedPace::from_env(&env, Duration::from_secs(1)).expect("a pace");
+        (path, pace)
     }
 
     #[tokio::test]
     async fn processes_share_the_pace_file() {
-        let path = std::env::temp_dir().join(format!("parallax-pace-{}", std::process::id()));
-        let env = |_: &str| Some(path.display().to_string());
-        let one = SharedPace::from_env(&env, Duration::from_secs(1)).expect("a pace");
+        let (path, one) = pace("shared");
         let other = one.clone();
-        one.record_rate_limit(Duration::from_millis(60)).await;
+        one.record_rate_limit(Duration::from_millis(60), KnownLimits(0)).await;
         let started = std::time::Instant::now();
         other.wait().await;
         let waited = started.elapsed();
         // It may be gone already.
         let _ = std::fs::remove_file(&path);
         assert!(waited >= Duration::from_millis(50), "{waited:?}");
+    }
+
+    #[tokio::test]
+    async fn limit_holds_back_requests_that_are_already_waiting() {
+        let (path, pace) = pace("held");
+        pace.record_rate_limit(Duration::from_millis(40), KnownLimits(0)).await;
+        let started = std::time::Instant::now();
+        let waiting = [pace.clone(), pace.clone(), pace.clone()];
+        let waiting =
+            waiting.map(|pace| tokio::spawn(async move { (pace.wait().await, started.elapsed()) }));
+        let known = pace.wait().await;
+        pace.record_rate_limit(Duration::from_millis(600), known).await;
+        let limited = started.elapsed();
+        let mut late = 0;
+        for waiting in waiting {
+            let (known, sent) = waiting.await.expect("sent");
+            // One may have had its turn before.
+            late +=
+                u32::from(known == KnownLimits(2) && sent >= limited + Duration::from_millis(500));
+        }
+        // It may be gone already.
+        let _ = std::fs::remove_file(&path);
+        assert!(late >= 1, "{late}");
     }
 }

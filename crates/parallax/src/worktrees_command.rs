@@ -147,8 +147,12 @@ impl SessionWorktree {
         let Some(worktree) = self.worktree else { return };
         // No process should have a removed working directory.
         let _ = std::env::set_current_dir("/");
+        let name = worktree.name().to_owned();
         let text = match worktree.finish() {
-            Ok(WorktreeEnd::Removed) => return,
+            Ok(WorktreeEnd::Removed(ignored)) if ignored.is_empty() => return,
+            Ok(WorktreeEnd::Removed(ignored)) => {
+                format!("Removed worktree `{name}` with {ignored}")
+            }
             Ok(WorktreeEnd::Retained(text)) => text,
             Err(failure) => {
                 format!("warning: The worktree was kept: {}", one_line(&failure.message))

@@ -12,6 +12,8 @@ use parallax_config::worktrees::WorktreeRecord;
 use parallax_protocol::event::Failure;
 
 use crate::git::Git;
+use crate::ignored_files::IgnoredFiles;
+use crate::nested_repositories::{self, NestedRepositories};
 use crate::{carry, failure, special_files};
 
 /// Identity for commits if git has none configured.
@@ -125,7 +127,7 @@ impl<'r> Contents<'r> {
         // It reports files that need no update, too.
         let _ = self.git.run(&["update-index", "-q", "--refresh"]);
         // Git would run in submodules, with their configuration.
-        if self.links()?.iter().any(|(path, _)| self.is_repository(path)) {
+        if !self.nested_repositories()?.is_empty() {
             return Ok(true);
         }
         let plain = ["--quiet", "--no-ext-diff", "--ignore-submodules=all"];
@@ -141,6 +143,14 @@ impl<'r> Contents<'r> {
         let included = carry::included_files(&self.record.main)?;
         Ok(new.iter().any(|path| !included.contains(path))
             || included.iter().any(|path| self.has_changed_copy(path)))
+    }
+
+    /// Returns the ignored files that were not copied from the main checkout.
+    pub(super) fn ignored_files(&self) -> Result<IgnoredFiles, Failure> {
+        let list = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+        let paths = self.git.paths(&list)?;
+        let copied = carry::included_files(&self.record.main)?;
+        Ok(IgnoredFiles::count(&self.record.path, paths, &copied))
     }
 
     /// Whether a copied file of the main checkout was changed here: git does not know it.
@@ -196,7 +206,9 @@ impl<'r> Contents<'r> {
             if !self.is_repository(&path) && self.record.path.join(&path).is_dir() {
                 let mut entry = OsString::from(format!("160000,{commit},"));
                 entry.push(&path);
-                let words = ["update-index", "--add", "--cacheinfo"].map(OsString::from);
+                // Git added files of a directory without a repository.
+                let words = ["update-index", "--add", "--replace", "--cacheinfo"];
+                let words = words.map(OsString::from);
                 self.git.run(&words.into_iter().chain([entry]).collect::<Vec<_>>())?;
             }
         }
@@ -216,6 +228,28 @@ impl<'r> Contents<'r> {
             (mode == "160000").then(|| (path, commit.to_owned()))
         };
         Ok(entries.split(|byte| *byte == 0).filter_map(link).collect())
+    }
+
+    /// Returns the directories of submodules and other repositories in the index that contain
+    /// files: removing the worktree loses these, and no commit of the worktree contains them.
+    pub(super) fn nested_repositories(&self) -> Result<Vec<PathBuf>, Failure> {
+        let paths = self.links()?.into_iter().map(|(path, _)| path);
+        let has_files =
+            |path: &PathBuf| nested_repositories::has_files(&self.record.path.join(path));
+        Ok(paths.filter(has_files).collect())
+    }
+
+    /// Returns the state of each checked out submodule.
+    pub(super) fn nested_repository_states(&self) -> Result<NestedRepositories, Failure> {
+        self.prepare_index(&self.head())?;
+        let with_state = |path: PathBuf| Some((self.nested_repository_state(&path)?, path));
+        let states = self.nested_repositories()?.into_iter().filter_map(with_state);
+        Ok(states.map(|(state, path)| (path, state)).collect())
+    }
+
+    /// Returns the state of a repository in the worktree; `None` if it cannot be read completely.
+    pub(super) fn nested_repository_state(&self, path: &Path) -> Option<u64> {
+        nested_repositories::state(&self.record.path.join(path)).ok()
     }
 
     /// Whether a directory of the worktree is a repository of its own.
@@ -317,15 +351,12 @@ impl<'r> Contents<'r> {
         Ok(files)
     }
 
-    /// Checks that commands left no symbolic link through which git would write objects.
+    /// Checks that commands left no symbolic link through which git or its filters would write
+    /// objects.
     fn check_objects(&self) -> Result<(), Failure> {
-        let objects = self.common.join("objects");
-        let entries = fs::read_dir(&objects).into_iter().flatten().flatten();
-        let link = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        let mut links = entries.filter(link);
-        links.next().map_or(Ok(()), |link| {
-            Err(failure(format!("`{}` is a symbolic link; remove it", link.path().display())))
-        })
+        special_files::reject_links(&self.common.join("objects"), 1)?;
+        // The filters of Git LFS write here, in `objects/ab/cd`.
+        special_files::reject_links(&self.common.join("lfs"), 3)
     }
 
     /// Copies the index of the worktree, which knows the state of unchanged files; without a usable

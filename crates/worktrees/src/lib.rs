@@ -6,7 +6,9 @@ mod apply;
 mod carry;
 mod contents;
 mod git;
+mod ignored_files;
 mod manage;
+mod nested_repositories;
 mod review_diff;
 mod special_files;
 mod subagent;
@@ -25,9 +27,11 @@ use rustix::fs::{FlockOperation, flock};
 
 pub use apply::{PatchEnd, apply_patch, create_branch};
 use git::Git;
+pub use ignored_files::IgnoredFiles;
 pub use manage::{ListedWorktree, Worktrees};
+pub use nested_repositories::NestedRepositories;
 pub use review_diff::{ReviewScope, review_diff};
-pub use subagent::SubagentChanges;
+pub use subagent::{SubagentChanges, SubagentEnd};
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 
 /// The request of `--worktree`, `--from`, and `--carry`.
@@ -54,8 +58,8 @@ pub struct Worktree {
 /// What happened to a worktree at the end of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorktreeEnd {
-    /// It was removed, because it contained nothing new.
-    Removed,
+    /// It was removed, because it contained nothing new but these files.
+    Removed(IgnoredFiles),
     /// It was kept. The text describes its contents and the commands for it.
     Retained(String),
 }
@@ -219,8 +223,7 @@ impl Worktree {
     pub fn finish(self) -> Result<WorktreeEnd, Failure> {
         let state = manage::state(&self.record)?;
         if state.is_unchanged() {
-            manage::delete(&self.record)?;
-            return Ok(WorktreeEnd::Removed);
+            return Ok(WorktreeEnd::Removed(manage::delete_unchanged(&self.record)?));
         }
         let WorktreeRecord { name, branch, path, .. } = &self.record;
         let mut holds = Vec::new();
@@ -330,6 +333,7 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
     let info = common.join("objects/info");
     read_only.extend(info.is_dir().then_some(info));
     let mut git = vec![own, common.join("objects")];
+    git.extend(lfs_directory(&common, &record.main));
     // All references are in the same files there, so commands cannot commit.
     if !common.join("reftable").is_dir() {
         for folder in refs {
@@ -347,6 +351,20 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
     }
     let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_path_buf);
     Some(WorktreeAccess { path, git, read_only, main })
+}
+
+/// Returns the directory to which filters of Git LFS write, creating it if they are configured.
+fn lfs_directory(common: &Path, main: &Path) -> Option<PathBuf> {
+    let directory = common.join("lfs");
+    match directory.symlink_metadata() {
+        Ok(data) => data.is_dir().then_some(directory),
+        Err(_) => {
+            let filter = ["config", "--get-regexp", "^filter\\.lfs\\.(clean|process)$", "."];
+            Git::at(main).ok()?.run(&filter).ok()?;
+            fs::create_dir(&directory).ok()?;
+            Some(directory)
+        }
+    }
 }
 
 /// Gives packed branches of other worktrees their files, which can be protected.

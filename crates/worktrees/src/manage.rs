@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::contents::Contents;
-use crate::{Checkout, dirs, failure};
+use crate::{Checkout, IgnoredFiles, dirs, failure};
 
 /// The worktrees of a repository that Parallax created.
 #[derive(Debug)]
@@ -78,6 +78,13 @@ pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
     };
     let is_on_own_branch = branch.as_deref() == Some(&*record.branch);
     Ok(WorktreeState { branch, has_changes, commits_ahead, is_on_own_branch })
+}
+
+/// Removes an unchanged worktree, its branch, and its record. Returns the ignored files in it.
+pub(super) fn delete_unchanged(record: &WorktreeRecord) -> Result<IgnoredFiles, Failure> {
+    let ignored = Contents::read(record)?.ignored_files()?;
+    delete(record)?;
+    Ok(ignored)
 }
 
 /// Removes a worktree, its branch, and its record.

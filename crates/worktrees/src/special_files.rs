@@ -1,4 +1,4 @@
-//! Removes what commands may plant in the directories of a repository that they can write, and that
+//! Removes or rejects what commands may plant in the directories of a repository that they can write, and that
 //! is neither a file nor a directory: git writes through links, and waits for pipes.
 
 use std::fs;
@@ -17,6 +17,22 @@ pub(super) fn remove(directory: &Path) -> Result<(), Failure> {
             fs::remove_file(&path).map_err(|error| {
                 failure(format!("Failed to remove `{}`: {error}", path.display()))
             })?;
+        }
+    }
+    Ok(())
+}
+
+/// Rejects symbolic links in a directory, which need not exist, and so many levels below it.
+pub(super) fn reject_links(directory: &Path, levels: u32) -> Result<(), Failure> {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => {
+                let path = path.display();
+                return Err(failure(format!("`{path}` is a symbolic link; remove it")));
+            }
+            Ok(kind) if kind.is_dir() && levels > 1 => reject_links(&path, levels - 1)?,
+            _ => {}
         }
     }
     Ok(())

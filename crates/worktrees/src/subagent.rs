@@ -7,7 +7,7 @@ use parallax_config::worktrees::is_valid_name;
 use parallax_protocol::event::Failure;
 
 use crate::contents::Contents;
-use crate::{Checkout, Worktree, WorktreeRequest, dirs, manage};
+use crate::{Checkout, IgnoredFiles, Worktree, WorktreeRequest, dirs, manage};
 
 /// Characters of the agent in the name of its worktree.
 const AGENT: usize = 40;
@@ -20,6 +20,17 @@ pub struct SubagentChanges {
     pub commit: Option<String>,
     /// The changed files since the base, each with the letter that git uses for the kind of change.
     pub files: Vec<(char, PathBuf)>,
+    /// Submodules and other repositories in the worktree with files that the commit does not contain.
+    pub nested_repositories: Vec<PathBuf>,
+}
+
+/// What happened to the worktree of a subagent at the end of its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubagentEnd {
+    /// It was removed, because it contained nothing new but these files.
+    Removed(IgnoredFiles),
+    /// It was kept with these changes.
+    Retained(SubagentChanges),
 }
 
 impl Worktree {
@@ -52,11 +63,10 @@ impl Worktree {
     ///
     /// # Errors
     /// Returns an error if git fails; the worktree is kept then.
-    pub fn finish_subagent(self, message: &str) -> Result<Option<SubagentChanges>, Failure> {
+    pub fn finish_subagent(self, message: &str) -> Result<SubagentEnd, Failure> {
         let state = manage::state(&self.record)?;
         if state.is_unchanged() {
-            manage::delete(&self.record)?;
-            return Ok(None);
+            return Ok(SubagentEnd::Removed(manage::delete_unchanged(&self.record)?));
         }
         let contents = Contents::read(&self.record)?;
         let commit = match (state.is_on_own_branch(), state.has_changes) {
@@ -72,19 +82,19 @@ impl Worktree {
             Some(commit) => contents.changed_since_base(commit)?,
             None => Vec::new(),
         };
-        Ok(Some(SubagentChanges { commit, files }))
+        let nested_repositories = contents.nested_repositories()?;
+        Ok(SubagentEnd::Retained(SubagentChanges { commit, files, nested_repositories }))
     }
 
-    /// Removes the worktree if it contains nothing new, and otherwise keeps it as it is. Returns
-    /// whether it was removed. Blocking.
+    /// Removes the worktree if it contains nothing new, and otherwise keeps it as it is. Returns the
+    /// ignored files that were removed with it; `None` if it was kept. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails; the worktree is kept then.
-    pub fn remove_if_unchanged(self) -> Result<bool, Failure> {
-        let is_unchanged = manage::state(&self.record)?.is_unchanged();
-        if is_unchanged {
-            manage::delete(&self.record)?;
+    pub fn remove_if_unchanged(self) -> Result<Option<IgnoredFiles>, Failure> {
+        match manage::state(&self.record)?.is_unchanged() {
+            true => manage::delete_unchanged(&self.record).map(Some),
+            false => Ok(None),
         }
-        Ok(is_unchanged)
     }
 }

@@ -11,7 +11,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::contents::Contents;
 use crate::git::Git;
-use crate::{Checkout, Worktree, dirs, failure, manage, special_files};
+use crate::{
+    Checkout, IgnoredFiles, NestedRepositories, Worktree, dirs, failure, manage, special_files,
+};
 
 /// The changes of a task since the base commit of its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,10 @@ pub struct WorktreeChanges {
     pub commit: Option<String>,
     /// The changed files, relative to the repository, sorted.
     pub files: Vec<PathBuf>,
+    /// Submodules and other repositories in the worktree with files that the commit does not contain.
+    pub nested_repositories: Vec<PathBuf>,
+    /// Files that the commit does not contain because they are ignored.
+    pub ignored_files: IgnoredFiles,
 }
 
 /// Progress of a task's session.
@@ -99,14 +105,34 @@ impl Worktree {
         }
     }
 
-    /// Commits all changes, including untracked files, on the branch of the worktree, and writes the
-    /// changes since its base to `patch`, in the format of `git apply`. Blocking.
+    /// Returns the state of each submodule that is checked out. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
-    pub fn collect(&self, message: &str, patch: &Path) -> Result<WorktreeChanges, Failure> {
+    pub fn nested_repositories(&self) -> Result<NestedRepositories, Failure> {
+        Contents::read(&self.record)?.nested_repository_states()
+    }
+
+    /// Commits all changes, including untracked files, on the branch of the worktree, and writes the
+    /// changes since its base to `patch`, in the format of `git apply`. `known`: submodules that
+    /// contain nothing new in this state. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn collect(
+        &self,
+        message: &str,
+        patch: &Path,
+        known: &NestedRepositories,
+    ) -> Result<WorktreeChanges, Failure> {
         let contents = Contents::read(&self.record)?;
         let head = contents.commit(message)?;
+        let ignored_files = contents.ignored_files()?;
+        let mut nested_repositories = contents.nested_repositories()?;
+        nested_repositories.retain(|path| {
+            let before = known.get(path);
+            before.is_none() || before != contents.nested_repository_state(path).as_ref()
+        });
         let git = contents.git();
         let base = self.record.base.as_str();
         let output = format!("--output={}", patch.display());
@@ -114,12 +140,17 @@ impl Worktree {
         let whole = ["--binary", "--full-index", &output, base, &head];
         git.run(&[plain.as_slice(), &whole].concat())?;
         if head == base {
-            return Ok(WorktreeChanges { commit: None, files: Vec::new() });
+            return Ok(WorktreeChanges {
+                commit: None,
+                files: Vec::new(),
+                nested_repositories,
+                ignored_files,
+            });
         }
         let names = ["--name-only", "-z", base, &head];
         let mut files = git.paths(&[plain.as_slice(), &names].concat())?;
         files.sort();
-        Ok(WorktreeChanges { commit: Some(head), files })
+        Ok(WorktreeChanges { commit: Some(head), files, nested_repositories, ignored_files })
     }
 
     /// Removes the worktree, but keeps its branch and points it to `commit`. Blocking.

@@ -17,15 +17,17 @@ use crate::workspace::TaskWorkspace;
 const COMMAND_TIME: Duration = Duration::from_secs(30 * 60);
 
 impl TaskAttempt<'_> {
-    /// Runs the setup commands; how the task ends if one fails.
+    /// Runs the setup commands; how the task ends if one fails. `name`: that of the worktree, which
+    /// marks all processes of the commands.
     pub(super) async fn set_up(
         &self,
         workspace: &TaskWorkspace,
+        name: &str,
     ) -> Result<Option<TaskOutcome>, BatchError> {
         for line in &self.task.setup {
             self.log(&format!("$ {line}\n"))?;
             let arguments = ["batch", "run-command", line].map(Into::into).to_vec();
-            let stop = self.command(arguments, workspace).await?;
+            let stop = self.command(arguments, workspace, Some(name)).await?;
             let outcome = match stop {
                 Stop::Exited(0) => continue,
                 Stop::Exited(code) => {
@@ -62,7 +64,7 @@ impl TaskAttempt<'_> {
             let words = ["sandbox", "run", "--mode", mode.as_str(), "--", "/bin/sh", "-c", line];
             let arguments = words.map(Into::into).to_vec();
             let started = Instant::now();
-            let stop = self.command(arguments, workspace).await?;
+            let stop = self.command(arguments, workspace, None).await?;
             let exit_code = match stop {
                 Stop::Exited(code) => Some(code),
                 Stop::TimedOut => None,
@@ -89,9 +91,11 @@ impl TaskAttempt<'_> {
         &self,
         arguments: Vec<std::ffi::OsString>,
         workspace: &TaskWorkspace,
+        mark: Option<&str>,
     ) -> Result<Stop, BatchError> {
         let mut variables = membership::variables(&self.runner.lock);
         variables.push((membership::COMMAND.into(), "1".into()));
+        variables.extend(mark.map(|mark| (membership::TASK.into(), mark.into())));
         let process = agent::start(agent::AgentCommand {
             program: self.runner.program.clone(),
             arguments,
@@ -106,7 +110,7 @@ impl TaskAttempt<'_> {
         Ok(agent::wait(process, time, self.drain).await)
     }
 
-    fn log(&self, text: &str) -> Result<(), BatchError> {
+    pub(super) fn log(&self, text: &str) -> Result<(), BatchError> {
         let file = self.files.file("log.txt");
         let opened = OpenOptions::new().create(true).append(true).open(&file);
         opened

@@ -1,8 +1,10 @@
 //! The end of a task: changes, checks, and the result.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 
@@ -36,7 +38,9 @@ impl TaskAttempt<'_> {
             return self.record(result, outcome).await;
         }
         let patch = self.files.file("patch.diff");
-        let (workspace, changes) = workspace.collect(title(self.task), patch.clone()).await?;
+        let known = attempt.nested_repositories.clone();
+        let (workspace, changes) =
+            workspace.collect(title(self.task), patch.clone(), known).await?;
         let mut checks = Vec::new();
         if outcome.state == TaskState::Succeeded {
             checks = self.check(&workspace, &mut outcome).await?;
@@ -45,6 +49,14 @@ impl TaskAttempt<'_> {
             return self.record(result, outcome).await;
         }
         result.checks = checks;
+        if !changes.nested_repositories.is_empty() {
+            let worktree = workspace.path().to_owned();
+            outcome.add_failure(missing_files(&changes.nested_repositories, &worktree));
+            result.worktree = Some(worktree);
+        } else if !changes.ignored_files.is_empty() {
+            result.deleted_ignored_files = changes.ignored_files.count;
+            self.log(&format!("Deleted with the worktree: {}\n", changes.ignored_files))?;
+        }
         result.branch = changes.commit.as_ref().map(|_| branch);
         result.commit.clone_from(&changes.commit);
         result.files_changed =
@@ -58,7 +70,10 @@ impl TaskAttempt<'_> {
         })
         .await?;
         let result = self.record(result, outcome).await?;
-        workspace.remove(changes.commit.as_deref()).await?;
+        match result.worktree {
+            Some(_) => drop(workspace),
+            None => workspace.remove(changes.commit.as_deref()).await?,
+        }
         self.runner.record_branch(&attempt.checkout, &result);
         self.files.remove("events.jsonl")?;
         self.files.remove("attempt.json")?;
@@ -79,6 +94,7 @@ impl TaskAttempt<'_> {
             started: started.to_owned(),
             attempts: 1,
             stage: crate::result::AttemptStage::Setup,
+            nested_repositories: BTreeMap::new(),
         });
         let result = self.result(&attempt, &EventSummary::default());
         self.record(result, TaskOutcome::new(TaskState::Failed, None, reason)).await
@@ -110,6 +126,33 @@ impl TaskAttempt<'_> {
             ..unfinished
         }
     }
+}
+
+impl TaskOutcome {
+    /// Makes it a failure, also for this reason.
+    fn add_failure(&mut self, reason: String) {
+        if self.state == TaskState::Succeeded {
+            self.state = TaskState::Failed;
+        }
+        if !self.reason.is_empty() {
+            self.reason.push_str(". ");
+        }
+        self.reason.push_str(&reason);
+    }
+}
+
+/// The reason for keeping a worktree.
+fn missing_files(repositories: &[PathBuf], worktree: &Path) -> String {
+    let names: Vec<String> = repositories
+        .iter()
+        .map(|path| format!("`{}`", one_line(&path.to_string_lossy())))
+        .collect();
+    format!(
+        "The patch lacks the files of the submodules or repositories {} in the worktree, which was \
+         kept: {}",
+        names.join(", "),
+        worktree.display()
+    )
 }
 
 fn sha256(file: &Path) -> Result<String, BatchError> {

@@ -14,7 +14,7 @@ use crate::worktrees::{git, repository};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Replies with which a task runs a command, in which ID is its id, and ends.
-fn shell(ids: &[String], line: &str) -> Vec<Value> {
+pub fn shell(ids: &[String], line: &str) -> Vec<Value> {
     let first = ids.iter().map(|id| {
         let command = json!({"command": line.replace("ID", id)});
         json!({"match": {"promptContains": format!("do {id}.")}, "repeat": 0,
@@ -27,7 +27,7 @@ fn shell(ids: &[String], line: &str) -> Vec<Value> {
 }
 
 /// Writes a plan with these tasks.
-fn plan(world: &World, ids: &[String], more: &Value) -> &'static str {
+pub fn plan(world: &World, ids: &[String], more: &Value) -> &'static str {
     let mut text = String::new();
     for id in ids {
         let mut task = json!({"id": id, "prompt": format!("do {id}."), "approval_mode": "yolo"});
@@ -39,7 +39,7 @@ fn plan(world: &World, ids: &[String], more: &Value) -> &'static str {
     "plan.jsonl"
 }
 
-fn result(world: &World, id: &str) -> Value {
+pub fn result(world: &World, id: &str) -> Value {
     let text = world.read(&format!("plan-results/results/{id}/result.json"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{id}: {error}: {text}"))
 }
@@ -49,11 +49,11 @@ fn states(world: &World, ids: &[String]) -> Vec<String> {
     ids.iter().map(state).collect()
 }
 
-fn ids(count: usize) -> Vec<String> {
+pub fn ids(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("t{number}x")).collect()
 }
 
-fn batch(world: &World, arguments: &[&str]) -> Finished {
+pub fn batch(world: &World, arguments: &[&str]) -> Finished {
     let mut command = world.command(&["batch"]);
     command.args(arguments);
     let done = run(command, None, LIMIT).expect("run");
@@ -61,14 +61,14 @@ fn batch(world: &World, arguments: &[&str]) -> Finished {
     done
 }
 
-fn batch_well(world: &World, arguments: &[&str]) -> Finished {
+pub fn batch_well(world: &World, arguments: &[&str]) -> Finished {
     let done = batch(world, arguments);
     assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     done
 }
 
 /// Nothing of the tasks is left but their branches.
-fn assert_no_worktrees(world: &World) {
+pub fn assert_no_worktrees(world: &World) {
     assert_eq!(git(world, &["worktree", "list"]).lines().count(), 1);
     let worktrees = world.home.parallax().join("worktrees");
     let left: Vec<_> = std::fs::read_dir(worktrees).expect("a directory").flatten().collect();

@@ -16,6 +16,7 @@ mod background;
 mod bash_stubs;
 mod batch;
 mod batch_kubernetes;
+mod batch_uncommitted_work;
 mod budget;
 mod commands;
 mod completions;

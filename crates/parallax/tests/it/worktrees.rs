@@ -59,6 +59,60 @@ fn unchanged_worktree_is_removed_at_the_end() {
 }
 
 #[test]
+fn ignored_files_that_are_removed_with_a_worktree_are_reported() {
+    let world = repository(&shell("mkdir out && echo x > out/a.local"));
+    std::fs::write(world.home.project().join("key.local"), "key").expect("a file");
+    std::fs::write(world.home.project().join(".worktreeinclude"), "key.local\n").expect("a file");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "list"]);
+    let done = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let expected = "Removed worktree `fix` with 1 ignored file (out/)";
+    assert!(done.err().contains(expected), "{}", done.err());
+    assert!(worktree_list(&world).is_empty());
+}
+
+/// A program in place of Git LFS, which stores contents where that does.
+const LFS: &str = r#"#!/bin/sh
+case $1 in
+clean) store=$(git rev-parse --git-common-dir)/lfs/tmp; mkdir -p "$store" && cat > "$store/$$" && echo pointer;;
+*) cat;;
+esac
+"#;
+
+#[test]
+fn git_stores_large_files_of_a_worktree() {
+    let world = repository(&shell(
+        "echo new > b.dat && git status --short && git add -A && git commit -qm own && git show HEAD:b.dat",
+    ));
+    let program = world.home.write_home("bin/git-lfs", LFS).expect("a program");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).expect("executable");
+    for (key, value) in [
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+        ("filter.lfs.required", "true"),
+        ("user.name", "x"),
+        ("user.email", "x@y"),
+    ] {
+        git(&world, &["config", key, value]);
+    }
+    std::fs::write(world.home.project().join(".gitattributes"), "*.dat filter=lfs\n")
+        .expect("a file");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "attributes"]);
+    let mut command = world.command(&["-w=fix", "-p", "work", "-y"]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let bin = program.parent().expect("a directory").display();
+    command.env("PATH", format!("{bin}:{path}"));
+    let done = finish(command);
+    assert!(done.err().contains("Kept worktree `fix` (1 commit)"), "{}", done.err());
+    let outputs = crate::support::answers(&world.server).join("\n");
+    assert!(outputs.contains("pointer") && !outputs.contains("lfs/"), "{outputs}");
+    let stored = std::fs::read_dir(world.home.project().join(".git/lfs/tmp")).expect("a directory");
+    assert!(stored.count() > 0);
+}
+
+#[test]
 fn changed_worktree_is_kept_and_removed_on_request() {
     let script = json!([
         {"calls": [

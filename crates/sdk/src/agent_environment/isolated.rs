@@ -17,7 +17,7 @@ use parallax_protocol::excerpt::one_line;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::Tool;
-use parallax_worktrees::{SubagentChanges, Worktree};
+use parallax_worktrees::{IgnoredFiles, SubagentChanges, SubagentEnd, Worktree};
 use serde_json::{Value, json};
 
 use super::SessionEnvironment;
@@ -236,8 +236,8 @@ impl WorktreeEnding {
 fn finish_worktree(worktree: Worktree) -> FinishedWorkspace {
     let described = WorktreeReport::for_worktree(&worktree);
     match worktree.remove_if_unchanged() {
-        Ok(true) => unchanged(),
-        Ok(false) => FinishedWorkspace {
+        Ok(Some(ignored)) => unchanged(&ignored),
+        Ok(None) => FinishedWorkspace {
             report: format!("Its changes are uncommitted in {}.", described.text),
             data: Some(described.data),
         },
@@ -251,11 +251,11 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
     let (branch, name) = (worktree.branch().to_owned(), worktree.name().to_owned());
     let base = worktree.base().to_owned();
     let changes = match worktree.finish_subagent(subject) {
-        Ok(None) => return unchanged(),
-        Ok(Some(changes)) => changes,
+        Ok(SubagentEnd::Removed(ignored)) => return unchanged(&ignored),
+        Ok(SubagentEnd::Retained(changes)) => changes,
         Err(failure) => return described.report_retained(&failure),
     };
-    let SubagentChanges { commit: Some(commit), files } = changes else {
+    let SubagentChanges { commit: Some(commit), files, nested_repositories } = changes else {
         let report = format!(
             "Another branch or commit is checked out in {}; its changes were left there.",
             described.text
@@ -269,7 +269,7 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
         lines.push(format!("[… {} more]", files.len() - FILES));
     }
     let word = if files.len() == 1 { "file" } else { "files" };
-    let report = format!(
+    let mut report = format!(
         "Changed {} {word} in {}, all committed as {}:\n{}\nReview: git diff {}...{branch}\nMerge: \
          git merge {branch}\nThe user can discard them with `parallax worktrees remove --force \
          {name}`.",
@@ -279,14 +279,30 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
         lines.join("\n"),
         short(&base),
     );
+    if !nested_repositories.is_empty() {
+        let names: Vec<String> = nested_repositories
+            .iter()
+            .map(|path| format!("`{}`", one_line(&path.to_string_lossy())))
+            .collect();
+        report.push_str(&format!(
+            "\nThe commit does not contain the files in these git repositories, which exist only in \
+             the worktree: {}",
+            names.join(", ")
+        ));
+    }
     let paths: Vec<String> = files.iter().map(|(_, path)| path.display().to_string()).collect();
     described.data["commit"] = json!(commit);
     described.data["files"] = json!(paths);
     FinishedWorkspace { report, data: Some(described.data) }
 }
 
-fn unchanged() -> FinishedWorkspace {
-    let report = "It changed no files; its git worktree was removed.".to_owned();
+fn unchanged(ignored: &IgnoredFiles) -> FinishedWorkspace {
+    let report = match ignored.is_empty() {
+        true => "It changed no files; its git worktree was removed.".to_owned(),
+        false => format!(
+            "It changed no files that git tracks; its git worktree was removed with {ignored}."
+        ),
+    };
     FinishedWorkspace { report, data: None }
 }
 

@@ -1,0 +1,136 @@
+//! Work in batches that no commit of the worktree contains, with real git and real agents.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::batch::{assert_no_worktrees, batch, batch_well, ids, plan, result, shell};
+use crate::support::{World, wait_until};
+use crate::worktrees::{git, repository};
+
+/// Replies with which each task runs its own command.
+fn commands(tasks: &[(&str, &str)]) -> Value {
+    let one = |(id, line): &(&str, &str)| shell(&[(*id).to_owned()], line).swap_remove(0);
+    let last = shell(&[], "");
+    Value::Array(tasks.iter().map(one).chain(last).collect())
+}
+
+/// Adds a submodule `lib` to the project, and returns the setup command that checks it out.
+fn add_submodule(world: &World) -> &'static str {
+    let library = world.home.home().join("library");
+    std::fs::create_dir(&library).expect("a directory");
+    std::fs::write(library.join("lib.c"), "lib\n").expect("a file");
+    let library = library.display().to_string();
+    git(world, &["-C", &library, "init", "-q"]);
+    git(world, &["-C", &library, "add", "-A"]);
+    git(world, &["-C", &library, "commit", "-qm", "library"]);
+    let allow = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
+    git(world, &[allow.as_slice(), &[&library, "lib"]].concat());
+    git(world, &["commit", "-qm", "submodule"]);
+    "git -c protocol.file.allow=always submodule update --quiet --init"
+}
+
+/// The worktree that a task kept, which its reason names.
+fn retained_worktree(world: &World, id: &str) -> PathBuf {
+    let result = result(world, id);
+    assert_eq!(result["state"], json!("failed"), "{result}");
+    let worktree = PathBuf::from(result["worktree"].as_str().expect("a worktree"));
+    let reason = result["reason"].as_str().expect("a reason");
+    assert!(reason.ends_with(&worktree.display().to_string()), "{reason}");
+    worktree
+}
+
+#[test]
+fn worktree_with_work_in_a_submodule_is_kept() {
+    let tasks = [
+        ("dirty", "echo precious >> lib/lib.c"),
+        ("new", "echo precious > lib/new.c; echo t > t.txt"),
+        (
+            "commit",
+            "cd lib && echo precious >> lib.c && git -c user.name=x -c user.email=x@y commit -qam x",
+        ),
+        ("none", "cat lib/lib.c; git status; echo t > t.txt"),
+    ];
+    let world = repository(&commands(&tasks));
+    let setup = add_submodule(&world);
+    let ids: Vec<String> = tasks.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let plan = plan(&world, &ids, &json!({"setup": [setup]}));
+    let done = batch(&world, &[plan, "--jobs", "2"]);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    for (id, file) in [("dirty", "lib.c"), ("new", "new.c"), ("commit", "lib.c")] {
+        let text = std::fs::read_to_string(retained_worktree(&world, id).join("lib").join(file));
+        assert!(text.expect("a file").contains("precious"), "{id}");
+    }
+    let unchanged = result(&world, "none");
+    assert_eq!((&unchanged["state"], &unchanged["worktree"]), (&json!("succeeded"), &Value::Null));
+    assert_eq!(unchanged["files_changed"], json!(["t.txt"]));
+    assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 4);
+
+    // Another run takes another worktree.
+    let first = retained_worktree(&world, "dirty");
+    assert_eq!(batch(&world, &[plan, "--retry-failed"]).code(), 1);
+    let second = retained_worktree(&world, "dirty");
+    assert!(first != second && first.join("lib/lib.c").exists(), "{second:?}");
+}
+
+#[test]
+fn worktree_with_work_in_a_nested_repository_is_kept() {
+    let tasks = [
+        (
+            "own",
+            "git init -q own && cd own && echo precious > it && git add -A && git -c user.name=x -c user.email=x@y commit -qm x",
+        ),
+        // A submodule that is not checked out.
+        ("empty", "echo precious > lib/it"),
+    ];
+    let world = repository(&commands(&tasks));
+    add_submodule(&world);
+    let ids: Vec<String> = tasks.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let plan = plan(&world, &ids, &json!({}));
+    let done = batch(&world, &[plan]);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    for (id, file) in [("own", "own/it"), ("empty", "lib/it")] {
+        let text =
+            std::fs::read_to_string(retained_worktree(&world, id).join(file)).expect("a file");
+        assert_eq!(text, "precious\n", "{id}");
+    }
+    let applied = batch_well(&world, &["apply", "plan-results"]).stdout();
+    assert_eq!(applied.matches("skipped, failed").count(), 2, "{applied}");
+}
+
+#[test]
+fn number_of_deleted_ignored_files_is_reported() {
+    let ids = ids(1);
+    let world =
+        repository(&Value::Array(shell(&ids, "echo x > a.local; mkdir d; echo y > d/b.local")));
+    let plan = plan(&world, &ids, &json!({}));
+    let done = batch_well(&world, &[plan]);
+    assert!(done.err().contains("ignored files deleted: 2"), "{}", done.err());
+    let result = result(&world, &ids[0]);
+    assert_eq!(
+        (&result["state"], &result["deleted_ignored_files"]),
+        (&json!("succeeded"), &json!(2))
+    );
+    let log = world.read("plan-results/results/t0x/log.txt");
+    assert!(log.contains("Deleted with the worktree: 2 ignored files (a.local, d/)"), "{log}");
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn process_that_setup_detaches_ends_with_the_task() {
+    let ids = ids(1);
+    let world = repository(&Value::Array(shell(&ids, "cat setup.local")));
+    let file = world.home.home().join("detached");
+    let line = format!(
+        "setsid -f sh -c 'echo $$ > {0}.part; mv {0}.part {0}; exec sleep 600' > /dev/null 2>&1; \
+         while ! [ -e {0} ]; do sleep 0.01; done; kill -0 $(cat {0}) && echo it runs > setup.local",
+        file.display()
+    );
+    let plan = plan(&world, &ids, &json!({"setup": [line], "check": ["test -f setup.local"]}));
+    batch_well(&world, &[plan]);
+    let pid = std::fs::read_to_string(&file).expect("a number");
+    wait_until("the end of the process", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+}
