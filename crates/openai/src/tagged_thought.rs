@@ -19,15 +19,20 @@ enum TagState {
     /// Between the closing tag and the text.
     AfterThought,
     Text,
+    /// After an opening tag within the text, which is text unless a closing tag follows.
+    MaybeThought,
 }
 
-/// Separates reasoning from text, however the tags are split. Only a tag at the beginning counts,
-/// because later ones are text about tags.
+/// Separates reasoning from text, however the tags are split. A tag at the beginning may stay open;
+/// later ones count only with a closing tag, and not within code, because they may be text about
+/// tags.
 #[derive(Debug, Default)]
 pub(crate) struct ThoughtTags {
     state: TagState,
     /// Text that may be the beginning of a tag, or whitespace before it.
     pending_text: String,
+    /// The number of backticks that began the code in which the text is.
+    code: Option<usize>,
 }
 
 impl ThoughtTags {
@@ -38,8 +43,25 @@ impl ThoughtTags {
         loop {
             match self.state {
                 TagState::Text => {
-                    push(&mut pieces, TaggedText::Text(std::mem::take(&mut self.pending_text)));
-                    return pieces;
+                    let (end, is_tag) = self.scan();
+                    let rest = self.pending_text.split_off(end);
+                    push(
+                        &mut pieces,
+                        TaggedText::Text(std::mem::replace(&mut self.pending_text, rest)),
+                    );
+                    if !is_tag {
+                        return pieces;
+                    }
+                    self.state = TagState::MaybeThought;
+                }
+                TagState::MaybeThought => {
+                    let Some(at) = self.pending_text.find(CLOSE) else { return pieces };
+                    let rest = self.pending_text.split_off(at);
+                    let thought =
+                        self.pending_text.get(OPEN.len()..).unwrap_or_default().to_owned();
+                    push(&mut pieces, TaggedText::Thought(thought));
+                    self.pending_text = rest.get(CLOSE.len()..).unwrap_or_default().to_owned();
+                    self.state = TagState::Text;
                 }
                 TagState::Start => {
                     let rest = self.pending_text.trim_start();
@@ -82,6 +104,40 @@ impl ThoughtTags {
                 }
             }
         }
+    }
+
+    /// Returns the length of the text that is certainly not part of a tag, and whether a tag
+    /// follows. Counts backticks to recognize code.
+    fn scan(&mut self) -> (usize, bool) {
+        let mut at = 0;
+        while let Some(found) = self.pending_text.get(at..).and_then(|it| it.find(['`', '<', '\n']))
+        {
+            at += found;
+            let rest = self.pending_text.get(at..).unwrap_or_default();
+            let ticks = rest.len() - rest.trim_start_matches('`').len();
+            if ticks > 0 {
+                if ticks == rest.len() {
+                    // More of them may follow.
+                    return (at, false);
+                }
+                self.code = match self.code {
+                    None => Some(ticks),
+                    Some(open) => Some(open).filter(|open| *open != ticks),
+                };
+                at += ticks;
+            } else if rest.starts_with('\n') {
+                // Only a fence spans lines.
+                self.code = self.code.filter(|ticks| *ticks >= 3);
+                at += 1;
+            } else if self.code.is_none() && rest.starts_with(OPEN) {
+                return (at, true);
+            } else if self.code.is_none() && OPEN.starts_with(rest) {
+                return (at, false);
+            } else {
+                at += 1;
+            }
+        }
+        (self.pending_text.len(), false)
     }
 
     /// Returns the held-back text at the end.
@@ -136,9 +192,27 @@ mod tests {
         assert_eq!(split(&["  plain"]), both("", "  plain"));
     }
 
+    #[test]
+    fn later_tags_are_reasoning_unless_they_are_open_or_in_code() {
+        let both = |thought: &str, text: &str| (thought.to_owned(), text.to_owned());
+        assert_eq!(split(&["Hi <th", "ink>a</thi", "nk>yes"]), both("a", "Hi yes"));
+        let two = ["<think>a</think>b<think>c</think>d"];
+        assert_eq!(split(&two), both("ac", "bd"));
+        for text in [
+            "`<think>a</think>` are tags",
+            "``a ` <think>b</think>`` c",
+            "```\n<think>a</think>\n```\n",
+            "open <think> only",
+            "a < b <thin air",
+        ] {
+            assert_eq!(split(&[text]), both("", text));
+        }
+        assert_eq!(split(&["a ` b\n<think>c</think>d"]), both("c", "a ` b\nd"));
+    }
+
     proptest! {
         #[test]
-        fn tagged_thoughts_do_not_depend_on_chunking(text in "(<think>)?[a<>/thinkü ]{0,30}(</think>)?[a<ü ]{0,9}", at in 0usize..40) {
+        fn tagged_thoughts_do_not_depend_on_chunking(text in "(<think>)?[a<>/thinkü ]{0,30}(</think>)?[a<ü ]{0,9}[`\n]{0,4}(<think>)?[a`\n]{0,5}(</think>)?a?", at in 0usize..80) {
             let at = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
             let (head, tail) = text.split_at(at);
             prop_assert_eq!(split(&[head, tail]), split(&[&text]));
