@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use parallax_http::reqwest::header::CONTENT_TYPE;
-use parallax_http::reqwest::{Client, RequestBuilder};
-use parallax_http::{error_chain, sign_rs256};
+use parallax_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use parallax_http::reqwest::{Client, Request, RequestBuilder};
+use parallax_http::{Failure, sign_rs256};
 use serde_json::{Value, json};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use crate::{AccessToken, CLOUD_PLATFORM, RESPONSE_LIMIT, text};
 
@@ -364,8 +364,13 @@ async fn response_text(request: RequestBuilder) -> Result<String, String> {
 /// Returns the body, or the error and whether the same request may succeed later.
 async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
     let last = |message: String| (message, false);
+    let sent = request.try_clone().and_then(|request| request.build().ok());
+    let host = sent.as_ref().and_then(|it| it.url().host_str()).unwrap_or_default().to_owned();
+    let secrets = sent.as_ref().map(secrets_of).unwrap_or_default();
     let reading = async {
-        let failed = |error: parallax_http::reqwest::Error| last(error_chain(&error.without_url()));
+        let failed = |error: parallax_http::reqwest::Error| {
+            last(format!("cannot reach `{host}`: {}", Failure::from(error).message))
+        };
         let mut response = request.send().await.map_err(failed)?;
         let mut body = Vec::new();
         while let Some(more) = response.chunk().await.map_err(failed)? {
@@ -382,12 +387,34 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
         let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let reasons = ["/error_description", "/error/message", "/error"];
         let reason = reasons.iter().find_map(|key| value.pointer(key)?.as_str());
-        let reason: String = reason.unwrap_or_default().chars().take(300).collect();
+        let mut reason = reason.unwrap_or_default().to_owned();
+        for secret in &secrets {
+            reason = reason.replace(secret, "[secret]");
+        }
+        let reason: String = reason.chars().take(300).collect();
         let is_busy = status.is_server_error() || status.as_u16() == 429;
         Err((format!("{status} {reason}").trim().to_owned(), is_busy))
     };
     let read = tokio::time::timeout(RESPONSE_LIMIT, reading).await;
     read.unwrap_or_else(|_| Err(last(format!("no response within {} s", RESPONSE_LIMIT.as_secs()))))
+}
+
+/// Returns the secrets in a request, which a service may quote in its error: tokens, assertions, and
+/// client secrets of the form, and headers.
+fn secrets_of(request: &Request) -> Vec<String> {
+    const FIELDS: [&str; 4] = ["refresh_token", "client_secret", "assertion", "subject_token"];
+    /// Shorter values may be words of the message.
+    const SHORTEST: usize = 4;
+    let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+    let fields = form_urlencoded::parse(body)
+        .filter(|(name, _)| FIELDS.contains(&&**name))
+        .map(|(_, value)| value.into_owned());
+    let headers = request.headers().iter().filter(|(name, _)| *name == AUTHORIZATION);
+    let headers = headers.filter_map(|(_, value)| value.to_str().ok());
+    let tokens = headers.map(|text| text.strip_prefix("Bearer ").unwrap_or(text).to_owned());
+    let mut secrets: Vec<String> = fields.chain(tokens).collect();
+    secrets.retain(|secret| secret.len() >= SHORTEST);
+    secrets
 }
 
 /// Returns the seconds since 1970.

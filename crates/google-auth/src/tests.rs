@@ -184,7 +184,8 @@ async fn unavailable_service_is_retried() {
 
 #[tokio::test]
 async fn errors_name_the_cause_without_secrets() {
-    let refusal = json!({"error": "invalid_grant", "error_description": "Token has been revoked."});
+    let refusal =
+        json!({"error": "invalid_grant", "error_description": "Token 1//r has been revoked."});
     let service = Service::start(&[(400, refusal)]).await;
     let folder = tempfile::tempdir().expect("a folder");
     let reason = async |value: &Value| {
@@ -193,7 +194,7 @@ async fn errors_name_the_cause_without_secrets() {
         google.token().await.expect_err("nothing").to_string()
     };
     let revoked = reason(&user()).await;
-    assert!(revoked.contains("Token has been revoked.") && !revoked.contains("1//r"), "{revoked}");
+    assert!(revoked.contains("Token [secret] has been revoked."), "{revoked}");
     let unknown = reason(&json!({"type": "odd"})).await;
     assert!(unknown.contains("type `odd` are not supported"), "{unknown}");
     let evil = json!({"type": "service_account", "client_email": "a", "private_key": KEY,
