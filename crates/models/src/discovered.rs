@@ -43,6 +43,10 @@ impl DescriptionCache {
         self.models().get(name).cloned()
     }
 
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.models().keys().cloned().collect()
+    }
+
     pub(crate) fn extend(&self, models: DiscoveredModels) {
         self.models().extend(models);
     }

@@ -33,6 +33,12 @@ impl ListedModel {
     }
 }
 
+/// Returns the ids of all models of a provider in the table.
+pub(crate) fn listed_ids(provider: &str) -> Vec<&'static str> {
+    let rows = TABLE.lines().filter_map(read_row).map(|(name, _)| name);
+    rows.filter(|(of, _)| *of == provider).map(|(_, id)| id).collect()
+}
+
 /// Returns the row of a model: by its id, otherwise by its id without a date.
 pub(crate) fn listed_model(provider: &str, id: &str) -> Option<ListedModel> {
     static ROWS: OnceLock<HashMap<&str, HashMap<&str, ListedModel>>> = OnceLock::new();
@@ -43,6 +49,15 @@ pub(crate) fn listed_model(provider: &str, id: &str) -> Option<ListedModel> {
         }
         rows
     });
+    // OpenRouter charges the list prices of these providers, and writes versions with dots.
+    let version;
+    let (provider, id) = match id.split_once('/') {
+        Some((maker, id)) if provider == "openrouter" => {
+            version = if maker == "anthropic" { id.replace('.', "-") } else { id.to_owned() };
+            (maker, version.as_str())
+        }
+        _ => (provider, id),
+    };
     let rows = rows.get(provider)?;
     rows.get(id).or_else(|| rows.get(without_date(id)?)).copied()
 }
@@ -100,6 +115,16 @@ mod tests {
         let rows = TABLE.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(TABLE.lines().filter_map(read_row).count(), rows);
         assert!(rows > 100);
+    }
+
+    #[test]
+    fn models_of_other_makers_are_found_through_openrouter() {
+        let own = listed_model("anthropic", "claude-opus-4-5").and_then(|it| it.price);
+        let routed = listed_model("openrouter", "anthropic/claude-opus-4.5");
+        assert_eq!(routed.and_then(|it| it.price), own);
+        assert!(own.is_some());
+        assert!(listed_model("openrouter", "anthropic/claude-opus-4.5:free").is_none());
+        assert!(listed_ids("openai").len() > 20 && listed_ids("nope").is_empty());
     }
 
     #[test]

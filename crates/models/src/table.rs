@@ -1,7 +1,7 @@
 //! The model table: families by version number, aliases, limits, and the additions from
 //! settings (`modelConfigs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use parallax_protocol::Object;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::abilities::{Abilities, ThinkingControl};
 use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
 use crate::families::{Family, ModelVersion, Thinking, builtin_family, version};
-use crate::listed_models::listed_model;
+use crate::listed_models::{listed_ids, listed_model};
 use crate::provider_models::provider_limits;
 use crate::providers::Providers;
 use crate::settings::{Definition, ModelConfigError, ModelConfigs};
@@ -128,6 +128,21 @@ impl ModelTable {
     /// Adds descriptions from a service.
     pub fn discover(&self, models: DiscoveredModels) {
         self.discovered.extend(models);
+    }
+
+    /// Returns the names of the models of providers that are known without a request: those of the
+    /// settings, those that providers listed before, and, for the providers that `is_used`
+    /// accepts, those of the built-in table.
+    pub fn provider_model_names(&self, is_used: impl Fn(&str) -> bool) -> Vec<String> {
+        let configured = self.providers.iter().flat_map(|provider| {
+            provider.models.iter().map(|model| format!("{}:{}", provider.name, model.id))
+        });
+        let built_in = self.providers.iter().filter(|it| is_used(&it.name)).flat_map(|provider| {
+            listed_ids(&provider.name).into_iter().map(|id| format!("{}:{id}", provider.name))
+        });
+        let names: BTreeSet<String> =
+            configured.chain(built_in).chain(self.discovered.names()).collect();
+        names.into_iter().collect()
     }
 
     /// Whether the service described the model.

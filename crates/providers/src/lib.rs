@@ -8,7 +8,7 @@
 pub mod credential;
 mod discovered_models;
 pub mod model_listing;
-mod model_test;
+pub mod model_test;
 pub mod provider_credentials;
 mod provider_keys;
 mod provider_models;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 use parallax_config::Config;
 use parallax_models::{ModelChoice, ModelTable, Providers};
 use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::provider_credentials::KeySource;
 
 pub use model_test::{ModelTest, TestStep};
 pub use provider_models::ProviderModels;
@@ -69,6 +71,20 @@ impl ProviderManager {
     /// Returns the models for the model dialog, built-in names first.
     pub fn model_choices(&self) -> Vec<ModelChoice> {
         self.model_table().choices()
+    }
+
+    /// Returns the names of the models of providers that are known without a request; of the
+    /// built-in table, those of providers with a key. Reads no key from a keychain. Blocking.
+    pub fn models_of_providers(&self) -> Vec<String> {
+        // A session with invalid settings cannot be opened.
+        let credentials = self.provider_credentials().unwrap_or_default();
+        let with_key = |name: &str| {
+            let found = credentials.iter().find(|it| it.provider == name);
+            found.is_some_and(|it| {
+                matches!(it.source, KeySource::Variable(_) | KeySource::Command | KeySource::Stored)
+            })
+        };
+        self.model_table().provider_model_names(with_key)
     }
 
     /// Returns the name of the requested model with aliases resolved.

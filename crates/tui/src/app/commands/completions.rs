@@ -110,12 +110,17 @@ pub(crate) fn set_commands(app: &mut App) {
         });
     }
     if let Some(launch) = &app.launch {
-        let names: Vec<Argument> = launch
-            .provider_manager()
+        let manager = launch.provider_manager();
+        let mut names: Vec<Argument> = manager
             .model_choices()
             .into_iter()
             .map(|choice| Argument { value: choice.name, description: choice.model })
             .collect();
+        let of_providers = manager.models_of_providers().into_iter();
+        names.extend(of_providers.map(|name| Argument {
+            value: crate::sanitize::sanitize(&name),
+            description: String::new(),
+        }));
         if let Some(set) = subcommand(&mut commands, "model", "set") {
             set.completer = Some(Arc::new(move |typed| {
                 names.iter().filter(|name| name.value.starts_with(typed)).cloned().collect()
